@@ -1,0 +1,3 @@
+"""What is asked of a model, and what the answer means."""
+
+OWNER = "miles"

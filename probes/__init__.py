@@ -1,0 +1,3 @@
+"""How things are measured: model-facing, reusable, without an opinion."""
+
+OWNER = "miles"

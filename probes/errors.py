@@ -1,0 +1,36 @@
+"""The two ways in which a run can end without a report, both of them told to the user in one panel.
+
+Anything else that is raised is a bug of ours and keeps its traceback.
+"""
+
+
+class MilesError(Exception):
+    """Something that the user can mend: what is wrong, where, and the mend.
+
+    Parameters
+    ----------
+    message
+        What is wrong, in one or two sentences, with the value that was met.
+    where
+        File, line, column, key or option; empty where there is none.
+    hint
+        What to do about it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+
+class InputError(MilesError):
+    """Bad usage or bad input; nothing was written (exit status 2)."""
+
+
+class IncompleteError(MilesError):
+    """The audit could not be completed: out of memory or disk, a worker lost for good (exit status 3)."""
+
+    exit_code = 3
