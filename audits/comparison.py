@@ -1,0 +1,71 @@
+"""What changed between two runs? The same estimate in both, and the interval of the change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from audits.records import Coordinate, Estimate, Report
+from audits.statistics.differences import independent_difference
+
+LESS_IS_BETTER = frozenset({"error_rate", "gap", "gap_to_others"})
+"""Estimates that count as a regression when they rise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An estimate before and after; the difference is after minus before, None where it has no interval."""
+
+    name: str
+    where: tuple[tuple[str, Coordinate], ...]
+    before: Estimate
+    after: Estimate
+    difference: tuple[float, float, float] | None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Tell whether the interval of the change leaves zero out."""
+        return self.difference is not None and not self.difference[1] <= 0 <= self.difference[2]
+
+    @property
+    def is_worse(self) -> bool:
+        """Tell whether the point rose, for the estimates of which less is better."""
+        return self.name in LESS_IS_BETTER and self.after.value > self.before.value
+
+
+def changes(before: Report, after: Report) -> Iterator[Change]:
+    """Yield the change of every estimate that both reports hold.
+
+    The two intervals are taken as independent, which is too wide, never too narrow, where both runs
+    judged the same speakers and their results move together.
+    """
+    later = {_key(row): row for row in after.estimates}
+    for row in before.estimates:
+        other = later.get(_key(row))
+        if other is not None:
+            yield Change(
+                name=row.name,
+                where=_key(row)[1],
+                before=row,
+                after=other,
+                difference=_difference(row, other),
+            )
+
+
+def unmatched(before: Report, after: Report) -> tuple[int, int]:
+    """Return how many estimates stand in the first report only, and in the second only."""
+    first, second = {_key(row) for row in before.estimates}, {_key(row) for row in after.estimates}
+    return len(first - second), len(second - first)
+
+
+def _key(row: Estimate) -> tuple[str, tuple[tuple[str, Coordinate], ...]]:
+    return row.name, tuple(sorted(row.where.items(), key=lambda item: item[0]))
+
+
+def _difference(before: Estimate, after: Estimate) -> tuple[float, float, float] | None:
+    ends = []
+    for row in (before, after):
+        if row.method == "none" or row.level != before.level:
+            return None
+        low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
+        # An estimate may lie outside its own simultaneous interval only by rounding.
+        ends.append((row.value, min(low, row.value), max(high, row.value)))
+    return independent_difference(ends[0], ends[1])

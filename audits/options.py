@@ -1,0 +1,81 @@
+"""How an audit says which options it takes: one frozen dataclass, from which the command line is built.
+
+A field made by `option` or `argument` carries its help, and what the command line needs to know beyond
+its type. Types are str, int, float, bool, Path, each of them optional, and tuples of str for options
+that may be given several times or take a list.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from probes.errors import InputError
+
+METADATA = "miles"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionSpec:
+    """What the command line knows of one option beyond its name, type and default.
+
+    `listed` is for tuples: whether commas separate values, and several may follow one flag.
+    """
+
+    help: str
+    positional: bool = False
+    required: bool = False
+    flag: str | None = None
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+    panel: str | None = None
+    listed: bool = True
+
+
+def option(help: str, default: Any = None, **spec: Any) -> Any:
+    """Declare a named option; `flag` overrides the name, `choices` limits the values."""
+    return field(default=default, metadata={METADATA: OptionSpec(help=help, **spec)})
+
+
+def argument(help: str, **spec: Any) -> Any:
+    """Declare a positional argument, which must be given."""
+    return field(
+        default=None, metadata={METADATA: OptionSpec(help=help, positional=True, required=True, **spec)}
+    )
+
+
+def specs_of(options: type) -> dict[str, OptionSpec]:
+    """Return the option specs of an options dataclass by field name."""
+    return {item.name: item.metadata[METADATA] for item in fields(options)}
+
+
+def flag_of(name: str, spec: OptionSpec) -> str:
+    """Return how the user names an option: `--by`, or the metavar of a positional argument."""
+    if spec.positional:
+        return spec.metavar or name.upper()
+    return spec.flag or "--" + name.replace("_", "-")
+
+
+def build(options: type, values: Mapping[str, Any]) -> Any:
+    """Make the options record from the values given, after checking what every option promises.
+
+    Raises
+    ------
+    InputError
+        Where a required option is missing or a value is not one of the choices.
+    """
+    checked: dict[str, Any] = {}
+    for item in fields(options):
+        spec: OptionSpec = item.metadata[METADATA]
+        value = values.get(item.name, None if item.default is MISSING else item.default)
+        flag = flag_of(item.name, spec)
+        if spec.required and value in (None, ()):
+            raise InputError(f"{flag} is missing.", where=flag, hint=f"{flag}: {spec.help}")
+        for one in value if isinstance(value, tuple) else (value,):
+            if spec.choices and one is not None and one not in spec.choices:
+                raise InputError(
+                    f"{one!r} is not a choice of {flag}.",
+                    where=flag,
+                    hint=f"Choose from {', '.join(spec.choices)}.",
+                )
+        checked[item.name] = value
+    return options(**checked)

@@ -1,0 +1,144 @@
+"""Which audits there are, said in strings: nothing is imported until an audit is called.
+
+Built-in audits stand in `AUDITS`. Anybody's package adds one through the entry-point group
+`miles.audits`, whose value names an `AuditSpec`; it is listed from its metadata alone.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from probes.errors import InputError
+
+if TYPE_CHECKING:
+    from audits.context import Context, Draft, Plan
+
+GROUP = "miles.audits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of `miles list`: an audit that can be called, not yet imported."""
+
+    name: str
+    summary: str
+    needs: str
+    target: str
+    distribution: str = "miles-audit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSpec:
+    """An audit: its options and three functions, each named "module:function" and imported when called.
+
+    Parameters
+    ----------
+    plan
+        (options, context) -> Plan: checks every input and writes nothing.
+    run
+        (options, plan, context) -> Draft: measures and judges.
+    demo
+        (folder, context, flags) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
+    """
+
+    name: str
+    title: str
+    question: str
+    summary: str
+    options: type
+    plan: str
+    run: str
+    demo: str = ""
+
+    def check(self, options: Any, context: "Context") -> "Plan":
+        """Check every input; nothing is written."""
+        plan: Plan = load(self.plan)(options, context)
+        return plan
+
+    def carry_out(self, options: Any, plan: "Plan", context: "Context") -> "Draft":
+        """Run the audit on a checked plan."""
+        draft: Draft = load(self.run)(options, plan, context)
+        return draft
+
+
+AUDITS: tuple[Entry, ...] = (
+    Entry(
+        name="audit-fairness",
+        summary="Where in a speech encoder do some groups of speakers fare worse?",
+        needs="a speech encoder and a manifest of recordings with speakers and their attributes",
+        target="audits.asr_fairness:AUDIT",
+    ),
+)
+
+
+def load(target: str) -> Callable[..., Any]:
+    """Import "module:name" and return what it names."""
+    module, _, name = target.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def entries() -> tuple[Entry, ...]:
+    """Return all audits, ours first, then those of other packages by name.
+
+    Raises
+    ------
+    InputError
+        Where another package claims the name of a built-in audit.
+    """
+    ours = {entry.name for entry in AUDITS}
+    theirs = sorted((_foreign(point) for point in entry_points(group=GROUP)), key=lambda entry: entry.name)
+    for entry in theirs:
+        if entry.name in ours:
+            raise InputError(
+                f"The package {entry.distribution} brings an audit named {entry.name}, a name of ours.",
+                hint=f"pip uninstall {entry.distribution}, or ask its authors for another name.",
+            )
+    return (*AUDITS, *theirs)
+
+
+def _foreign(point: EntryPoint) -> Entry:
+    name = point.dist.name if point.dist else "an unknown package"
+    version = f" {point.dist.version}" if point.dist else ""
+    return Entry(
+        name=point.name,
+        summary=f"from {name}{version}",
+        needs="see its own --help",
+        target=point.value,
+        distribution=name,
+    )
+
+
+def find(name: str) -> AuditSpec:
+    """Import one audit and return its spec.
+
+    Raises
+    ------
+    InputError
+        Where there is no such audit, or the package that brings it does not import.
+    """
+    for entry in entries():
+        if entry.name == name:
+            return _imported(entry)
+    known = ", ".join(entry.name for entry in entries())
+    raise InputError(f"There is no audit named {name!r}.", hint=f"There are: {known}.")
+
+
+def _imported(entry: Entry) -> AuditSpec:
+    try:
+        spec = load(entry.target)
+    except Exception as error:
+        if entry.distribution == "miles-audit":
+            raise
+        raise InputError(
+            f"The audit {entry.name} of {entry.distribution} cannot be imported: {error}",
+            where=entry.target,
+            hint=f"pip install --upgrade {entry.distribution}, or uninstall it.",
+        ) from error
+    if not isinstance(spec, AuditSpec):
+        raise InputError(
+            f"{entry.target} is no AuditSpec.", hint=f"Tell the authors of {entry.distribution}."
+        )
+    return spec

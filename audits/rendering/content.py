@@ -1,0 +1,198 @@
+"""What stands in a report, in which order and in which words, whatever it is shown as.
+
+Markdown, page and terminal all take their parts from here: head, findings, coverage, tables and warnings.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from audits.records import SEVERITIES, Coordinate, Estimate, Finding, Report, Severity, Subject, Warning
+from audits.rendering.numbers import coordinate, percent
+
+SECTIONS = (
+    "What we found",
+    "What was asked",
+    "Coverage",
+    "Figures",
+    "Tables",
+    "What this cannot say",
+    "Provenance",
+)
+
+MARKS: Mapping[Severity, tuple[str, str]] = {
+    "high": ("▲", "High"),
+    "medium": ("◆", "Medium"),
+    "low": ("●", "Low"),
+    "info": ("○", "Info"),
+}
+"""Icon and word of each severity; the two always stand together."""
+
+SMALL = "small-group"
+"""The warning by which an audit says that a group is too small for its number to be trusted."""
+
+ASKED = ("hypothesis", "reference", "metric", "tasks", "by", "normalise", "level")
+"""Settings that say what was asked, as far as an audit has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All estimates of one name: the keys of their coordinates and their places in the report."""
+
+    name: str
+    keys: tuple[str, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Warnings of one kind, which mostly differ only in what they are about."""
+
+    id: str
+    warnings: tuple[Warning, ...]
+
+
+def canonical(report: Report) -> Report:
+    """Return the report as it would be read from report.json, so that both give the same pages."""
+    return Report.from_json(json.loads(json.dumps(report.to_json(), sort_keys=True)))
+
+
+def identity(report: Report) -> str:
+    """Return eight hexadecimal digits that equal runs share."""
+    plain = report.to_json()
+    kept = {key: value for key, value in plain.items() if key not in ("created", "provenance")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def head(report: Report) -> list[tuple[str, str]]:
+    """Return what was audited, on what and when, as pairs of a word and its value."""
+    facts = [("Audit", f"miles {report.audit}")]
+    if report.subject is not None:
+        facts.append(("Model", _subject(report.subject)))
+    facts += [
+        (source.role.capitalize(), f"{source.path}, {source.items:,} items, {source.sha256[:12]}")
+        for source in report.data
+    ]
+    return [*facts, ("Date", report.created.replace("T", " ").replace("Z", " UTC")), ("Run", identity(report))]
+
+
+def _subject(subject: Subject) -> str:
+    size = subject.parameters
+    words = f"{size / 1e9:.3g} billion" if size >= 1e9 else f"{size / 1e6:.3g} million"
+    counted = f"{words} parameters" if size >= 1e6 else f"{size:,} parameters"
+    return ", ".join((subject.path, subject.family, counted, subject.sha256[:12]))
+
+
+def findings(report: Report) -> list[Finding]:
+    """Return the findings, worst first; within one severity the audit's own order stays."""
+    return sorted(report.findings, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def cited(report: Report) -> list[int]:
+    """Return the places of the estimates on which the findings rest, in the order of the findings."""
+    met = (index for finding in findings(report) for index in finding.evidence)
+    return [index for index in dict.fromkeys(met) if index < len(report.estimates)]
+
+
+def asked(report: Report) -> list[tuple[str, str]]:
+    """Return the declared hypothesis, reference and definitions, then how the intervals were made."""
+    facts = []
+    for key in ASKED:
+        value = report.settings.get(key)
+        if value not in (None, "", [], ()):
+            facts.append((key.capitalize(), percent(value) if key == "level" else setting(value)))
+    methods = dict.fromkeys(row.method for row in report.estimates)
+    if methods:
+        facts.append(("Intervals", "; ".join(methods)))
+    return facts
+
+
+def setting(value: object) -> str:
+    """Return the value of an option as one writes it on the command line."""
+    if isinstance(value, list | tuple):
+        return ", ".join(setting(item) for item in value)
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "not given"}[value]
+    return str(value)
+
+
+def method_page(report: Report) -> str:
+    """Return where the documentation tells how this audit measures."""
+    return f"docs/audits/{report.audit}.md"
+
+
+def tables(report: Report) -> list[Table]:
+    """Group the estimates by name; the coordinates that vary least stand first in each table."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, estimate in enumerate(report.estimates):
+        places[estimate.name].append(index)
+    return [Table(name, _keys(report, rows), tuple(rows)) for name, rows in places.items()]
+
+
+def _keys(report: Report, rows: list[int]) -> tuple[str, ...]:
+    values: dict[str, set[Coordinate]] = defaultdict(set)
+    for index in rows:
+        for key, value in report.estimates[index].where.items():
+            values[key].add(value)
+    return tuple(sorted(values, key=lambda key: (len(values[key]), key)))
+
+
+def limits(report: Report) -> dict[int, list[Warning]]:
+    """Return, by place of the estimate, the warnings whose coordinates all hold for it."""
+    about: dict[tuple[str, Coordinate], list[Warning]] = defaultdict(list)
+    for warning in report.warnings:
+        if warning.where:
+            # Filed under one of its coordinates only: thousands of rows meet hundreds of warnings.
+            about[max(warning.where.items(), key=lambda item: (item[0] == "group", item[0]))].append(warning)
+    found = {}
+    for index, estimate in enumerate(report.estimates):
+        near = [warning for item in estimate.where.items() for warning in about.get(item, ())]
+        held = [warning for warning in near if warning.where.items() <= estimate.where.items()]
+        if held:
+            found[index] = held
+    return found
+
+
+def notices(report: Report) -> list[Notice]:
+    """Group the warnings by what kind they are, in the order in which the kinds come up."""
+    kinds: dict[str, list[Warning]] = defaultdict(list)
+    for warning in report.warnings:
+        kinds[warning.id].append(warning)
+    return [Notice(id, tuple(warnings)) for id, warnings in kinds.items()]
+
+
+def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
+    """Return what was counted per group and how many, for groups of one attribute."""
+    grouped = [row for row in report.estimates if isinstance(row.where.get("group"), str)]
+    if not grouped:
+        return "", []
+    unit = grouped[0].unit
+    counts: dict[str, int] = {}
+    for row in grouped:
+        group = str(row.where["group"])
+        if row.unit == unit and "&" not in group:
+            counts[group] = max(row.n, counts.get(group, 0))
+    return unit, list(counts.items())
+
+
+def label(estimate: Estimate) -> str:
+    """Return one estimate's coordinates in words, without their keys, for a narrow place.
+
+    Examples
+    --------
+    >>> where = {"group": "accent=indian", "layer": 3}
+    >>> label(Estimate(name="rate", value=1.0, method="exact", n=1, unit="x", where=where))
+    'accent=indian, layer 3'
+    """
+    parts = []
+    for key, value in sorted(estimate.where.items()):
+        text = coordinate(value)
+        parts.append(f"{key} {text}" if _bare(text) else text)
+    return ", ".join(parts)
+
+
+def _bare(text: str) -> bool:
+    """Tell whether a value says nothing without its key."""
+    return text.lstrip("-").replace(".", "", 1).isdigit() or text in ("yes", "no", "all", "head")

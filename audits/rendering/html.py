@@ -1,0 +1,162 @@
+"""How does a report become one page that opens anywhere, offline, and can be signed?
+
+Everything is inside the file: style, one script bundle, the charts and the numbers. A content policy in the head
+lets the browser run these two scripts and nothing else, and fetch nothing.
+"""
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
+
+from audits.records import Estimate, Figure, Finding, Json, Report, Warning
+from audits.rendering import content, figures, numbers
+from audits.rendering.glyphs import reference, svg_glyph
+from audits.rendering.packing import fitting_tables, inlined
+
+LARGEST_PAGE = 1_480_000
+"""Bytes that a page may have; charts, then rows, that do not fit are left to the run folder."""
+
+PICTURES = 120_000
+"""Bytes that the pictures for readers without scripts may take, all together."""
+
+SPECIFICATIONS = 200_000
+"""Bytes that the live charts' specifications may take, all together."""
+
+MOST_EVIDENCE = 4
+OPEN_GROUPS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One estimate under a finding: what it is, where, and the number in words."""
+
+    name: str
+    place: str
+    number: str
+
+
+def to_html(report: Report, svgs: Mapping[str, str]) -> str:
+    """Return report.html.
+
+    Parameters
+    ----------
+    report
+        What was found.
+    svgs
+        SVG of each figure by the stem of its file, for readers without scripts.
+    """
+    report = content.canonical(report)
+    bundle, script, style = _bundle(), _beside("page.js"), _beside("page.css")
+    limits = content.limits(report)
+    live = _within({figure.file: len(inlined(figure.spec)) for figure in report.figures}, SPECIFICATIONS)
+    bare = {stem: figures.for_page(svg) for stem, svg in svgs.items()}
+    pictured = _within({stem: len(svg.encode()) for stem, svg in bare.items()}, PICTURES)
+    frame = {
+        "report": report,
+        "content": content,
+        "numbers": numbers,
+        "style": Markup(style),
+        "policy": _policy(bundle, script),
+        "found": [_found(report, finding, limits) for finding in content.findings(report)],
+        "pictures": {stem: Markup(svg) for stem, svg in bare.items() if stem in pictured},
+        "live": live,
+        "tables": content.tables(report),
+        "cited": [(report.estimates[index], content.label(report.estimates[index])) for index in content.cited(report)],
+        "groups": content.people(report),
+        "open_groups": OPEN_GROUPS,
+        "small": {str(w.where.get("group")) for w in report.warnings if w.id == content.SMALL and len(w.where) == 1},
+        "notices": content.notices(report),
+        "command": shlex.join(report.provenance.command),
+        "settings": json.dumps(report.settings, sort_keys=True, indent=1, ensure_ascii=False),
+    }
+    page: str = _template().render(**frame, data="", bundle="", script="")
+    room = LARGEST_PAGE - len(page.encode()) - len(bundle.encode()) - len(script.encode())
+    data = inlined(_data(report, live, room))
+    whole: str = _template().render(**frame, data=Markup(data), bundle=Markup(bundle), script=Markup(script))
+    return whole
+
+
+def _data(report: Report, live: frozenset[str], room: int) -> Json:
+    charts = [_chart(place, figure) for place, figure in enumerate(report.figures) if figure.file in live]
+    left = room - len(inlined(charts)) - len(inlined(figures.CONFIG)) - 200
+    return {"config": figures.CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
+
+
+def _chart(place: int, figure: Figure) -> Json:
+    return {"at": f"chart-{place}", "spec": figure.spec}
+
+
+def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
+    """Return the names that fit into `room` when the smallest go first."""
+    kept = []
+    for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
+        room -= size
+        if room < 0:
+            break
+        kept.append(name)
+    return frozenset(kept)
+
+
+def _found(report: Report, finding: Finding, limits: Mapping[int, list[Warning]]) -> Json:
+    """Return a finding with its glyph, its numbers and the warnings that limit them."""
+    places = [index for index in finding.evidence if index < len(report.estimates)]
+    estimates = [report.estimates[index] for index in places]
+    notes = dict.fromkeys(warning.message for index in places for warning in limits.get(index, ()))
+    icon, word = content.MARKS[finding.severity]
+    return {
+        "severity": finding.severity,
+        "icon": icon,
+        "word": word,
+        "statement": finding.statement,
+        "glyph": svg_glyph(estimates[0], reference(report, places[0])) if places else "",
+        "proofs": [_proof(estimate) for estimate in estimates[:MOST_EVIDENCE]],
+        "more": max(0, len(estimates) - MOST_EVIDENCE),
+        "notes": list(notes),
+    }
+
+
+def _proof(estimate: Estimate) -> Proof:
+    return Proof(estimate.name, content.label(estimate), numbers.described(estimate))
+
+
+def _policy(*scripts: str) -> str:
+    """Return a content policy that admits these scripts by their hashes, and no request at all.
+
+    Evaluation stays allowed: the charting library compiles the expressions inside a specification.
+    """
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    parts = ["default-src 'none'", f"script-src {allowed} 'unsafe-eval'", "style-src 'unsafe-inline'"]
+    return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
+
+
+@cache
+def _bundle() -> str:
+    """Return the one script bundle: Vega, Vega-Lite and `vegaEmbed`, the only name that it sets."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+    return bundle
+
+
+@cache
+def _beside(name: str) -> str:
+    return (files("audits.rendering") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    return environment.from_string(_beside("page.html.jinja"))

@@ -1,0 +1,115 @@
+"""report.json and records.csv: read with every suspicion, written whole or not at all."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from audits.records import Json, Report
+from probes.errors import InputError
+from probes.loading.hashing import sha256_json
+
+NAME = "report.json"
+
+
+@cache
+def schema() -> Json:
+    """Return the JSON Schema of report.json."""
+    loaded: Json = json.loads((files("audits") / "report.schema.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def dumps(report: Report) -> str:
+    """Return the bytes of report.json: keys sorted, no NaN, a newline at the end."""
+    return json.dumps(report.to_json(), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Check a report against the schema and write it in one step."""
+    import jsonschema
+
+    text = dumps(report)
+    jsonschema.validate(json.loads(text), schema())
+    write_text(folder / NAME, text)
+    return folder / NAME
+
+
+def read_report(path: Path) -> Report:
+    """Read report.json, or the one in a run folder.
+
+    Raises
+    ------
+    InputError
+        Where there is none, it is not JSON, or it does not keep to the schema.
+    """
+    import jsonschema
+
+    file = path / NAME if path.is_dir() else path
+    if not file.is_file():
+        unfinished = path.is_dir() and (path / "state").is_dir()
+        mend = (
+            "Run the command that made it again: it resumes."
+            if unfinished
+            else "Give a run folder or its report.json."
+        )
+        raise InputError("There is no finished report here.", where=str(file), hint=mend)
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        jsonschema.validate(data, schema())
+        return Report.from_json(data)
+    except jsonschema.ValidationError as error:
+        key = "/".join(str(part) for part in error.absolute_path) or "the top"
+        raise InputError(
+            f"The report does not keep to the schema: {error.message[:200]}", where=f"{file}, key {key}"
+        ) from error
+    except (ValueError, RecursionError, OSError) as error:
+        raise InputError(f"The report cannot be read: {error}", where=str(file)) from error
+
+
+def fingerprint(audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str) -> str:
+    """Return the hash of all that decides the estimates; gates do not, nor does where files lie."""
+    kept = {key: value for key, value in settings.items() if key != "fail_if"}
+    return sha256_json([audit, kept, data, subject, version])
+
+
+def fingerprint_of(report: Report) -> str:
+    """Return the fingerprint of a finished report."""
+    plain = report.to_json()
+    subject = report.subject and report.subject.sha256
+    return fingerprint(report.audit, plain["settings"], plain["data"], subject, report.provenance.miles)
+
+
+def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write records.csv; every row has the keys of the first."""
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step, so that a reader finds the old one or the new one."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file in one step, so that a reader finds the old one or the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,174 @@
+"""How far would a pooled rate move with other speakers?
+
+The bootstrap here draws whole clusters (speakers, documents), never the items inside them, and does so
+for every statistic at once: one matrix of multinomial counts times one matrix of sums per cluster.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def cluster_weights(clusters: int, repeats: int, rng: np.random.Generator) -> Floats:
+    """Draw how often each cluster appears in each bootstrap sample.
+
+    Returns
+    -------
+    array of shape (repeats, clusters)
+        Each row sums to `clusters`.
+    """
+    return rng.multinomial(clusters, np.full(clusters, 1.0 / clusters), size=repeats).astype(np.float64)
+
+
+def resampled_sums(weights: Floats, sums: Floats) -> Floats:
+    """Return the sums of every bootstrap sample, shape (repeats, ...), from those per cluster, (clusters, ...)."""
+    flat = weights @ sums.reshape(sums.shape[0], -1)
+    return flat.reshape(weights.shape[0], *sums.shape[1:])
+
+
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Divide, leaving NaN where a bootstrap sample holds nothing of a group.
+
+    NaN never leaves the statistics: `percentile_interval` takes quantiles over the samples that have one.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(denominator > 0, numerator / denominator, np.nan)
+
+
+def percentile_interval(
+    replicates: Floats, clusters: int, *, level: float = 0.95
+) -> tuple[float, float] | None:
+    """Return the expanded percentile interval of a bootstrapped statistic.
+
+    The plain percentile interval is too short with few clusters. The tail probability is widened from
+    a/2 to Phi(sqrt(m / (m - 1)) * t(a/2; m - 1)), m clusters, which makes the interval of a mean equal
+    to Student's (Hesterberg 2015, "What teachers should know about the bootstrap", section 5.3).
+
+    Parameters
+    ----------
+    replicates
+        Shape (repeats,); NaN where the sample had no such group.
+    clusters
+        How many clusters the statistic rests on, m.
+
+    Returns
+    -------
+    tuple or None
+        None with fewer than two clusters, or where the statistic exists in less than half of the samples.
+    """
+    from scipy.stats import norm, t
+
+    present = replicates[np.isfinite(replicates)]
+    if clusters < 2 or present.size * 2 < replicates.size:
+        return None
+    tail = (1.0 - level) / 2
+    widened = float(norm.cdf(np.sqrt(clusters / (clusters - 1)) * t.ppf(tail, clusters - 1)))
+    low, high = np.quantile(present, [widened, 1.0 - widened])
+    return float(low), float(high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateIntervals:
+    """Pooled rates with their intervals, arrays of shape (rates,); NaN ends mean that there is none."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+    clusters: NDArray[np.int64]
+    method: tuple[str, ...]
+
+
+STUDENTISED = "studentised cluster bootstrap"
+STUDENT_T = "Student t over clusters"
+EXACT_CLUSTERS = "Clopper-Pearson over clusters"
+NO_INTERVAL = "none"
+
+
+def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: float = 0.95) -> RateIntervals:
+    """Return pooled rates sum(e) / sum(n) with intervals from whole clusters.
+
+    With r the rate and s its linearised cluster standard error, s^2 = m / (m - 1) sum_i (e_i - r n_i)^2
+    / (sum_i n_i)^2 over m clusters, the interval is r - s q(1 - a/2) to r - s q(a/2), q the quantiles of
+    (r* - r) / s* over the bootstrap samples (Davison and Hinkley 1997, section 5.2). It follows the skew
+    of rare errors, where the percentile interval covers far too seldom. Under five clusters it is
+    Student's instead, and where no or every trial went wrong the exact interval with the clusters as trials.
+
+    Parameters
+    ----------
+    errors, sizes
+        Errors and trials of each cluster, shape (clusters, rates); a cluster without trials is not in
+        the group. Errors may exceed trials (insertions).
+    weights
+        From `cluster_weights`, shape (repeats, clusters).
+
+    Examples
+    --------
+    >>> sizes = np.full((30, 1), 10.0)
+    >>> errors = np.repeat([[2.0], [4.0]], 15, axis=0)
+    >>> weights = cluster_weights(30, 2000, np.random.default_rng(0))
+    >>> rates = rate_intervals(errors, sizes, weights)
+    >>> float(rates.value[0]), round(float(rates.low[0]), 2), round(float(rates.high[0]), 2)
+    (0.3, 0.26, 0.34)
+    """
+    clusters = (sizes > 0).sum(axis=0)
+    total, trials = errors.sum(axis=0), sizes.sum(axis=0)
+    value = ratio(total, trials)
+    spread = np.maximum(((errors - value * sizes) ** 2).sum(axis=0), 0.0)
+    error = ratio(np.sqrt(spread * clusters / np.maximum(clusters - 1, 1)), trials)
+    tails = _studentised_quantiles(errors, sizes, weights, value, level)
+    low, high, method = np.full(value.size, np.nan), np.full(value.size, np.nan), []
+    for index in range(value.size):
+        name, ends = _interval(
+            value[index],
+            error[index],
+            int(clusters[index]),
+            total[index],
+            trials[index],
+            tails[:, index],
+            level,
+        )
+        method.append(name)
+        low[index], high[index] = ends
+    return RateIntervals(value=value, low=low, high=high, clusters=clusters, method=tuple(method))
+
+
+def _interval(
+    value: float, error: float, clusters: int, total: float, trials: float, tails: Floats, level: float
+) -> tuple[str, tuple[float, float]]:
+    from scipy.stats import t
+
+    from audits.statistics.binomial import clopper_pearson
+
+    if clusters < 2:
+        return NO_INTERVAL, (np.nan, np.nan)
+    if total == 0 or total == trials:
+        return EXACT_CLUSTERS, clopper_pearson(0 if total == 0 else clusters, clusters, level=level)
+    if clusters < 5 or not np.isfinite(tails).all():
+        half = error * float(t.ppf((1.0 + level) / 2, clusters - 1))
+        return STUDENT_T, (max(value - half, 0.0), value + half)
+    return STUDENTISED, (max(min(value - tails[1] * error, value), 0.0), max(value - tails[0] * error, value))
+
+
+def _studentised_quantiles(
+    errors: Floats, sizes: Floats, weights: Floats, value: Floats, level: float
+) -> Floats:
+    tail = (1.0 - level) / 2
+    quantiles = np.full((2, value.size), np.nan)
+    # Column by column in blocks: five sums per rate and sample, a few dozen MB at the most.
+    for start in range(0, value.size, 64):
+        e, n, r = errors[:, start : start + 64], sizes[:, start : start + 64], value[start : start + 64]
+        total, trials = weights @ e, weights @ n
+        rate = ratio(total, trials)
+        squares = weights @ e**2 - 2 * rate * (weights @ (e * n)) + rate**2 * (weights @ n**2)
+        clusters = np.maximum((n > 0).sum(axis=0), 2)
+        spread = ratio(np.sqrt(np.maximum(squares, 0.0) * clusters / (clusters - 1)), trials)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            deviation = np.where(spread > 1e-12, (rate - r) / spread, np.nan)
+        for column in range(deviation.shape[1]):
+            present = deviation[np.isfinite(deviation[:, column]), column]
+            if present.size * 2 >= len(weights):
+                quantiles[:, start + column] = np.quantile(present, [tail, 1.0 - tail])
+    return quantiles

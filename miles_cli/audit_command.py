@@ -1,0 +1,241 @@
+"""From an audit's options record to a command: flags, help, TOML values, and one call.
+
+Built-in audits and those of other packages take the same way, so that neither can drift from the
+other. A list option takes several values after one flag (`--by gender accent`), commas, or repeats.
+"""
+
+import inspect
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, cast, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from audits.errors import InputError
+from audits.options import METADATA, OptionSpec, build, specs_of
+from audits.registry import AuditSpec
+from miles_cli.options import Common
+
+
+def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
+    """Return the command of an audit."""
+
+    def carry_out(**values: Any) -> None:
+        from miles_cli.run import carry_out
+
+        context: typer.Context = values.pop("context")
+        merged = merge(spec.name, spec.options, context, values)
+        options = build(spec.options, _part(spec.options, merged))
+        common = build(Common, _part(Common, merged))
+        raise typer.Exit(carry_out(spec, options, common))
+
+    return make_command(
+        spec.name, f"{spec.summary}\n\n{spec.question}{examples}", (spec.options, Common), carry_out
+    )
+
+
+def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[..., None]) -> TyperCommand:
+    """Return a command whose parameters are the fields of the records and that calls `run` with them."""
+    parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    listed: list[str] = []
+    for record in records:
+        for item in fields(record):
+            spec: OptionSpec = item.metadata[METADATA]
+            annotation, default = _annotation(item.name, item.type, spec, item.default)
+            parameters.append(
+                inspect.Parameter(
+                    item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                )
+            )
+            if _is_list(item.type) and spec.listed:
+                listed.append("--" + item.name.replace("_", "-"))
+    callback = _with_signature(run, parameters)
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    app.command(
+        name,
+        cls=_command_class(
+            tuple(listed), sum(spec.positional for record in records for spec in specs_of(record).values())
+        ),
+        help=help,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )(callback)
+    return cast(TyperCommand, typer.main.get_command(app))
+
+
+def merge(name: str, options: type, context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay the command line over the configuration file over the defaults."""
+    given = {key: value for key, value in values.items() if _was_given(context, key)}
+    config = given.get("config")
+    stored = read_config(Path(config), name, options) if config else {}
+    merged = {**{key: value for key, value in values.items() if key not in given}, **stored, **given}
+    known = {item.name: item for record in (options, Common) for item in fields(record)}
+    return {
+        key: _converted(known[key].type, known[key].metadata[METADATA], key, value)
+        for key, value in merged.items()
+    }
+
+
+def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
+    """Read options from TOML: keys at the top or in a table named like the command, `-` or `_` alike.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, or a key is no option of the command.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"The configuration cannot be read: {error}", where=str(path)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The configuration is not TOML: {error}", where=str(path)) from error
+    table = data.pop(name, {})
+    known = {**specs_of(options), **specs_of(Common)}
+    merged = {key: value for key, value in data.items() if not isinstance(value, dict)} | table
+    found = {key.replace("-", "_"): value for key, value in merged.items()}
+    for key in found:
+        if key not in known or key == "config":
+            raise InputError(
+                f"{key!r} is no option of miles {name}.",
+                where=f"{path}, key {key}",
+                hint="Options: " + ", ".join(sorted(known)) + ".",
+            )
+    return found
+
+
+def _was_given(context: typer.Context, key: str) -> bool:
+    source = context.get_parameter_source(key)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
+
+
+def _part(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {item.name: values[item.name] for item in fields(record) if item.name in values}
+
+
+def _base(kind: Any) -> Any:
+    if get_origin(kind) is UnionType:
+        return next(part for part in get_args(kind) if part is not type(None))
+    return kind
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(_base(kind)) is tuple
+
+
+def _annotation(name: str, kind: Any, spec: OptionSpec, default: Any) -> tuple[Any, Any]:
+    base = _base(kind)
+    shown = f"{spec.help} [{'|'.join(spec.choices)}]" if spec.choices else spec.help
+    shown = f"{shown} (required)" if spec.required else shown
+    if spec.positional:
+        return Annotated[base | None, typer.Argument(metavar=spec.metavar, help=shown)], None
+    flag = spec.flag or "--" + name.replace("_", "-")
+    if base is bool:
+        declared = f"{flag}/--no-{flag[2:]}" if default else flag
+        return Annotated[bool, typer.Option(declared, help=shown, rich_help_panel=spec.panel)], default
+    info = typer.Option(flag, help=shown, metavar=spec.metavar, rich_help_panel=spec.panel)
+    if _is_list(kind):
+        return Annotated[list[str] | None, info], list(default or ()) or None
+    return Annotated[base | None, info], default
+
+
+def _converted(kind: Any, spec: OptionSpec, key: str, value: Any) -> Any:
+    base = _base(kind)
+    if _is_list(kind):
+        return _as_tuple(spec, value)
+    if value is None or isinstance(value, base):
+        if base is int and isinstance(value, bool):
+            raise InputError(f"{value!r} is not a whole number.", where=f"key {key}")
+        return value
+    try:
+        if base is bool or (base is int and not float(value).is_integer()):
+            raise ValueError
+        return base(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{value!r} cannot be read as {base.__name__}.", where=f"key {key}") from None
+
+
+def _as_tuple(spec: OptionSpec, value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    parts = list(value) if isinstance(value, list | tuple) else [value]
+    if not spec.listed:
+        return tuple(str(part) for part in parts)
+    return tuple(piece.strip() for part in parts for piece in str(part).split(",") if piece.strip())
+
+
+def _with_signature(run: Callable[..., None], parameters: list[inspect.Parameter]) -> Callable[..., None]:
+    def callback(**values: Any) -> None:
+        run(**values)
+
+    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return callback
+
+
+def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperCommand]:
+    class AuditCommand(TyperCommand):
+        """A command whose list options take several values after one flag."""
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, spread(args, listed, positionals, _flags_without_value(self)))
+
+    return AuditCommand
+
+
+def _flags_without_value(command: Any) -> frozenset[str]:
+    names = [
+        name
+        for item in command.params
+        if getattr(item, "is_flag", False)
+        for name in (*item.opts, *item.secondary_opts)
+    ]
+    return frozenset((*names, "--help", "-h"))
+
+
+def spread(args: list[str], listed: tuple[str, ...], positionals: int, flags: frozenset[str]) -> list[str]:
+    """Turn `--by a b` into `--by a --by b`, leaving enough words over for the positional arguments.
+
+    Examples
+    --------
+    >>> spread(["model", "--by", "a", "b", "--seed", "1"], ("--by",), 1, frozenset())
+    ['model', '--by', 'a', '--by', 'b', '--seed', '1']
+    >>> spread(["--by", "a", "model"], ("--by",), 1, frozenset())
+    ['--by', 'a', 'model']
+    """
+    runs: list[tuple[str, list[str]]] = []
+    free = 0
+    position = 0
+    while position < len(args):
+        word = args[position]
+        position += 1
+        if word in listed:
+            values: list[str] = []
+            while position < len(args) and not args[position].startswith("-"):
+                values.append(args[position])
+                position += 1
+            runs.append((word, values))
+        elif word.startswith("-") and word not in flags and "=" not in word and position < len(args):
+            runs.append(("", [word, args[position]]))
+            position += 1
+        else:
+            free += not word.startswith("-")
+            runs.append(("", [word]))
+    return _given_back(runs, positionals - free)
+
+
+def _given_back(runs: list[tuple[str, list[str]]], missing: int) -> list[str]:
+    words: list[str] = []
+    for flag, values in reversed(runs):
+        if not flag:
+            words[:0] = values
+            continue
+        kept = max(1, len(values) - max(missing, 0))
+        missing -= len(values[kept:])
+        words[:0] = [*(word for value in values[:kept] for word in (flag, value)), *values[kept:]]
+        if not values:
+            words[:0] = [flag]
+    return words

@@ -1,0 +1,1 @@
+"""The commands around the audits, one file each."""

@@ -1,0 +1,133 @@
+"""A run folder and its states: absent, unfinished, finished; ours or somebody else's.
+
+A folder is finished when report.json stands in it, which is written last. While a run goes on,
+state/settings.json says what is being run, and a lock keeps a second run out.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from audits.errors import InputError
+from audits.records import Report
+from audits.report_file import NAME, fingerprint_of, read_report, write_text
+
+OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")
+
+
+def default_folder(command: str) -> Path:
+    """Return runs/<command>-<UTC time>-<4 hex>."""
+    return Path("runs") / f"{command}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def finished(folder: Path, mark: str, *, force: bool) -> Report | None:
+    """Return the report of a finished run with the same settings; None where there is work to do.
+
+    Raises
+    ------
+    InputError
+        Where the folder holds another run, or is no run folder.
+    """
+    if not folder.exists():
+        return None
+    if not folder.is_dir():
+        raise InputError(
+            "The run folder is a file.", where=str(folder), hint="Name another folder with --out."
+        )
+    strangers = sorted(
+        item.name for item in folder.iterdir() if item.name not in OURS and not item.name.startswith(".part-")
+    )
+    if strangers:
+        raise InputError(
+            f"The folder holds other things ({', '.join(strangers[:3])}); it is no run folder.",
+            where=str(folder),
+            hint="Name a new or empty folder with --out.",
+        )
+    if (folder / NAME).exists():
+        return None if force else _same(folder, mark)
+    state = folder / "state" / "settings.json"
+    if state.exists() and not force and _stored(state) != mark:
+        raise InputError(
+            "The folder holds an unfinished run with other settings, inputs or version.",
+            where=str(folder),
+            hint="Give that run's settings to resume it, name another folder with --out, or use --force.",
+        )
+    return None
+
+
+def _same(folder: Path, mark: str) -> Report:
+    report = read_report(folder)
+    if fingerprint_of(report) != mark:
+        raise InputError(
+            "The folder holds a finished run with other settings, inputs or version.",
+            where=str(folder),
+            hint="Name another folder with --out, or use --force to overwrite it.",
+        )
+    return report
+
+
+def _stored(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def working(folder: Path, mark: str) -> Iterator[None]:
+    """Hold a run folder while a run works in it; on success the state is removed, otherwise it stays.
+
+    Raises
+    ------
+    InputError
+        Where another run holds the folder, or it cannot be made.
+    """
+    created = not folder.exists()
+    state = folder / "state"
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR)
+    except OSError as error:
+        raise InputError(
+            f"The run folder cannot be made: {error.strerror}.",
+            where=str(folder),
+            hint="Name another with --out.",
+        ) from error
+    try:
+        _hold(lock, folder)
+        for name in OURS[:-1]:
+            _remove(folder / name)
+        write_text(state / "settings.json", json.dumps({"fingerprint": mark}))
+        yield
+        shutil.rmtree(state)
+    except InputError:
+        # Wrong input that showed only while running: leave nothing behind that was not there before.
+        if created:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        os.close(lock)
+
+
+def _hold(lock: int, folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(
+            "Another run is at work in this folder.",
+            where=str(folder),
+            hint="Wait for it, or use another --out.",
+        ) from None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,170 @@
+"""The app: which commands there are, found without importing what they run, and the error boundary."""
+
+import errno
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from audits import registry
+from audits.errors import MilesError, shadowed
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command around the audits: its line in the help and where its function stands."""
+
+    name: str
+    summary: str
+    target: str
+
+
+VERBS = (
+    Verb("list", "The audits, and what each needs.", "miles_cli.commands.list:command"),
+    Verb(
+        "demo", "Run an audit on a built-in example with a planted answer.", "miles_cli.commands.demo:command"
+    ),
+    Verb("show", "Summarise a finished run in the terminal.", "miles_cli.commands.show:command"),
+    Verb(
+        "compare",
+        "Two or more runs side by side, with the interval of each change.",
+        "miles_cli.commands.compare:command",
+    ),
+    Verb(
+        "render",
+        "Make the pages and figures of a run again from its report.json.",
+        "miles_cli.commands.render:command",
+    ),
+    Verb("schema", "Print the JSON Schema of report.json.", "miles_cli.commands.schema:command"),
+    Verb("cache", "Show the size of the cache, or clear it.", "miles_cli.commands.cache:command"),
+)
+
+
+class Commands(TyperGroup):
+    """A group that lists commands by their names alone and imports only the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return all names, audits first."""
+        return [*(entry.name for entry in registry.entries()), *(verb.name for verb in VERBS)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a stand-in that carries the line for the help."""
+        for entry in registry.entries():
+            if entry.name == cmd_name:
+                return TyperCommand(cmd_name, callback=_nothing, help=entry.summary, rich_help_panel="Audits")
+        for verb in VERBS:
+            if verb.name == cmd_name:
+                return TyperCommand(
+                    cmd_name, callback=_nothing, help=verb.summary, rich_help_panel="Around the audits"
+                )
+        return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that was called."""
+        self.commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, stub if stub is None else _real(str(stub.name)), rest
+
+
+def _nothing() -> None:
+    """Stand in for a command that is only listed."""
+
+
+def _real(name: str) -> Any:
+    for verb in VERBS:
+        if verb.name == name:
+            app = typer.Typer(add_completion=False)
+            app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(
+                registry.load(verb.target)
+            )
+            return typer.main.get_command(app)
+    from miles_cli.audit_command import command_for
+
+    return command_for(registry.find(name))
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="miles",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Audit machine-learning models: numbers with intervals, findings that say no more than the intervals do.",
+    epilog="Start with: miles demo",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"miles {version('miles-audit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
+    ),
+) -> None:
+    """Hold the options of `miles` itself."""
+
+
+def main() -> None:
+    """Run the command line; every way out goes through here."""
+    if shadowed():
+        sys.exit(f"probes is another package ({shadowed()}); miles needs its own.")
+    try:
+        app(prog_name="miles")
+    except MilesError as error:
+        _panel(error.message, error.where, error.hint)
+        sys.exit(error.exit_code)
+    except MemoryError as error:
+        _panel(
+            f"Out of memory: {error}",
+            "",
+            "Use a smaller batch or fewer layers, then run it again: it resumes.",
+        )
+        sys.exit(3)
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = (
+            "Make room, then run the same command again: it resumes."
+            if full
+            else "Check the path and its permissions."
+        )
+        _panel(f"{error.strerror or error}.", str(error.filename or ""), hint)
+        sys.exit(3)
+    except Exception as error:
+        _panel(
+            f"miles met an error of its own: {type(error).__name__}: {error}",
+            "",
+            "Run it again with --verbose for the traceback, and please report it.",
+        )
+        sys.exit(3)
+
+
+def _panel(message: str, where: str, hint: str) -> None:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    if "--verbose" in sys.argv:
+        import traceback
+
+        traceback.print_exc()
+    body = Text(message)
+    for label, text in (("where: ", where), ("mend:  ", hint)):
+        if text:
+            body.append(f"\n{label}", style="bold").append(text)
+    console.print(
+        Panel(body, title="miles cannot go on", title_align="left", border_style="red", expand=False)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""How a run shows that it moves: a bar with rate and time left, or a line every half minute."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+LINE_EVERY = 30.0
+
+
+class Watch:
+    """Times each phase and shows it on stderr; `seconds` goes into the report's provenance."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.seconds: dict[str, float] = {}
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+
+    @contextmanager
+    def phase(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        """Open a phase of `total` steps; the value is called with the number of steps just done."""
+        start = time.monotonic()
+        shown = self._silent if self._quiet else self._bar if sys.stderr.isatty() else self._lines
+        try:
+            with shown(name, total, unit) as advance:
+                yield advance
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - start, 3)
+
+    @contextmanager
+    def _silent(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        yield lambda steps: None
+
+    @contextmanager
+    def _bar(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(show_speed=True),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self._console, transient=True) as progress:
+            task = progress.add_task(name, total=total)
+            yield lambda steps: progress.advance(task, steps)
+
+    @contextmanager
+    def _lines(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        done, start = 0, time.monotonic()
+        last = start
+
+        def advance(steps: int) -> None:
+            nonlocal done, last
+            done += steps
+            now = time.monotonic()
+            if now - last >= LINE_EVERY:
+                last = now
+                left = (now - start) / max(done, 1) * (total - done)
+                rate = done / (now - start)
+                self._console.print(
+                    f"{name}: {done} of {total} {unit}, {rate:.1f} a second, about {left:.0f} s left",
+                    highlight=False,
+                )
+
+        yield advance

@@ -1,0 +1,145 @@
+"""One audit carried out: plan, run folder, progress, gates, pages, summary, exit status."""
+
+import sys
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from audits import gates
+from audits.context import Cache, Context, Draft, Plan
+from audits.errors import InputError
+from audits.records import Report
+from audits.registry import AuditSpec
+from audits.report_file import dumps, fingerprint, write_records, write_report
+from miles_cli import folders
+from miles_cli.environment import choose_device, provenance, version
+from miles_cli.options import PRESENTATION, Common
+from miles_cli.progress import Watch
+
+
+def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
+    """Carry an audit out and return the exit status.
+
+    Raises
+    ------
+    MilesError
+        Where the input is wrong or the audit could not be completed.
+    """
+    parsed = [gates.parse(expression) for expression in common.fail_if]
+    _check(common)
+    watch = Watch(quiet=common.quiet)
+    context = Context(
+        seed=common.seed,
+        level=common.level,
+        device=choose_device(common.device),
+        dtype=common.dtype,
+        cache=Cache.default(),
+        progress=watch,
+    )
+    plan = spec.check(options, context)
+    if common.dry_run:
+        _print_plan(spec, plan)
+        return 0
+    settings = _settings(options, common)
+    subject = plan.subject and plan.subject.sha256
+    mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
+    folder = common.out or folders.default_folder(spec.name)
+    report = folders.finished(folder, mark, force=common.force)
+    if report is None:
+        with folders.working(folder, mark):
+            draft = spec.carry_out(options, plan, context)
+            report = _assemble(spec, plan, draft, settings, context, watch, parsed)
+            _write(report, draft, folder, watch)
+    elif tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
+        report = replace(report, gates=tuple(gates.judge(gate, report.estimates) for gate in parsed))
+        report = replace(report, settings={**report.settings, "fail_if": list(common.fail_if)})
+        write_pages_and_report(report, folder)
+    _tell(report, folder, common)
+    return 1 if any(gate.outcome == "fail" for gate in report.gates) else 0
+
+
+def write_pages_and_report(report: Report, folder: Path) -> None:
+    """Write the pages of a report, then report.json."""
+    from audits.rendering import write_pages
+
+    write_pages(report, folder)
+    write_report(report, folder)
+
+
+def _check(common: Common) -> None:
+    if not 0.5 <= common.level < 1:
+        raise InputError(
+            f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1."
+        )
+    if common.seed < 0:
+        raise InputError(f"{common.seed} is no seed.", where="--seed", hint="Give a whole number from 0 up.")
+
+
+def _settings(options: Any, common: Common) -> dict[str, Any]:
+    settings = {item.name: _plain(getattr(options, item.name)) for item in fields(options)}
+    shared = {item.name: _plain(getattr(common, item.name)) for item in fields(common)}
+    return settings | {key: value for key, value in shared.items() if key not in PRESENTATION}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    return value
+
+
+def _assemble(
+    spec: AuditSpec,
+    plan: Plan,
+    draft: Draft,
+    settings: dict[str, Any],
+    context: Context,
+    watch: Watch,
+    parsed: list[gates.Gate],
+) -> Report:
+    return Report(
+        audit=spec.name,
+        title=spec.title,
+        question=spec.question,
+        created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        subject=draft.subject or plan.subject,
+        data=plan.data,
+        settings=settings,
+        estimates=tuple(draft.estimates),
+        findings=tuple(draft.findings),
+        warnings=tuple(draft.warnings),
+        limitations=tuple(draft.limitations),
+        coverage=draft.coverage,
+        gates=tuple(gates.judge(gate, draft.estimates) for gate in parsed),
+        figures=tuple(draft.figures),
+        provenance=provenance(context, watch.seconds),
+    )
+
+
+def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
+    write_records(draft.records, folder / "records.csv")
+    with watch.phase("Writing the report", 1, "report"):
+        write_pages_and_report(report, folder)
+
+
+def _print_plan(spec: AuditSpec, plan: Plan) -> None:
+    lines = [f"{spec.name}: every input is in order. Nothing was run."]
+    if plan.subject:
+        lines.append(f"  model      {plan.subject.path} ({plan.subject.family}, {plan.subject.sha256[:12]})")
+    lines += [f"  {source.role:<10} {source.path} ({source.items} items)" for source in plan.data]
+    lines += [f"  {what:<10} {amount}" for what, amount in plan.cost]
+    lines += [f"  note       {note}" for note in plan.notes]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _tell(report: Report, folder: Path, common: Common) -> None:
+    if common.json:
+        sys.stdout.write(dumps(report))
+    elif not common.quiet:
+        from miles_cli.terminal import print_summary
+
+        print_summary(report, folder)

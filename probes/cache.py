@@ -1,0 +1,116 @@
+"""Dear results, kept by the hash of everything that they depend on.
+
+An entry is one safetensors file, written beside its place and renamed into it, so that a run killed at
+any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from probes.errors import IncompleteError
+from probes.loading.hashing import sha256_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+VARIABLE = "MILES_CACHE"
+_ENTRY = re.compile(r"[0-9a-f]{64}\.safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A folder of entries; `kind` is a subfolder, `key` any JSON value that determines the content."""
+
+    folder: Path
+
+    @classmethod
+    def default(cls) -> "Cache":
+        """Return the user's cache: `$MILES_CACHE`, or `miles` in the cache folder of the platform."""
+        import platformdirs
+
+        return cls(Path(os.environ.get(VARIABLE) or platformdirs.user_cache_path("miles")))
+
+    def path(self, kind: str, key: object) -> Path:
+        """Return where the entry of a key stands, whether it is there or not."""
+        name = sha256_json(key)
+        return self.folder / kind / name[:2] / f"{name}.safetensors"
+
+    def has(self, kind: str, key: object) -> bool:
+        """Tell whether there is a whole entry."""
+        return self.path(kind, key).is_file()
+
+    def read(self, kind: str, key: object) -> "dict[str, Tensor] | None":
+        """Return an entry's tensors, or None where there is none or it is damaged (then it is removed)."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        path = self.path(kind, key)
+        try:
+            tensors: dict[str, Tensor] = load_file(path)
+        except FileNotFoundError:
+            return None
+        except (SafetensorError, OSError):
+            path.unlink(missing_ok=True)
+            return None
+        return tensors
+
+    def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor]") -> None:
+        """Write an entry whole or not at all.
+
+        Raises
+        ------
+        IncompleteError
+            Where the disk is full or the folder cannot be written.
+        """
+        from safetensors.torch import save_file
+
+        path = self.path(kind, key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+            os.close(handle)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        try:
+            save_file({label: tensor.contiguous() for label, tensor in tensors.items()}, name)
+            Path(name).replace(path)
+        except Exception as error:
+            # safetensors reports a full disk as an error class of its own.
+            Path(name).unlink(missing_ok=True)
+            raise _unwritable(self.folder, error) from error
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def usage(self) -> dict[str, tuple[int, int]]:
+        """Return entries and bytes of each kind."""
+        found: dict[str, tuple[int, int]] = {}
+        for entry in self._entries():
+            count, size = found.get(entry.parts[-3], (0, 0))
+            found[entry.parts[-3]] = (count + 1, size + entry.stat().st_size)
+        return dict(sorted(found.items()))
+
+    def clear(self) -> int:
+        """Remove every entry and no other file; return the bytes freed."""
+        freed = 0
+        for entry in list(self._entries()):
+            freed += entry.stat().st_size
+            entry.unlink(missing_ok=True)
+        return freed
+
+    def _entries(self) -> Iterator[Path]:
+        # Only names that we write: the folder may be one that the user keeps other things in.
+        yield from (file for file in self.folder.glob("*/??/*.safetensors") if _ENTRY.fullmatch(file.name))
+
+
+def _unwritable(folder: Path, error: Exception) -> IncompleteError:
+    return IncompleteError(
+        f"The cache cannot be written: {error}",
+        where=str(folder),
+        hint=f"Make room or point {VARIABLE} at another folder, then run the same command again: it resumes.",
+    )

@@ -1,0 +1,81 @@
+"""The clips of a corpus as CTC probes see them: frames, letters, and who trains on them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+CHUNK = 32
+"""Clips of one step; enough for one large product, few enough for memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utterances:
+    """A batch of clips.
+
+    Parameters
+    ----------
+    frames
+        All clips end to end, shape (layers, frames, width), float32.
+    counts
+        Frames of each clip.
+    targets
+        Symbol numbers of each clip.
+    fold
+        The fold that tests each clip, shape (clips,).
+    dev
+        Whether each fold keeps the clip for early stopping, shape (folds, clips).
+    """
+
+    frames: Tensor
+    counts: list[int]
+    targets: list[Tensor]
+    fold: Tensor
+    dev: Tensor
+
+    @property
+    def train(self) -> Tensor:
+        """Whether each fold trains on each clip, shape (folds, clips)."""
+        return (torch.arange(len(self.dev))[:, None] != self.fold[None]) & ~self.dev
+
+    def over_frames(self, clips: Tensor) -> Tensor:
+        """Repeat values of the clips, shape (..., clips), over their frames, shape (..., frames)."""
+        return torch.repeat_interleave(clips, torch.tensor(self.counts), dim=-1)
+
+
+class Source(Protocol):
+    """Clips that can be read again and again, by number, so that memory does not grow with the corpus."""
+
+    folds: int
+    symbols: int
+    fold: Tensor
+    """The fold that tests each clip, shape (clips,)."""
+    dev: Tensor
+    """Whether each fold keeps the clip for early stopping, shape (folds, clips)."""
+    order: Sequence[Sequence[int]]
+    """Clips that are stored together, so that a reader can take them at once."""
+
+    def read(self, clips: Sequence[int]) -> Utterances:
+        """Return these clips as one batch."""
+
+
+def chunks(source: Source, order: Sequence[int] | None = None, only: Tensor | None = None) -> Iterator[list[int]]:
+    """Yield the numbers of clips to read together, in storage order or as `order` says.
+
+    Parameters
+    ----------
+    order
+        Positions in `source.order`.
+    only
+        Whether to take each clip, shape (clips,).
+    """
+    waiting: list[int] = []
+    for position in range(len(source.order)) if order is None else order:
+        waiting += [clip for clip in source.order[position] if only is None or bool(only[clip])]
+        if len(waiting) >= CHUNK:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting

@@ -1,0 +1,166 @@
+"""Embeddings of a whole corpus, from one forward pass a clip, kept by content.
+
+Clips are put into batches by length, always in the same way, and a batch is the unit of the cache: the
+same clips give the same batches, the same bits, and after a kill only the missing batches are computed.
+Frames are kept in float16, pooled vectors in float32; nothing of a corpus stays in memory.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probes.activations import Encoder, States
+from probes.cache import Cache
+from probes.progress import Progress
+
+POOLED = "pooled-embeddings"
+FRAMES = "frame-embeddings"
+HALF_LARGEST = 60000.0
+PADDED_STEP = 1600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A clip as the encoder sees it: content hash, samples at 16 kHz, and how to read it."""
+
+    sha256: str
+    samples: int
+    read: Callable[[], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Indices of the items that go through the encoder together."""
+
+    items: tuple[int, ...]
+
+
+def plan_batches(items: Sequence[Item], batching: str, *, largest: int = 8) -> list[Batch]:
+    """Put items into batches, which depend on the set of clips and not on their order.
+
+    Parameters
+    ----------
+    batching
+        "equal" joins only clips of exactly the same length, "padded" clips within 0.1 s of each other,
+        "fixed" any clips, "single" none.
+    """
+    width = {"equal": lambda n: n, "padded": lambda n: n // PADDED_STEP, "fixed": lambda n: 0}.get(batching)
+    order = sorted(range(len(items)), key=lambda index: (items[index].samples, items[index].sha256))
+    batches: list[Batch] = []
+    current: list[int] = []
+    for index in order:
+        full = len(current) >= (1 if width is None else largest)
+        if current and (full or (width and width(items[current[0]].samples) != width(items[index].samples))):
+            batches.append(Batch(tuple(current)))
+            current = []
+        current.append(index)
+    return [*batches, Batch(tuple(current))] if current else batches
+
+
+class Embeddings:
+    """The embeddings of a list of items under one encoder.
+
+    Parameters
+    ----------
+    open_encoder
+        Makes the encoder; called only where something is missing in the cache.
+    key
+        What the encoder's states depend on besides the clips.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        open_encoder: Callable[[], Encoder],
+        *,
+        key: dict[str, object],
+        batching: str,
+        cache: Cache,
+        largest: int = 8,
+    ) -> None:
+        self._items, self._open, self._key, self._cache = items, open_encoder, key, cache
+        self.batches = plan_batches(items, batching, largest=largest)
+
+    def missing(self, *, frames: bool) -> list[Batch]:
+        """Return the batches that the encoder has yet to see."""
+        return [batch for batch in self.batches if not self._present(batch, frames)]
+
+    def compute(self, progress: Progress, label: str, *, frames: bool) -> None:
+        """Run the encoder over what is missing; `frames` says whether frames are wanted besides pooled vectors."""
+        todo = self.missing(frames=frames)
+        with progress.phase(label, len(self._items), "clips") as advance:
+            advance(len(self._items) - sum(len(batch.items) for batch in todo))
+            if not todo:
+                return
+            encoder = self._open()
+            for batch in todo:
+                states = encoder.encode([self._items[index].read() for index in batch.items])
+                if frames:
+                    self._cache.write(FRAMES, self._key_of(batch), _frames_entry(states))
+                self._cache.write(POOLED, self._key_of(batch), _pooled_entry(states, encoder))
+                advance(len(batch.items))
+
+    def pooled(self) -> Tensor:
+        """Return the pooled vectors of all items, shape (layers, items, width)."""
+        rows: list[Tensor | None] = [None] * len(self._items)
+        for batch in self.batches:
+            for index, vector in zip(batch.items, self._entry(POOLED, batch)["pooled"], strict=True):
+                rows[index] = vector
+        return torch.stack([row for row in rows if row is not None], dim=1)
+
+    def heads(self) -> list[Tensor]:
+        """Return the head's best symbol of every frame, one tensor an item; empty where there is no head."""
+        rows: list[Tensor] = [torch.empty(0)] * len(self._items)
+        for batch in self.batches:
+            entry = self._entry(POOLED, batch)
+            if "head" not in entry:
+                return []
+            for index, symbols in zip(batch.items, entry["head"].split(entry["counts"].tolist()), strict=True):
+                rows[index] = symbols
+        return rows
+
+    def frames(self, batch: Batch) -> tuple[Tensor, list[int]]:
+        """Return the frames of a batch end to end, shape (layers, frames, width), float16, and those of each item."""
+        entry = self._entry(FRAMES, batch)
+        return entry["frames"], entry["counts"].tolist()
+
+    def iterate(self) -> Iterator[tuple[Batch, Tensor, list[int]]]:
+        """Yield the frames of every batch."""
+        for batch in self.batches:
+            yield (batch, *self.frames(batch))
+
+    def _key_of(self, batch: Batch) -> list[object]:
+        return [self._key, [self._items[index].sha256 for index in batch.items]]
+
+    def _present(self, batch: Batch, frames: bool) -> bool:
+        key = self._key_of(batch)
+        return self._cache.has(POOLED, key) and (not frames or self._cache.has(FRAMES, key))
+
+    def _entry(self, kind: str, batch: Batch) -> dict[str, Tensor]:
+        entry = self._cache.read(kind, self._key_of(batch))
+        if entry is None:
+            # Cleared or damaged since it was computed: once more, with the same bits.
+            encoder = self._open()
+            states = encoder.encode([self._items[index].read() for index in batch.items])
+            entry = _frames_entry(states) if kind == FRAMES else _pooled_entry(states, encoder)
+            self._cache.write(kind, self._key_of(batch), entry)
+        return entry
+
+
+def _counts(states: Sequence[States]) -> Tensor:
+    return torch.tensor([state.layers.shape[1] for state in states])
+
+
+def _frames_entry(states: Sequence[States]) -> dict[str, Tensor]:
+    frames = torch.cat([state.layers for state in states], dim=1)
+    # float16 ends at 65504; the rare encoder beyond that keeps its range and loses precision instead.
+    half = torch.float16 if frames.abs().max() < HALF_LARGEST else torch.bfloat16
+    return {"frames": frames.to(half), "counts": _counts(states)}
+
+
+def _pooled_entry(states: Sequence[States], encoder: Encoder) -> dict[str, Tensor]:
+    entry = {"pooled": torch.stack([encoder.pool(state.layers) for state in states]), "counts": _counts(states)}
+    heads = [state.head for state in states if state.head is not None]
+    return entry | ({"head": torch.cat(heads)} if heads else {})

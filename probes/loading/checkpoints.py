@@ -1,0 +1,263 @@
+"""Which model is meant, and can its weights be trusted to be weights?
+
+A model folder is checked before anything is loaded from it: config.json names a family, every weight file is
+there, whole and inside the folder, and none needs code to be run. Pickles are read by the restricted reader of
+torch only, and a config's `auto_map` (code of the model's author) is never followed.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probes.errors import InputError
+from probes.loading.hashing import sha256_folder
+from probes.loading.sniffing import impostor
+from probes.loading.tables import nearest_name, parse_json, read_text
+from probes.loading.weights import check_safetensors, read_pickle
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_SMALL_FILES = ("*.json", "*.txt", "*.model")
+_WRAPPERS = ("state_dict", "model", "model_state_dict", "net")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFolder:
+    """A Hugging Face model on this disk: `family` is its `model_type`, `sha256` covers config and weights."""
+
+    reference: str
+    path: Path
+    family: str
+    config: Mapping[str, Any]
+    weights: tuple[Path, ...]
+    sha256: str
+
+
+def find_model(reference: str) -> ModelFolder:
+    """Find and check a model: a local folder, or the id of one on the Hugging Face hub.
+
+    An existing path always wins over an id. Whoever loads the folder passes `trust_remote_code=False`.
+
+    Raises
+    ------
+    InputError
+        Where there is no such model, or its folder is incomplete, damaged or would run code.
+    """
+    path = Path(reference).expanduser()
+    if path.is_dir():
+        return _check_folder(path.resolve(), reference)
+    if path.exists():
+        pickled = " It was not opened: a pickle can run code." if path.suffix in (".pkl", ".pickle") else ""
+        raise InputError(
+            f"{path.name} is a file; a model here is a folder with config.json and weights.{pickled}",
+            where=reference,
+            hint="Weights alone do not say which model they are of: give the folder made by save_pretrained().",
+        )
+    if not _HUB_ID.fullmatch(reference) or ".." in reference or path.suffix in SUFFIXES:
+        near = nearest_name(path)
+        raise InputError(
+            "There is no such folder.",
+            where=reference,
+            hint=f"Did you mean {path.parent / near}?" if near else "Check the path.",
+        )
+    return _check_folder(_download(reference), reference)
+
+
+def load_state_dict(path: Path) -> "dict[str, Tensor]":
+    """Read a checkpoint's tensors by name, on the CPU.
+
+    Wrappers such as `{"state_dict": ...}` are opened, and the `module.` that DataParallel puts before every name
+    is taken off.
+
+    Raises
+    ------
+    InputError
+        Where the file is no checkpoint, is damaged, or would run code.
+    """
+    where = str(path)
+    if path.is_dir():
+        raise InputError("This is a folder, not a checkpoint.", where=where, hint="Name the file in it.")
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"The suffix {path.suffix!r} is not one of a checkpoint.",
+            where=where,
+            hint=f"Known: {', '.join(SUFFIXES)}.",
+        )
+    _check_genuine(path)
+    if path.suffix.lower() == ".safetensors":
+        from safetensors.torch import load_file
+
+        check_safetensors(path)
+        tensors: dict[str, Tensor] = load_file(path)
+        return _strip(tensors)
+    return _strip(_unwrap(read_pickle(path, device="cpu"), where))
+
+
+def _unwrap(content: object, where: str) -> "dict[str, Tensor]":
+    from torch import Tensor
+
+    for name in _WRAPPERS:
+        if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
+            content = content[name]
+            break
+    if not isinstance(content, Mapping):
+        raise InputError(
+            f"The checkpoint holds a {type(content).__name__}, not tensors by name.",
+            where=where,
+            hint="Save model.state_dict().",
+        )
+    named = {
+        str(name): value
+        for name, value in content.items()
+        if name != "_metadata" and not str(name).endswith("_extra_state")
+    }
+    other = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
+    if other is not None or not named:
+        keys = ", ".join(list(named)[:10]) or "none"
+        what = f"Its entry {other!r} is a {type(named[other]).__name__}, not a tensor." if other else "It is empty."
+        raise InputError(what, where=where, hint=f"Save model.state_dict(). Names in the file: {keys}.")
+    return named
+
+
+def _strip(tensors: "dict[str, Tensor]") -> "dict[str, Tensor]":
+    while tensors and all(name.startswith("module.") and name != "module." for name in tensors):
+        tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+def _download(reference: str) -> Path:
+    import huggingface_hub
+    from huggingface_hub.utils import HFValidationError, disable_progress_bars
+
+    disable_progress_bars()
+    try:
+        fetch = huggingface_hub.snapshot_download
+        folder = Path(fetch(reference, allow_patterns=[*_SMALL_FILES, "*.safetensors"], etag_timeout=5))
+        if not any(folder.glob("*.safetensors")):
+            folder = Path(fetch(reference, allow_patterns=[*_SMALL_FILES, "pytorch_model*.bin"], etag_timeout=5))
+        return folder
+    except (OSError, HFValidationError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"There is no folder of this name, and the hub gave no model: {reason}",
+            where=reference,
+            hint="Pass a local folder (config.json and model.safetensors), or check the id and the connection.",
+        ) from None
+
+
+def _check_folder(folder: Path, reference: str) -> ModelFolder:
+    config = _read_config(folder)
+    _check_links(folder)
+    weights = _find_weights(folder)
+    for file in weights:
+        _check_genuine(file)
+        if file.suffix == ".safetensors":
+            check_safetensors(file)
+        else:
+            # On the meta device nothing is kept; the point is whether the restricted reader accepts it.
+            read_pickle(file, device="meta")
+    files = {file for pattern in _SMALL_FILES for file in folder.glob(pattern) if file.is_file()}
+    return ModelFolder(
+        reference=reference,
+        path=folder,
+        family=config["model_type"],
+        config=config,
+        weights=weights,
+        sha256=sha256_folder([*files, *weights]),
+    )
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(
+            "The folder has no config.json, so it is not known which model this is.",
+            where=str(folder),
+            hint="Give the folder made by save_pretrained(), or the one of a hub model.",
+        )
+    config = parse_json(read_text(path), str(path))
+    if not isinstance(config, dict):
+        raise InputError(f"The config is a {type(config).__name__}, not an object.", where=str(path))
+    family = config.get("model_type")
+    if not isinstance(family, str) or not family:
+        raise InputError(
+            "The config has no model_type.",
+            where=f"{path}, model_type",
+            hint='Save the model with transformers, which writes it, or add it, such as "model_type": "wav2vec2".',
+        )
+    return config
+
+
+def _check_links(folder: Path) -> None:
+    # In the hub's cache, snapshots/<revision>/<file> links to blobs/<hash> of the same model.
+    blobs = folder.parent.parent / "blobs"
+    for file in sorted(folder.iterdir()):
+        if not file.is_symlink():
+            continue
+        target = file.resolve()
+        in_cache = folder.parent.name == "snapshots" and target.parent == blobs
+        if not in_cache and not target.is_relative_to(folder):
+            raise InputError(
+                f"{file.name} is a link that leaves the model's folder, to {target}.",
+                where=str(file),
+                hint="Copy the file itself into the folder.",
+            )
+
+
+def _find_weights(folder: Path) -> tuple[Path, ...]:
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        index = folder / f"{name}.index.json"
+        if (folder / name).exists():
+            return (folder / name,)
+        if index.is_file():
+            return _read_index(folder, index)
+    near = sorted(file.name for file in folder.iterdir() if file.suffix in SUFFIXES)
+    raise InputError(
+        "The folder has no weights: neither model.safetensors, nor its index, nor pytorch_model.bin.",
+        where=str(folder),
+        hint=f"There are: {', '.join(near[:10])}." if near else "Fetch the weights too (git lfs pull, or the hub).",
+    )
+
+
+def _read_index(folder: Path, index: Path) -> tuple[Path, ...]:
+    content = parse_json(read_text(index), str(index))
+    names = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(names, dict) or not names or not all(isinstance(name, str) for name in names.values()):
+        raise InputError("The index has no weight_map of names.", where=f"{index}, weight_map")
+    files = []
+    for name in sorted(set(names.values())):
+        file = folder / name
+        if not file.resolve().is_relative_to(folder) and not (file.is_symlink() and "/" not in name):
+            raise InputError(
+                f"The index names {name!r}, which is outside the folder.",
+                where=f"{index}, weight_map",
+                hint="Fetch the model again, from a place that you trust.",
+            )
+        if not file.is_file():
+            raise InputError(
+                f"The index names {name}, which is missing.", where=str(index), hint="Fetch the missing part."
+            )
+        files.append(file)
+    return tuple(files)
+
+
+def _check_genuine(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(512)
+    except FileNotFoundError:
+        near = nearest_name(path)
+        hint = f"Did you mean {near}?" if near else "Check the path."
+        raise InputError("There is no such file.", where=str(path), hint=hint) from None
+    except OSError as error:
+        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=str(path)) from error
+    disguise = impostor(head)
+    if disguise:
+        raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
+    if not head:
+        raise InputError("The file is empty.", where=str(path), hint="Fetch it again.")

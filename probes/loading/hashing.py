@@ -1,0 +1,49 @@
+"""By which name is an input known, wherever it stands and whoever holds it?
+
+Every hash is the SHA-256 of content, in 64 lower-case hexadecimal digits. None depends on an absolute path,
+a date or an order that the file system happens to choose.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def sha256_file(path: Path) -> str:
+    """Return the hash of a file's bytes, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_folder(paths: Iterable[Path]) -> str:
+    """Return one hash of several files: of their names below their common folder and of their bytes.
+
+    The same files elsewhere, or listed in another order, have the same hash; a renamed file changes it.
+    """
+    files = sorted({Path(path).absolute() for path in paths})
+    if not files:
+        return sha256_json([])
+    root = os.path.commonpath([file.parent for file in files])
+    return sha256_json([[file.relative_to(root).as_posix(), sha256_file(file)] for file in files])
+
+
+def sha256_json(value: object) -> str:
+    """Return the hash of a JSON value in canonical form: keys sorted, no spaces, UTF-8, no NaN.
+
+    >>> sha256_json({"b": 1, "a": [2.5, None]}) == sha256_json({"a": (2.5, None), "b": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # A lone surrogate (a file name that is not UTF-8) has no UTF-8 form of its own.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def short(digest: str) -> str:
+    """Return the first twelve digits of a hash: for a reader, not for a key.
+
+    >>> short("0123456789abcdef")
+    '0123456789ab'
+    """
+    return digest[:12]

@@ -1,0 +1,303 @@
+"""Which recordings are audited, who speaks, what is said, and to which groups does each belong?
+
+Whatever a user hands over (CSV, TSV, JSON lines, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
+Files are not opened here; but a relative path must stay below its folder, so that a manifest from somebody else
+cannot reach for other files of this machine.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probes.errors import InputError
+from probes.loading.hashing import sha256_file, sha256_folder
+from probes.loading.levels import Levels, is_unknown, read_value_map
+from probes.loading.levels import Note as Note
+from probes.loading.places import Places
+from probes.loading.tables import Row, Table, read_table, suggest
+
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "path": ("path", "audio_filepath", "audio", "file_name"),
+    "text": ("text", "sentence", "transcription", "transcript"),
+    "speaker": ("speaker", "client_id", "speaker_id", "user_id"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMap:
+    """Which column holds what; None: the usual names are tried (`ROLES`).
+
+    `start` and `end` are seconds, for clips that are parts of a longer recording; they have no usual names.
+    """
+
+    path: str | None = None
+    text: str | None = None
+    speaker: str | None = None
+    start: str | None = None
+    end: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """One recording, or the part of one between `start` and `end` (seconds).
+
+    Parameters
+    ----------
+    path
+        Absolute, symbolic links resolved; the manifest itself where that names no recordings.
+    name
+        The path as it is written in the manifest.
+    line, source
+        Where the clip is listed: the line (from 1) of the file.
+    attributes
+        Level of each attribute asked for; `unknown` where nothing is known.
+    extras
+        Every other column as written, and the number behind each bin.
+    """
+
+    path: Path
+    name: str
+    line: int
+    source: Path
+    text: str | None = None
+    speaker: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    extras: Mapping[str, str] = field(default_factory=dict)
+    start: float | None = None
+    end: float | None = None
+
+    @property
+    def where(self) -> str:
+        """Where a message about this clip points to."""
+        return f"{self.source}:{self.line} ({self.name})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All clips, and what was done to their values on the way."""
+
+    path: Path
+    sha256: str
+    clips: tuple[Clip, ...]
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    notes: tuple[Note, ...]
+
+
+def read_manifest(
+    path: Path,
+    *,
+    columns: ColumnMap,
+    by: Sequence[str],
+    values: Path | None,
+    bins: Mapping[str, Sequence[float]],
+    audio_root: Path | None = None,
+    needs: frozenset[str],
+) -> Manifest:
+    """Read a manifest: CSV, TSV, JSON lines (NeMo's too) or a JSON list of objects.
+
+    Parameters
+    ----------
+    columns
+        Names that the user gave; they win over the usual ones.
+    by
+        Columns whose values are the groups.
+    values
+        Value map (see `probes.loading.levels.read_value_map`).
+    bins
+        Lower ends of the bins of a numeric column.
+    audio_root
+        Folder of relative paths; default the folder of the manifest.
+    needs
+        What the audit cannot do without: any of path, text, speaker.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing or ambiguous, a row cannot be read, or a path is listed twice or leaves its
+        folder.
+    """
+    return assemble(
+        read_table(path),
+        columns=columns,
+        by=by,
+        values=values,
+        bins=bins,
+        audio_root=audio_root or path.parent,
+        needs=needs,
+    )
+
+
+def assemble(
+    table: Table,
+    *,
+    columns: ColumnMap,
+    by: Sequence[str],
+    values: Path | None,
+    bins: Mapping[str, Sequence[float]],
+    audio_root: Path,
+    needs: frozenset[str],
+    notes: Iterable[Note] = (),
+) -> Manifest:
+    """Make the manifest of a table, wherever that came from; `notes` are those of whoever made it."""
+    by = tuple(dict.fromkeys(by))
+    chosen = {role: _column(table, role, getattr(columns, role), role in needs) for role in ROLES}
+    segment = _segment_columns(table, columns, chosen["path"])
+    levels = _levels(table, by, values, bins)
+    places = Places(audio_root)
+    used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
+    clips: list[Clip] = []
+    seen: dict[tuple[Path, float | None, float | None], Clip] = {}
+    for row in table.rows:
+        clip = _clip(row, table, chosen, segment, levels, places, used, needs)
+        key = (clip.path, clip.start, clip.end)
+        if chosen["path"] and seen.setdefault(key, clip) is not clip:
+            raise InputError(
+                f"The recording is listed twice: before on line {seen[key].line} of {seen[key].source.name}.",
+                where=clip.where,
+                hint="Keep one of the two rows; parts of one recording need a start and an end.",
+            )
+        clips.append(clip)
+    found = [*notes, *(note for column in levels.values() for note in column.notes())]
+    found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
+    sources = table.sources
+    return Manifest(
+        path=table.path,
+        sha256=sha256_file(sources[0]) if len(sources) == 1 else sha256_folder(sources),
+        clips=tuple(clips),
+        by=by,
+        columns=table.columns,
+        notes=tuple(found),
+    )
+
+
+def _column(table: Table, role: str, name: str | None, needed: bool) -> str | None:
+    option = f"--{role}-col"
+    if name is not None:
+        if name not in table.columns:
+            raise InputError(
+                f"There is no column {name!r}.",
+                where=f"{table.path}, {option}",
+                hint=suggest(name, table.columns),
+            )
+        return name
+    usual = [column for column in table.columns if column.casefold() in ROLES[role]]
+    if len(usual) > 1:
+        raise InputError(
+            f"Several columns may hold the {role}: {', '.join(usual)}.",
+            where=str(table.path),
+            hint=f"Choose one with {option}.",
+        )
+    if not usual and needed:
+        raise InputError(
+            f"There is no column for the {role} (usual names: {', '.join(ROLES[role])}).",
+            where=str(table.path),
+            hint=f"Name it with {option}. {suggest(role, table.columns)}",
+        )
+    return usual[0] if usual else None
+
+
+def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tuple[str, str, bool] | None:
+    """Return the columns of start and end, and whether the second one is a duration."""
+    given = (columns.start, columns.end)
+    for name in given:
+        if name is not None and name not in table.columns:
+            raise InputError(f"There is no column {name!r}.", where=str(table.path), hint=suggest(name, table.columns))
+    if columns.start and columns.end:
+        return columns.start, columns.end, False
+    if any(given):
+        raise InputError("A start needs an end, and an end a start.", where=str(table.path), hint="Name both columns.")
+    if path == "audio_filepath" and {"offset", "duration"} <= set(table.columns):
+        return "offset", "duration", True
+    return None
+
+
+def _levels(
+    table: Table, by: Sequence[str], values: Path | None, bins: Mapping[str, Sequence[float]]
+) -> dict[str, Levels]:
+    mapping = read_value_map(values) if values is not None else {}
+    for names, option in ((by, "--by"), (mapping, "--values"), (bins, "--bin")):
+        for name in names:
+            if name not in table.columns:
+                raise InputError(
+                    f"There is no column {name!r}.", where=f"{table.path}, {option}", hint=suggest(name, table.columns)
+                )
+    stray = next((name for name in bins if name not in by), None)
+    if stray is not None:
+        raise InputError(f"The column {stray!r} has bins but is not audited.", where="--bin", hint=f"Add --by {stray}.")
+    reserved = next((name for name in by if "&" in name or "=" in name), None)
+    if reserved is not None:
+        raise InputError(
+            f"The column name {reserved!r} holds & or =, which separate the parts of a group's name.",
+            where=f"{table.path}, --by",
+            hint="Rename the column.",
+        )
+    return {name: Levels(name, mapping.get(name, {}), tuple(bins.get(name, ()))) for name in by}
+
+
+def _clip(
+    row: Row,
+    table: Table,
+    chosen: Mapping[str, str | None],
+    segment: tuple[str, str, bool] | None,
+    levels: Mapping[str, Levels],
+    places: Places,
+    used: set[str],
+    needs: frozenset[str],
+) -> Clip:
+    source = row.source or table.path
+    where = f"{source}:{row.line}"
+    get = row.values.get
+    text = get(chosen["text"]) if chosen["text"] else None
+    if text is None and "text" in needs:
+        raise InputError("The row has no text.", where=where, hint=f"Fill in {chosen['text']!r}, or drop the row.")
+    name = (get(chosen["path"]) or "").strip() if chosen["path"] else f"line {row.line}"
+    if not name:
+        raise InputError("The row names no recording.", where=where, hint=f"Fill in {chosen['path']!r}.")
+    speaker = (get(chosen["speaker"]) or "").strip() if chosen["speaker"] else ""
+    start, end = _segment(row, segment, where) if segment else (None, None)
+    return Clip(
+        path=places.resolve(name, where) if chosen["path"] else table.path.absolute(),
+        name=name,
+        line=row.line,
+        source=source,
+        text=text,
+        speaker=None if is_unknown(speaker) else speaker,
+        attributes={column: rule.level(get(column), where) for column, rule in levels.items()},
+        extras={column: value for column, value in row.values.items() if column not in used and value is not None},
+        start=start,
+        end=end,
+    )
+
+
+def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:
+    first, second, is_duration = columns
+    texts = [(row.values.get(name) or "").strip() for name in (first, second)]
+    if not any(texts):
+        return None, None
+    try:
+        start, end = (float(text) for text in texts)
+    except ValueError:
+        raise InputError(f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds.", where=where) from None
+    end += start if is_duration else 0.0
+    if not (math.isfinite(end) and 0 <= start < end):
+        raise InputError(
+            f"The part from {start:g} s to {end:g} s is empty or out of order.",
+            where=where,
+            hint="A part needs 0 <= start < end, in seconds.",
+        )
+    return start, end
+
+
+def _speaker_notes(clips: Sequence[Clip], column: str | None, table: Table, needed: bool) -> list[Note]:
+    missing = sum(clip.speaker is None for clip in clips)
+    if column is None or not missing:
+        return []
+    if needed and missing == len(clips):
+        raise InputError(
+            f"No row names its speaker: {column!r} is empty or unknown throughout.",
+            where=str(table.path),
+            hint="Name another column with --speaker-col.",
+        )
+    return [Note("manifest.no-speaker", f"{missing} clips name no speaker in {column!r}.", missing)]

@@ -1,0 +1,118 @@
+"""Is a file of weights whole, and can it be read without running anything?
+
+A safetensors file is checked by its header alone: its length, its JSON, and that the tensors fill the rest of the
+file exactly. A pickle goes through torch's restricted reader, which knows tensors and plain containers; one that
+asks for more is refused, since an ordinary reader would run whatever the file says.
+"""
+
+import math
+import pickle
+import re
+import warnings
+from pathlib import Path
+
+from probes.errors import InputError
+from probes.loading.tables import parse_json
+
+_MAX_HEADER = 100_000_000
+_BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16,
+    "U32": 32, "I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64, "C64": 64,
+}  # fmt: skip
+
+
+def check_safetensors(path: Path) -> None:
+    """Check a safetensors file without loading it.
+
+    Raises
+    ------
+    InputError
+        Where the header is broken, or does not account for every byte of the file.
+    """
+    where = str(path)
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(_MAX_HEADER, size - 8):
+            raise _damaged(f"its header would be {length} bytes long in a file of {size}", where)
+        text = file.read(length)
+    try:
+        header = parse_json(text.decode("utf-8"), where)
+    except (UnicodeDecodeError, InputError):
+        raise _damaged("its header is not JSON", where) from None
+    if not isinstance(header, dict):
+        raise _damaged("its header is not an object", where)
+    spans = sorted(_span(name, entry, where) for name, entry in header.items() if name != "__metadata__")
+    place = 0
+    for begin, end in spans:
+        if begin != place:
+            raise _damaged("its tensors overlap or leave gaps", where)
+        place = end
+    if 8 + length + place != size:
+        raise _damaged(f"its tensors need {8 + length + place} bytes, the file has {size}", where)
+
+
+def _span(name: str, entry: object, where: str) -> tuple[int, int]:
+    """Return the bytes that a tensor takes, after checking that they are as many as its shape needs."""
+    match entry:
+        case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(begin), int(end)]}:
+            sizes = [size for size in shape if type(size) is int and size >= 0]
+            # A kind that is not in the table is newer than it: then only the place is checked.
+            needed = math.prod(sizes) * _BITS[kind] // 8 if kind in _BITS else end - begin
+            if len(sizes) == len(shape) and 0 <= begin <= end and needed == end - begin:
+                return begin, end
+    raise _damaged(f"its entry {name!r} contradicts itself", where)
+
+
+def read_pickle(path: Path, *, device: str) -> object:
+    """Return the content of a file written by torch.save, if it needs no code; tensors go to `device`.
+
+    Raises
+    ------
+    InputError
+        Where the file is damaged, or is not made of tensors and plain containers.
+    """
+    import torch
+
+    where = str(path)
+    try:
+        with warnings.catch_warnings():
+            # Old files make torch warn about its own storage classes.
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location=device, weights_only=True)
+    except pickle.UnpicklingError as error:
+        wanted = re.search(r"GLOBAL (\S+)", str(error))
+        if wanted:
+            raise _refused(f"an object of {wanted[1]}", where) from None
+        if _is_plain_pickle(path):
+            raise _refused("a plain pickle, not one of torch.save", where) from None
+        raise _damaged("it is cut off, or not a file written by torch.save", where) from None
+    except RuntimeError as error:
+        if "TorchScript" in str(error):
+            raise _refused("a TorchScript program", where) from None
+        raise _damaged("it is cut off, or not a file written by torch.save", where) from None
+    except MemoryError:
+        raise _damaged("it asks for more memory than there is", where) from None
+    except Exception as error:
+        # The reader meets hostile bytes: whatever it raises means that they are not a checkpoint.
+        raise _damaged(f"reading it fails with {type(error).__name__}", where) from error
+
+
+def _is_plain_pickle(path: Path) -> bool:
+    """Tell whether a file begins as a pickle of a protocol that torch.save does not use."""
+    with path.open("rb") as file:
+        head = file.read(2)
+    return len(head) == 2 and head[0] == 0x80 and head[1] > 2
+
+
+def _refused(what: str, where: str) -> InputError:
+    return InputError(
+        f"The file was refused: it holds {what}, and loading that would run code from the file.",
+        where=where,
+        hint="Where you trust it, convert it once: load it there and save model.state_dict() with "
+        "safetensors.torch.save_file.",
+    )
+
+
+def _damaged(how: str, where: str) -> InputError:
+    return InputError(f"The file of weights is damaged: {how}.", where=where, hint="Fetch or save it again.")

@@ -1,0 +1,1 @@
+"""Data whose truth is known because we made it: what the demos run on and the tests measure against."""

@@ -1,0 +1,240 @@
+"""A small speech encoder, trained on a spoken corpus whose flaw is known, in an ordinary model folder.
+
+Answers "what would a real wav2vec2 checkpoint look like that never heard one accent?". Sounds and spelling are
+learned together: a cross-entropy on the phoneme of each frame, whose times the synthesiser told, and CTC on the
+characters. Only the character head is saved, so that the folder loads like any other.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from probes.loading import guarded
+from probes.progress import Progress, Silent
+from probes.synthetic.speech import SAMPLE_RATE, Clip, SpokenCorpus
+
+STRIDE, FIELD = 320, 400
+"""Frame i of the encoder hears the samples from 320 i up to 320 i + 400."""
+
+BATCH = 16
+PASSES = 5
+PEAK_RATE = 2e-3
+CTC_WEIGHT = 0.5
+NOISE = 0.05
+WARM_UP = 30
+
+_SPECIAL = ("<pad>", "<unk>", "|")
+_SILENCE, _IGNORED = 0, -100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSummary:
+    """How the training went: its steps, the mean losses of the last pass (nats) and its wall time."""
+
+    steps: int
+    phoneme_loss: float
+    character_loss: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """One clip, ready: normalised signal, phoneme of each frame, characters."""
+
+    signal: torch.Tensor
+    frames: torch.Tensor
+    characters: torch.Tensor
+
+
+def train_encoder(
+    corpus: SpokenCorpus,
+    folder: Path,
+    *,
+    seed: int,
+    passes: int = PASSES,
+    max_steps: int | None = None,
+    progress: Progress | None = None,
+) -> TrainingSummary:
+    """Train on the corpus' training clips and save a Hugging Face folder for CTC recognition.
+
+    Deterministic for a seed on one machine; the process's own random state is left as it was.
+
+    Parameters
+    ----------
+    passes, max_steps
+        How often every clip is heard; the number of steps after which training ends even so.
+    """
+    started = time.monotonic()
+    vocabulary = _vocabulary(corpus)
+    clips = corpus.part("training")
+    names = sorted({phone.name for clip in clips for phone in clip.phones})
+    examples = [_prepare(clip, {name: 1 + at for at, name in enumerate(names)}, vocabulary) for clip in clips]
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(seed)
+        model = _build(len(vocabulary))
+        sounds = torch.nn.Linear(model.config.hidden_size, 1 + len(names))
+        batches = [
+            batch
+            for turn in range(passes)
+            for batch in _batches(examples, torch.Generator().manual_seed(seed * 1_000 + turn))
+        ][:max_steps]
+        losses = _fit(model, sounds, batches, seed, progress or Silent())
+    _save(model, vocabulary, folder)
+    tail = losses[-max(1, len(losses) // passes) :]
+    return TrainingSummary(
+        steps=len(batches),
+        phoneme_loss=sum(pair[0] for pair in tail) / len(tail),
+        character_loss=sum(pair[1] for pair in tail) / len(tail),
+        seconds=time.monotonic() - started,
+    )
+
+
+def frame_labels(clip: Clip, frames: int, numbers: dict[str, int]) -> torch.Tensor:
+    """Return the number of the phoneme at the centre of each frame, 0 where nothing is spoken (int64)."""
+    centres = (STRIDE * np.arange(frames) + FIELD // 2) / SAMPLE_RATE
+    labels = np.full(frames, _SILENCE)
+    for phone in clip.phones:
+        labels[(centres >= phone.start) & (centres < phone.end)] = numbers.get(phone.name, _SILENCE)
+    return torch.from_numpy(labels)
+
+
+def _vocabulary(corpus: SpokenCorpus) -> dict[str, int]:
+    """Number the characters: the blank (and padding) is 0, the space is `|`."""
+    letters = sorted({letter for clip in corpus.clips for letter in clip.text if letter != " "})
+    return {token: number for number, token in enumerate((*_SPECIAL, *letters))}
+
+
+def _prepare(clip: Clip, numbers: dict[str, int], vocabulary: dict[str, int]) -> _Example:
+    """Read a clip and normalise it as the saved feature extractor will: zero mean, unit variance."""
+    import soundfile
+
+    signal, _ = soundfile.read(clip.path, dtype="float32")
+    signal = (signal - signal.mean()) / np.sqrt(signal.var() + 1e-7)
+    frames = (len(signal) - FIELD) // STRIDE + 1
+    return _Example(
+        signal=torch.from_numpy(signal),
+        frames=frame_labels(clip, frames, numbers),
+        characters=torch.tensor([vocabulary[letter] for letter in clip.text.replace(" ", "|")]),
+    )
+
+
+def _build(tokens: int) -> Any:
+    """Make the untrained network: wav2vec2 with seven narrow convolutions and four layers, no dropout."""
+    transformers = guarded.transformers()
+    config = transformers.Wav2Vec2Config(
+        vocab_size=tokens,
+        hidden_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=512,
+        conv_dim=(16, 32, 64, 64, 64, 64, 64),
+        feat_extract_norm="layer",
+        do_stable_layer_norm=True,
+        num_conv_pos_embeddings=64,
+        num_conv_pos_embedding_groups=16,
+        hidden_dropout=0.0,
+        activation_dropout=0.0,
+        attention_dropout=0.0,
+        feat_proj_dropout=0.0,
+        final_dropout=0.0,
+        layerdrop=0.0,
+        mask_time_prob=0.0,
+        mask_feature_prob=0.0,
+        apply_spec_augment=False,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=None,
+        ctc_loss_reduction="mean",
+        ctc_zero_infinity=True,
+    )
+    return transformers.Wav2Vec2ForCTC(config)
+
+
+def _batches(examples: Sequence[_Example], generator: torch.Generator) -> Iterator[list[_Example]]:
+    """Deal the examples into batches of similar length, in random order."""
+    noise = torch.rand(len(examples), generator=generator).tolist()
+    # A tenth of the length at random keeps neighbours alike without making every pass the same.
+    order = sorted(range(len(examples)), key=lambda at: len(examples[at].signal) * (1 + 0.1 * noise[at]))
+    groups = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+    for group in torch.randperm(len(groups), generator=generator).tolist():
+        yield [examples[at] for at in groups[group]]
+
+
+def _fit(
+    model: Any, sounds: torch.nn.Module, batches: Sequence[list[_Example]], seed: int, progress: Progress
+) -> list[tuple[float, float]]:
+    """Run AdamW over the batches; return both losses of each step."""
+    weights = [*model.parameters(), *sounds.parameters()]
+    optimiser = torch.optim.AdamW(weights, lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.01)
+    total = len(batches)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: min((step + 1) / WARM_UP, (total - step) / max(1, total - WARM_UP))
+    )
+    hiss = torch.Generator().manual_seed(seed)
+    losses = []
+    with progress.phase("train", total, "steps") as advance:
+        for batch in batches:
+            sound, spelling = _losses(model, sounds, batch, hiss)
+            optimiser.zero_grad(set_to_none=True)
+            (sound + CTC_WEIGHT * spelling).backward()
+            torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            optimiser.step()
+            schedule.step()
+            losses.append((sound.item(), spelling.item()))
+            advance(1)
+    return losses
+
+
+def _losses(
+    model: Any, sounds: torch.nn.Module, batch: Sequence[_Example], hiss: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the frame cross-entropy and the character CTC loss (per character) of one batch."""
+    pad = torch.nn.utils.rnn.pad_sequence
+    signals = pad([example.signal for example in batch], batch_first=True)
+    lengths = torch.tensor([len(example.signal) for example in batch])
+    mask = (torch.arange(signals.shape[1]) < lengths[:, None]).long()
+    level = NOISE * torch.rand((len(batch), 1), generator=hiss)
+    signals = signals + level * torch.randn(signals.shape, generator=hiss) * mask
+    hidden = model.wav2vec2(signals, attention_mask=mask).last_hidden_state
+    labels = pad([example.frames for example in batch], batch_first=True, padding_value=_IGNORED)
+    sound = functional.cross_entropy(
+        sounds(hidden[:, : labels.shape[1]]).transpose(1, 2), labels, ignore_index=_IGNORED
+    )
+    logs = model.lm_head(hidden).log_softmax(-1).transpose(0, 1)
+    spelling = functional.ctc_loss(
+        logs,
+        torch.cat([example.characters for example in batch]),
+        torch.tensor([len(example.frames) for example in batch]),
+        torch.tensor([len(example.characters) for example in batch]),
+        blank=0,
+        zero_infinity=True,
+    )
+    return sound, spelling
+
+
+def _save(model: Any, vocabulary: dict[str, int], folder: Path) -> None:
+    """Write the folder: weights, configuration, feature extractor and character vocabulary."""
+    transformers = guarded.transformers()
+    folder.mkdir(parents=True, exist_ok=True)
+    model.eval().save_pretrained(folder)
+    transformers.Wav2Vec2FeatureExtractor(
+        feature_size=1, sampling_rate=SAMPLE_RATE, padding_value=0.0, do_normalize=True, return_attention_mask=True
+    ).save_pretrained(folder)
+    (folder / "vocab.json").write_text(json.dumps(vocabulary, indent=1) + "\n", encoding="utf-8")
+    tokeniser = {
+        "tokenizer_class": "Wav2Vec2CTCTokenizer",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+        "word_delimiter_token": "|",
+        "bos_token": None,
+        "eos_token": None,
+        "do_lower_case": False,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokeniser, indent=1) + "\n", encoding="utf-8")
