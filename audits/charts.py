@@ -223,7 +223,7 @@ def _finished(chart: Any, rows: list[Json], facet: str | None, *, height: int) -
     """Put the data in, once, and make room: as wide as the page, or in small multiples."""
     import altair as alt
 
-    if facet is None:
+    if facet is None or not rows:
         spec: Json = chart.properties(width="container", height=height).to_dict()
     else:
         panels = _distinct(rows, facet)

@@ -64,9 +64,7 @@ def parse(expression: str) -> Gate:
     for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", match["keys"]) if match["keys"] else []:
         key, found, value = part.partition("=")
         if not found or not key.strip():
-            raise InputError(
-                f"The condition {part!r} of the gate {expression!r} is not key=value.", where="--fail-if"
-            )
+            raise InputError(f"The condition {part!r} of the gate {expression!r} is not key=value.", where="--fail-if")
         keys.append((key.strip(), value.strip()))
     return Gate(
         expression=expression,

@@ -38,9 +38,7 @@ def option(help: str, default: Any = None, **spec: Any) -> Any:
 
 def argument(help: str, **spec: Any) -> Any:
     """Declare a positional argument, which must be given."""
-    return field(
-        default=None, metadata={METADATA: OptionSpec(help=help, positional=True, required=True, **spec)}
-    )
+    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, required=True, **spec)})
 
 
 def specs_of(options: type) -> dict[str, OptionSpec]:

@@ -124,9 +124,7 @@ class Coverage:
     def __post_init__(self) -> None:
         left_out = sum(item.count for item in self.skipped)
         if self.used + left_out != self.given:
-            raise ValueError(
-                f"coverage does not add up: {self.used} used + {left_out} skipped != {self.given}"
-            )
+            raise ValueError(f"coverage does not add up: {self.used} used + {left_out} skipped != {self.given}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +233,4 @@ def _tupled(row: Json, key: str) -> Json:
 
 
 def _coverage(data: Json) -> Coverage:
-    return Coverage(
-        given=data["given"], used=data["used"], skipped=tuple(Skipped(**row) for row in data["skipped"])
-    )
+    return Coverage(given=data["given"], used=data["used"], skipped=tuple(Skipped(**row) for row in data["skipped"]))

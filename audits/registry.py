@@ -138,7 +138,5 @@ def _imported(entry: Entry) -> AuditSpec:
             hint=f"pip install --upgrade {entry.distribution}, or uninstall it.",
         ) from error
     if not isinstance(spec, AuditSpec):
-        raise InputError(
-            f"{entry.target} is no AuditSpec.", hint=f"Tell the authors of {entry.distribution}."
-        )
+        raise InputError(f"{entry.target} is no AuditSpec.", hint=f"Tell the authors of {entry.distribution}.")
     return spec

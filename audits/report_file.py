@@ -54,9 +54,7 @@ def read_report(path: Path) -> Report:
     if not file.is_file():
         unfinished = path.is_dir() and (path / "state").is_dir()
         mend = (
-            "Run the command that made it again: it resumes."
-            if unfinished
-            else "Give a run folder or its report.json."
+            "Run the command that made it again: it resumes." if unfinished else "Give a run folder or its report.json."
         )
         raise InputError("There is no finished report here.", where=str(file), hint=mend)
     try:

@@ -33,9 +33,7 @@ def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
         common = build(Common, _part(Common, merged))
         raise typer.Exit(carry_out(spec, options, common))
 
-    return make_command(
-        spec.name, f"{spec.summary}\n\n{spec.question}{examples}", (spec.options, Common), carry_out
-    )
+    return make_command(spec.name, f"{spec.summary}\n\n{spec.question}{examples}", (spec.options, Common), carry_out)
 
 
 def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[..., None]) -> TyperCommand:
@@ -47,9 +45,7 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
             spec: OptionSpec = item.metadata[METADATA]
             annotation, default = _annotation(item.name, item.type, spec, item.default)
             parameters.append(
-                inspect.Parameter(
-                    item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-                )
+                inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             )
             if _is_list(item.type) and spec.listed:
                 listed.append("--" + item.name.replace("_", "-"))
@@ -74,8 +70,7 @@ def merge(name: str, options: type, context: typer.Context, values: Mapping[str,
     merged = {**{key: value for key, value in values.items() if key not in given}, **stored, **given}
     known = {item.name: item for record in (options, Common) for item in fields(record)}
     return {
-        key: _converted(known[key].type, known[key].metadata[METADATA], key, value)
-        for key, value in merged.items()
+        key: _converted(known[key].type, known[key].metadata[METADATA], key, value) for key, value in merged.items()
     }
 
 

@@ -39,9 +39,7 @@ def choose_device(wanted: str) -> str:
     """
     kind, _, number = wanted.partition(":")
     if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdigit())):
-        raise InputError(
-            f"{wanted!r} is no device.", where="--device", hint="Give auto, cpu, cuda or cuda:N."
-        )
+        raise InputError(f"{wanted!r} is no device.", where="--device", hint="Give auto, cpu, cuda or cuda:N.")
     if kind == "cpu":
         return "cpu"
     import torch
@@ -50,9 +48,7 @@ def choose_device(wanted: str) -> str:
     if kind == "auto":
         return "cuda" if count else "cpu"
     if int(number or 0) >= count:
-        raise InputError(
-            f"There is no {wanted} on this machine.", where="--device", hint="Give --device cpu."
-        )
+        raise InputError(f"There is no {wanted} on this machine.", where="--device", hint="Give --device cpu.")
     return wanted
 
 

@@ -37,9 +37,7 @@ def finished(folder: Path, mark: str, *, force: bool) -> Report | None:
     if not folder.exists():
         return None
     if not folder.is_dir():
-        raise InputError(
-            "The run folder is a file.", where=str(folder), hint="Name another folder with --out."
-        )
+        raise InputError("The run folder is a file.", where=str(folder), hint="Name another folder with --out.")
     strangers = sorted(
         item.name for item in folder.iterdir() if item.name not in OURS and not item.name.startswith(".part-")
     )

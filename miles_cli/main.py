@@ -23,9 +23,7 @@ class Verb:
 
 VERBS = (
     Verb("list", "The audits, and what each needs.", "miles_cli.commands.list:command"),
-    Verb(
-        "demo", "Run an audit on a built-in example with a planted answer.", "miles_cli.commands.demo:command"
-    ),
+    Verb("demo", "Run an audit on a built-in example with a planted answer.", "miles_cli.commands.demo:command"),
     Verb("show", "Summarise a finished run in the terminal.", "miles_cli.commands.show:command"),
     Verb(
         "compare",
@@ -56,9 +54,7 @@ class Commands(TyperGroup):
                 return TyperCommand(cmd_name, callback=_nothing, help=entry.summary, rich_help_panel="Audits")
         for verb in VERBS:
             if verb.name == cmd_name:
-                return TyperCommand(
-                    cmd_name, callback=_nothing, help=verb.summary, rich_help_panel="Around the audits"
-                )
+                return TyperCommand(cmd_name, callback=_nothing, help=verb.summary, rich_help_panel="Around the audits")
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -76,9 +72,7 @@ def _real(name: str) -> Any:
     for verb in VERBS:
         if verb.name == name:
             app = typer.Typer(add_completion=False)
-            app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(
-                registry.load(verb.target)
-            )
+            app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(registry.load(verb.target))
             return typer.main.get_command(app)
     from miles_cli.audit_command import command_for
 
@@ -132,9 +126,7 @@ def main() -> None:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = (
-            "Make room, then run the same command again: it resumes."
-            if full
-            else "Check the path and its permissions."
+            "Make room, then run the same command again: it resumes." if full else "Check the path and its permissions."
         )
         _panel(f"{error.strerror or error}.", str(error.filename or ""), hint)
         sys.exit(3)
@@ -161,9 +153,7 @@ def _panel(message: str, where: str, hint: str) -> None:
     for label, text in (("where: ", where), ("mend:  ", hint)):
         if text:
             body.append(f"\n{label}", style="bold").append(text)
-    console.print(
-        Panel(body, title="miles cannot go on", title_align="left", border_style="red", expand=False)
-    )
+    console.print(Panel(body, title="miles cannot go on", title_align="left", border_style="red", expand=False))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ _RUN = "Run"
 class Common:
     """Options of every audit; see docs/reference.md."""
 
-    out: Path | None = option(
-        "Run folder; default runs/<command>-<UTC time>-<4 hex>.", metavar="DIR", panel=_RUN
-    )
+    out: Path | None = option("Run folder; default runs/<command>-<UTC time>-<4 hex>.", metavar="DIR", panel=_RUN)
     seed: int = option("Seed of every random choice.", 0, panel=_RUN)
     level: float = option("Confidence level of every interval.", 0.95, panel=_RUN)
     device: str = option("Where the model runs: auto, cpu, cuda or cuda:N.", "auto", panel=_RUN)

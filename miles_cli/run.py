@@ -69,9 +69,7 @@ def write_pages_and_report(report: Report, folder: Path) -> None:
 
 def _check(common: Common) -> None:
     if not 0.5 <= common.level < 1:
-        raise InputError(
-            f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1."
-        )
+        raise InputError(f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1.")
     if common.seed < 0:
         raise InputError(f"{common.seed} is no seed.", where="--seed", hint="Give a whole number from 0 up.")
 

@@ -8,6 +8,7 @@ since otherwise a group of people with shorter clips would be embedded different
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -35,11 +36,7 @@ class States:
 
 
 class Encoder(Protocol):
-    """Anything that turns waveforms into frames, layer by layer; `layers` are the numbers that reports show."""
-
-    layers: tuple[int, ...]
-    key: dict[str, Any]
-    batching: str
+    """Anything that turns waveforms into frames, layer by layer."""
 
     def frames(self, samples: int) -> int:
         """Return how many frames a clip gives; less than 1 where it is too short."""
@@ -59,7 +56,7 @@ class LogMel:
 
     layers = (-1,)
     batching = "single"
-    key: ClassVar[dict[str, Any]] = {"encoder": "log-mel", "version": 1}
+    key: ClassVar[dict[str, object]] = {"encoder": "log-mel", "version": 1}
 
     def __init__(self) -> None:
         self._transform = torchaudio().transforms.MelSpectrogram(RATE, n_fft=400, hop_length=160, n_mels=80, f_min=20.0)
@@ -118,17 +115,8 @@ class SpeechEncoder:
         config = self._model.config
         count = getattr(config, "encoder_layers", None) if folder.family == "whisper" else config.num_hidden_layers
         self.layers = tuple(range(int(count or config.num_hidden_layers) + 1))
-        self.batching = _batching(folder)
+        self.batching = batching_of(folder)
         self.forwards = 0
-        self.key = {
-            "encoder": folder.sha256,
-            "version": 1,
-            "random": random_seed,
-            "dtype": dtype,
-            "device": device.partition(":")[0],
-            "torch": torch.__version__,
-            "transformers": self._hub.__version__,
-        }
 
     @property
     def has_head(self) -> bool:
@@ -211,7 +199,20 @@ def frame_count(folder: ModelFolder, samples: int) -> int:
     return int(count)
 
 
-def _batching(folder: ModelFolder) -> str:
+def encoder_key(folder: ModelFolder, *, device: str, dtype: str, random_seed: int | None = None) -> dict[str, object]:
+    """Return all that the states of a clip depend on besides the clip; nothing is loaded for it."""
+    return {
+        "encoder": folder.sha256,
+        "version": 1,
+        "random": random_seed,
+        "dtype": dtype,
+        "device": device.partition(":")[0],
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+    }
+
+
+def batching_of(folder: ModelFolder) -> str:
     """Return "fixed" (all inputs have one size), "padded" (the mask is exact) or "equal" (no padding at all)."""
     if folder.family == "whisper":
         return "fixed"

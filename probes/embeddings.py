@@ -5,7 +5,8 @@ same clips give the same batches, the same bits, and after a kill only the missi
 Frames are kept in float16, pooled vectors in float32; nothing of a corpus stays in memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,13 +47,15 @@ def plan_batches(items: Sequence[Item], batching: str, *, largest: int = 8) -> l
         "equal" joins only clips of exactly the same length, "padded" clips within 0.1 s of each other,
         "fixed" any clips, "single" none.
     """
-    width = {"equal": lambda n: n, "padded": lambda n: n // PADDED_STEP, "fixed": lambda n: 0}.get(batching)
+    steps = {"equal": 1, "padded": PADDED_STEP, "fixed": sys.maxsize}
+    step = steps.get(batching, 1)
+    largest = largest if batching in steps else 1
     order = sorted(range(len(items)), key=lambda index: (items[index].samples, items[index].sha256))
     batches: list[Batch] = []
     current: list[int] = []
     for index in order:
-        full = len(current) >= (1 if width is None else largest)
-        if current and (full or (width and width(items[current[0]].samples) != width(items[index].samples))):
+        other = current and items[current[0]].samples // step != items[index].samples // step
+        if other or len(current) >= largest:
             batches.append(Batch(tuple(current)))
             current = []
         current.append(index)
@@ -80,7 +83,7 @@ class Embeddings:
         cache: Cache,
         largest: int = 8,
     ) -> None:
-        self._items, self._open, self._key, self._cache = items, open_encoder, key, cache
+        self._items, self._open, self.key, self._cache = items, open_encoder, key, cache
         self.batches = plan_batches(items, batching, largest=largest)
 
     def missing(self, *, frames: bool) -> list[Batch]:
@@ -102,13 +105,25 @@ class Embeddings:
                 self._cache.write(POOLED, self._key_of(batch), _pooled_entry(states, encoder))
                 advance(len(batch.items))
 
-    def pooled(self) -> Tensor:
-        """Return the pooled vectors of all items, shape (layers, items, width)."""
-        rows: list[Tensor | None] = [None] * len(self._items)
+    def depth(self) -> int:
+        """Return the number of layers."""
+        return int(self._entry(POOLED, self.batches[0])["pooled"].shape[1])
+
+    def pooled_width(self) -> int:
+        """Return the width of a pooled vector."""
+        return int(self._entry(POOLED, self.batches[0])["pooled"].shape[2])
+
+    def frame_width(self) -> int:
+        """Return the width of a frame."""
+        return int(self.frames(self.batches[0])[0].shape[2])
+
+    def pooled(self, positions: Sequence[int]) -> Tensor:
+        """Return the pooled vectors of some layers for all items, shape (layers, items, width)."""
+        rows: list[Tensor] = [torch.empty(0)] * len(self._items)
         for batch in self.batches:
             for index, vector in zip(batch.items, self._entry(POOLED, batch)["pooled"], strict=True):
-                rows[index] = vector
-        return torch.stack([row for row in rows if row is not None], dim=1)
+                rows[index] = vector[list(positions)]
+        return torch.stack(rows, dim=1)
 
     def heads(self) -> list[Tensor]:
         """Return the head's best symbol of every frame, one tensor an item; empty where there is no head."""
@@ -126,13 +141,8 @@ class Embeddings:
         entry = self._entry(FRAMES, batch)
         return entry["frames"], entry["counts"].tolist()
 
-    def iterate(self) -> Iterator[tuple[Batch, Tensor, list[int]]]:
-        """Yield the frames of every batch."""
-        for batch in self.batches:
-            yield (batch, *self.frames(batch))
-
     def _key_of(self, batch: Batch) -> list[object]:
-        return [self._key, [self._items[index].sha256 for index in batch.items]]
+        return [self.key, [self._items[index].sha256 for index in batch.items]]
 
     def _present(self, batch: Batch, frames: bool) -> bool:
         key = self._key_of(batch)

@@ -21,6 +21,7 @@ from audits.records import (
     Subject,
     Warning,
 )
+from audits.rendering.numbers import described
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {
@@ -203,7 +204,7 @@ def build_sample_report() -> Report:
             Finding(
                 id="fairness.gap", severity="high",
                 statement="At the head, the model errs more often on accent=indian than on accent=american: the gap "
-                "in word error rate is 0.225 (0.207 to 0.243), 95 %, 969 speakers.",
+                f"in word error rate is {described(estimates[gap])}.",
                 where={"by": "accent", "layer": "head"}, evidence=(gap, indian, american),
             ),
             Finding(

@@ -80,7 +80,8 @@ def draw(report: Report) -> dict[str, Picture]:
 def sized(spec: Json, width: int = WIDTH) -> Json:
     """Return a specification whose width is named in pixels, in all its panels."""
     if "facet" in spec and isinstance(spec.get("spec"), dict):
-        columns = spec.get("columns", 1)
+        named = spec.get("columns")
+        columns = named if isinstance(named, int) and named > 0 else 1
         panel = (width - BESIDE // 2) // columns - 24
         return {**spec, "spec": {**spec["spec"], "width": panel}}
     if isinstance(spec.get("vconcat"), list):

@@ -38,9 +38,7 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
         return np.where(denominator > 0, numerator / denominator, np.nan)
 
 
-def percentile_interval(
-    replicates: Floats, clusters: int, *, level: float = 0.95
-) -> tuple[float, float] | None:
+def percentile_interval(replicates: Floats, clusters: int, *, level: float = 0.95) -> tuple[float, float] | None:
     """Return the expanded percentile interval of a bootstrapped statistic.
 
     The plain percentile interval is too short with few clusters. The tail probability is widened from
@@ -121,22 +119,16 @@ def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: flo
     tails = _studentised_quantiles(errors, sizes, weights, value, level)
     low, high, method = np.full(value.size, np.nan), np.full(value.size, np.nan), []
     for index in range(value.size):
-        name, ends = _interval(
-            value[index],
-            error[index],
-            int(clusters[index]),
-            total[index],
-            trials[index],
-            tails[:, index],
-            level,
-        )
+        # Every cluster without an error, or none with a success: resampling shows no variance at all.
+        certain = total[index] == 0 or bool((errors[:, index] == sizes[:, index]).all())
+        name, ends = _interval(value[index], error[index], int(clusters[index]), certain, tails[:, index], level)
         method.append(name)
         low[index], high[index] = ends
     return RateIntervals(value=value, low=low, high=high, clusters=clusters, method=tuple(method))
 
 
 def _interval(
-    value: float, error: float, clusters: int, total: float, trials: float, tails: Floats, level: float
+    value: float, error: float, clusters: int, certain: bool, tails: Floats, level: float
 ) -> tuple[str, tuple[float, float]]:
     from scipy.stats import t
 
@@ -144,17 +136,15 @@ def _interval(
 
     if clusters < 2:
         return NO_INTERVAL, (np.nan, np.nan)
-    if total == 0 or total == trials:
-        return EXACT_CLUSTERS, clopper_pearson(0 if total == 0 else clusters, clusters, level=level)
+    if certain:
+        return EXACT_CLUSTERS, clopper_pearson(0 if value == 0 else clusters, clusters, level=level)
     if clusters < 5 or not np.isfinite(tails).all():
         half = error * float(t.ppf((1.0 + level) / 2, clusters - 1))
         return STUDENT_T, (max(value - half, 0.0), value + half)
     return STUDENTISED, (max(min(value - tails[1] * error, value), 0.0), max(value - tails[0] * error, value))
 
 
-def _studentised_quantiles(
-    errors: Floats, sizes: Floats, weights: Floats, value: Floats, level: float
-) -> Floats:
+def _studentised_quantiles(errors: Floats, sizes: Floats, weights: Floats, value: Floats, level: float) -> Floats:
     tail = (1.0 - level) / 2
     quantiles = np.full((2, value.size), np.nan)
     # Column by column in blocks: five sums per rate and sample, a few dozen MB at the most.

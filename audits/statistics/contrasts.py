@@ -21,6 +21,10 @@ class Contrasts:
     low: Floats
     high: Floats
 
+    def at(self, place: int) -> tuple[float, float, float]:
+        """Return value, low and high of one contrast."""
+        return float(self.value[place]), float(self.low[place]), float(self.high[place])
+
 
 def simultaneous_contrasts(
     points: Floats,
@@ -64,9 +68,7 @@ def simultaneous_contrasts(
     from scipy.stats import norm, t
 
     kept = replicates[np.isfinite(replicates).all(axis=1)]
-    covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(
-        np.zeros(points.size) if floor is None else floor
-    )
+    covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(np.zeros(points.size) if floor is None else floor)
     error = np.sqrt(np.maximum(np.einsum("cg,gh,ch->c", contrasts, covariance, contrasts), 1e-300))
     quantile = np.quantile(_largest_deviations(kept, contrasts, error), level)
     smallest = np.array([clusters[row != 0].min() for row in contrasts])

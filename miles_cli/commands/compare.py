@@ -13,20 +13,14 @@ from audits.report_file import read_report
 
 
 def command(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Two or more run folders; the first is the one compared with.")
-    ],
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; the first is the one compared with.")],
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Estimates to show, as in a gate: 'gap[by=accent]'.")
     ] = None,
-    all_rows: Annotated[
-        bool, typer.Option("--all", help="Show every estimate, not only those that changed.")
-    ] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[
         bool,
-        typer.Option(
-            "--fail-on-regression", help="Exit 1 where an error rate or a gap rose beyond its interval."
-        ),
+        typer.Option("--fail-on-regression", help="Exit 1 where an error rate or a gap rose beyond its interval."),
     ] = False,
 ) -> None:
     """Two or more runs side by side, with the interval of each change."""
@@ -50,10 +44,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _print(
-    first: Path, second: Path, before: Report, after: Report, rows: list[Change], *, everything: bool
-) -> None:
-    from audits.rendering.numbers import interval_text
+def _print(first: Path, second: Path, before: Report, after: Report, rows: list[Change], *, everything: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -62,15 +53,14 @@ def _print(
     shown = rows if everything else changed
     only_first, only_second = unmatched(before, after)
     typer.echo(
-        f"{second} against {first}: {len(changed)} of {len(rows)} changes exclude zero ({level} intervals, each on its own)."
+        f"{second} against {first}: {len(changed)} of {len(rows)} changes exclude zero "
+        f"({level} intervals, each on its own)."
     )
-    typer.echo(
-        f"In one run only: {only_first} and {only_second} estimates. Both runs are taken as independent."
-    )
+    typer.echo(f"In one run only: {only_first} and {only_second} estimates. Both runs are taken as independent.")
     table = Table("estimate", "before", "after", "change")
     for row in shown[:200]:
         where = ", ".join(f"{key}={value}" for key, value in row.where)
-        change = interval_text(*row.difference) if row.difference else "no interval"
+        change = "{:.3g} ({:.3g} to {:.3g})".format(*row.difference) if row.difference else "no interval"
         table.add_row(f"{row.name} [{where}]", _point(row.before.value), _point(row.after.value), change)
     Console().print(table)
     if len(shown) > 200:

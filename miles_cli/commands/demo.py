@@ -15,14 +15,10 @@ from miles_cli.progress import Watch
 
 def command(
     audit: Annotated[str, typer.Argument(help="The audit to show.")] = "audit-fairness",
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="Make the same example without the plant.")
-    ] = False,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Make the same example without the plant.")] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run folder.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the example and of the audit.")] = 0,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print report.json to stdout and nothing else there.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print report.json to stdout and nothing else there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Add tracebacks to errors.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a finished run folder.")] = False,

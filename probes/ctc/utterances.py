@@ -48,14 +48,25 @@ class Utterances:
 class Source(Protocol):
     """Clips that can be read again and again, by number, so that memory does not grow with the corpus."""
 
-    folds: int
-    symbols: int
-    fold: Tensor
-    """The fold that tests each clip, shape (clips,)."""
-    dev: Tensor
-    """Whether each fold keeps the clip for early stopping, shape (folds, clips)."""
-    order: Sequence[Sequence[int]]
-    """Clips that are stored together, so that a reader can take them at once."""
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+
+    @property
+    def symbols(self) -> int:
+        """Size of the alphabet with blank."""
+
+    @property
+    def fold(self) -> Tensor:
+        """The fold that tests each clip, shape (clips,)."""
+
+    @property
+    def dev(self) -> Tensor:
+        """Whether each fold keeps the clip for early stopping, shape (folds, clips)."""
+
+    @property
+    def order(self) -> Sequence[Sequence[int]]:
+        """Clips that are stored together, so that a reader can take them at once."""
 
     def read(self, clips: Sequence[int]) -> Utterances:
         """Return these clips as one batch."""

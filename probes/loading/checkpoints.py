@@ -5,6 +5,7 @@ there, whole and inside the folder, and none needs code to be run. Pickles are r
 torch only, and a config's `auto_map` (code of the model's author) is never followed.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -261,3 +262,17 @@ def _check_genuine(path: Path) -> None:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
     if not head:
         raise InputError("The file is empty.", where=str(path), hint="Fetch it again.")
+
+
+def count_parameters(folder: ModelFolder) -> int:
+    """Return how many numbers the checkpoint holds; safetensors are counted from their headers alone."""
+    from safetensors import safe_open
+
+    total = 0
+    for path in folder.weights:
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="np") as file:
+                total += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+        else:
+            total += sum(tensor.numel() for tensor in load_state_dict(path).values())
+    return total

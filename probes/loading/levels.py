@@ -22,6 +22,7 @@ UNKNOWN_TOKENS = frozenset(
     {"", "na", "n/a", "<na>", "none", "nan", "null", "prefer not to say", "unknown", "do_not_wish_to_say"}
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
+_CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], " ")
 _RESERVED = str.maketrans({"&": "+", "=": ":"})
 
 ValueMap = Mapping[str, Mapping[str, str]]
@@ -135,8 +136,8 @@ def _toml_map(path: Path) -> dict[str, dict[str, str]]:
 
 
 def clean(value: str | None) -> str:
-    """Return a value in one spelling of its characters (NFC), inner runs of space as one, none around it."""
-    return " ".join(unicodedata.normalize("NFC", value or "").split())
+    """Return a value in one spelling: NFC, runs of space and control characters as one space, none around it."""
+    return " ".join(unicodedata.normalize("NFC", value or "").translate(_CONTROLS).split())
 
 
 @dataclass(slots=True)

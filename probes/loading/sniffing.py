@@ -1,9 +1,14 @@
-"""Is this file something else than its name says: a web page, or a pointer without content?
+"""Is this file something else than its name says: a web page, a pointer without content, the first half of a WAV?
 
-Both come from downloads that went wrong, and both would otherwise surface as an obscure error of a parser.
+All three come from downloads that went wrong. The first two would surface as an obscure error of a parser, the
+third not at all: libsndfile reads what is there.
 """
 
 from dataclasses import dataclass
+from typing import BinaryIO
+
+_UNKNOWN_SIZE = 0x7FFF0000
+"""From here on a WAV's size is what writers put there who stream and do not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +36,19 @@ def impostor(head: bytes) -> Impostor | None:
             "Its content was not fetched: run `git lfs pull` where it is from.",
         )
     return None
+
+
+def missing_bytes(file: BinaryIO, size: int) -> int:
+    """Return how many bytes of sound the header of a WAV file of `size` bytes promises beyond its end."""
+    head = file.read(12)
+    if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+        return 0
+    place = 12
+    while place + 8 <= size:
+        file.seek(place)
+        chunk = file.read(8)
+        length = int.from_bytes(chunk[4:], "little")
+        if chunk[:4] == b"data":
+            return 0 if length >= _UNKNOWN_SIZE else max(0, place + 8 + length - size)
+        place += 8 + length + length % 2
+    return 0

@@ -211,7 +211,10 @@ def parse_json(text: str, where: str) -> object:
         Where it is no JSON, or nested or long beyond what can be read.
     """
     try:
-        return json.loads(text)
+        value: object = json.loads(text)
+        if "\\u" in text and not _is_text(value):
+            raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
+        return value
     except json.JSONDecodeError as error:
         place = f", line {error.lineno}" if error.lineno > 1 else ""
         raise InputError(
@@ -221,6 +224,15 @@ def parse_json(text: str, where: str) -> object:
         ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"The JSON cannot be read: {error}.", where=where) from None
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether every string can stand in a file name and be written as UTF-8: no NUL, no lone surrogate."""
+    if isinstance(value, dict):
+        return all(_is_text(key) and _is_text(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(_is_text(item) for item in value)
+    return not isinstance(value, str) or ("\0" not in value and value == value.encode("utf-8", "replace").decode())
 
 
 def _object(value: object, where: str) -> dict[str, str | None]:

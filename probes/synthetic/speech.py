@@ -118,7 +118,7 @@ def speak_corpus(
     seed: int,
     planted: str = "scottish",
     balanced: bool = False,
-    training_clips: int = 1800,
+    training_clips: int = 1500,
     training_speakers: int = 150,
     audit_speakers: int = 16,
     clips_per_speaker: int = 5,
@@ -143,9 +143,7 @@ def speak_corpus(
         Where espeak-ng is missing, lacks a voice, or `planted` is no known accent.
     """
     if planted not in ACCENTS:
-        raise InputError(
-            f"there is no accent {planted!r}", where="planted", hint=f"choose one of {', '.join(ACCENTS)}"
-        )
+        raise InputError(f"there is no accent {planted!r}", where="planted", hint=f"choose one of {', '.join(ACCENTS)}")
     people, texts, tosses = (np.random.default_rng((seed, stream)) for stream in range(3))
     taught = [accent for accent in ACCENTS if balanced or accent != planted]
     audit = _cast("a", list(ACCENTS), AUDIT_VOICES, audit_speakers * len(ACCENTS), people, tosses)
@@ -228,9 +226,7 @@ def _record(folder: Path, parts: Sequence[tuple[Split, Speaker, str]], progress:
             path = folder / split / f"{speaker.name}_{index:04d}.wav"
             soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16")
             duration = len(samples) / SAMPLE_RATE
-            clips.append(
-                Clip(path=path, text=text, speaker=speaker, split=split, duration=duration, phones=phones)
-            )
+            clips.append(Clip(path=path, text=text, speaker=speaker, split=split, duration=duration, phones=phones))
             advance(1)
     return clips
 
@@ -266,9 +262,7 @@ class _Event(ctypes.Structure):
     )
 
 
-_Receiver = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event)
-)
+_Receiver = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
 _END_OF_LIST, _PHONEME = 0, 7
 _SYNCHRONOUS, _PHONEME_EVENTS, _UTF8 = 2, 1, 1
 _RATE, _PITCH = 1, 3
@@ -298,7 +292,7 @@ class _Synthesiser:
     @classmethod
     @contextlib.contextmanager
     def running(cls) -> Iterator["_Synthesiser"]:
-        """Load the library afresh, hold it for the block, and unload it."""
+        """Load the library afresh and hold it for the block."""
         loader = _loader()
         with cls._lock, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:
             source = Path(loader.get_library_path())
@@ -333,9 +327,7 @@ class _Synthesiser:
         heard = np.round(resample_poly(spoken / 2, up, down)).astype(np.int16)
         second = SAMPLE_RATE * down / up
         phones = tuple(
-            Phone(
-                name=name.strip("',"), start=start / second, end=min(end / second, len(heard) / SAMPLE_RATE)
-            )
+            Phone(name=name.strip("',"), start=start / second, end=min(end / second, len(heard) / SAMPLE_RATE))
             for (name, start), end in zip(starts[: last + 1], ends, strict=False)
         )
         return heard, phones

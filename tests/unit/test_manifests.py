@@ -71,6 +71,11 @@ def test_every_form_gives_the_same_clips(tmp_path: Path, name: str, content: str
     assert manifest.notes == ()
 
 
+def test_quotation_marks_mean_nothing_in_tsv(tmp_path: Path) -> None:
+    path = write(tmp_path, 'path\ttext\tspeaker\na.wav\t"open\ts\nb.wav\t"both"\ts\n', "m.tsv")
+    assert [clip.text for clip in read(path).clips] == ['"open', '"both"']
+
+
 def test_line_numbers_count_quoted_line_breaks_and_blank_lines(tmp_path: Path) -> None:
     path = write(tmp_path, 'path,text,speaker\n\na.wav,"one\ntwo",s\nb.wav,three,s\n')
     assert [clip.line for clip in read(path).clips] == [3, 5]
@@ -158,7 +163,16 @@ def test_hostile_tables_are_refused(tmp_path: Path, content: bytes, message: str
 
 @pytest.mark.parametrize(
     "content",
-    ['{"path": "a.wav"', "[1, 2]", '{"path": "a.wav"}\n7\n', "[" * 100_000, "[]", '{"path": ' + "9" * 5000 + "}"],
+    [
+        '{"path": "a.wav"',
+        '{"path": "a\\u0000"}',
+        '{"path": "\\ud800"}',
+        "[1, 2]",
+        '{"path": "a.wav"}\n7\n',
+        "[" * 100_000,
+        "[]",
+        '{"path": ' + "9" * 5000 + "}",
+    ],
 )
 def test_hostile_json_is_refused(tmp_path: Path, content: str) -> None:
     refuse(write(tmp_path, content, "m.json"), needs=frozenset({"path"}))

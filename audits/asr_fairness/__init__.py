@@ -1,0 +1,79 @@
+"""Where in a speech encoder do some groups of speakers fare worse?
+
+Probes on every layer identify the speaker and transcribe the words; their errors are compared between
+groups, with intervals over speakers.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.options import argument, option
+from audits.registry import AuditSpec
+
+TASKS = ("sid", "asr")
+_DATA, _PROBES, _GROUPS = "Data", "Probes", "Groups and statistics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `miles audit-fairness` can be asked."""
+
+    model: str = argument("A local Hugging Face speech-encoder folder, or a hub id.", metavar="MODEL")
+    manifest: Path = option(
+        "Recordings with speaker, text and attributes: CSV, TSV or JSONL; with --preset the corpus.",
+        required=True,
+        metavar="FILE",
+    )
+    by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
+    tasks: tuple[str, ...] = option("What the probes do.", TASKS, choices=TASKS, metavar="TASK,...")
+    layers: tuple[str, ...] = option("Layers to probe: all, or numbers such as 0,3,6.", ("all",), metavar="all|N,...")
+    preset: str | None = option("Layout of a published corpus; see docs/formats.md.", metavar="NAME", panel=_DATA)
+    path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=_DATA)
+    text_col: str | None = option("Column of the transcript.", metavar="COLUMN", panel=_DATA)
+    speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=_DATA)
+    audio_root: Path | None = option("Folder of relative recording paths.", metavar="DIR", panel=_DATA)
+    values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=_DATA)
+    bin: tuple[str, ...] = option(
+        "Bins of a numeric column, such as age=0,13,18,30,50; repeatable.",
+        (),
+        listed=False,
+        metavar="COLUMN=N,...",
+        panel=_DATA,
+    )
+    normalise: str = option(
+        "How text is compared.", "basic", choices=("none", "basic", "whisper-english"), metavar="HOW", panel=_DATA
+    )
+    on_bad_clip: str = option(
+        "A clip that cannot be used stops the audit, or is skipped and counted.",
+        "stop",
+        choices=("stop", "skip"),
+        metavar="stop|skip",
+        panel=_DATA,
+    )
+    folds: int = option("Splits of the probes; every clip is tested in one.", 5, panel=_PROBES)
+    probe_epochs: int = option("Most passes of the CTC probe; it stops early.", 8, metavar="N", panel=_PROBES)
+    min_utterances: int = option("Clips that a speaker needs to take part in SID.", 3, metavar="N", panel=_PROBES)
+    baseline: bool = option("Probe log-mel energies too, as layer -1.", True, panel=_PROBES)
+    controls: bool = option(
+        "Probe shuffled labels and a randomly initialised twin of the encoder too.", False, panel=_PROBES
+    )
+    batch: int = option("Most clips in one forward pass.", 8, metavar="N", panel=_PROBES)
+    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=_GROUPS)
+    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS)
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS)
+    permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", panel=_GROUPS)
+
+
+AUDIT = AuditSpec(
+    name="audit-fairness",
+    title="Fairness of a speech encoder, layer by layer",
+    question=(
+        "Do linear probes on the layers of this encoder err more often on some groups of speakers than on "
+        "others, and in which layers?"
+    ),
+    summary="Where in a speech encoder do some groups of speakers fare worse?",
+    options=Options,
+    plan="audits.asr_fairness.inputs:plan",
+    run="audits.asr_fairness.report:run",
+    demo="audits.asr_fairness.demo:prepare",
+)

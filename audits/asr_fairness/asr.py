@@ -1,0 +1,199 @@
+"""What is said? A CTC probe on the frames of every layer, speakers kept apart, and its errors clip by clip."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.counts import HEAD, TaskCounts
+from audits.asr_fairness.inputs import Inputs, Recording
+from audits.asr_fairness.splits import across_speakers
+from audits.asr_fairness.stacks import Stack
+from audits.context import Context
+from audits.statistics import generator
+from probes.ctc import Alphabet, Utterances, fit_ctc
+from probes.words import count_characters, count_words, normalise
+
+ALIGNMENTS = 4
+MEMORY = 6e8
+"""Bytes of covariances that are held at once; more layers are taken in turns."""
+
+Hypotheses = dict[int | str, list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsrSplit:
+    """Fold that tests each clip, and whether each fold keeps it for early stopping."""
+
+    fold: NDArray[np.int64]
+    dev: NDArray[np.bool_]
+
+
+def split_asr(recordings: Sequence[Recording], options: Options, context: Context) -> AsrSplit:
+    """Split the speakers over the folds."""
+    names = [item.speaker for item in recordings]
+    fold, dev = across_speakers(names, folds=options.folds, rng=generator(context.seed, "asr", "folds"))
+    return AsrSplit(fold=fold, dev=dev)
+
+
+def transcribe(
+    stacks: Sequence[Stack],
+    texts: Sequence[str],
+    split: AsrSplit,
+    options: Options,
+    context: Context,
+    control: str = "",
+) -> Hypotheses:
+    """Return what the probes of every layer heard in every clip.
+
+    Under the control "shuffled-labels" the transcripts are shuffled over the clips before training.
+    """
+    shown = list(texts)
+    if control == "shuffled-labels":
+        shown = [texts[place] for place in generator(context.seed, "asr", control).permutation(len(texts))]
+    alphabet = Alphabet.of(texts)
+    heard: Hypotheses = {}
+    for stack in stacks:
+        for start in range(0, len(stack.places), size := _layers_at_once(stack, options)):
+            places = stack.places[start : start + size]
+            source = _Clips(stack, places, [alphabet.encode(text) for text in shown], split, len(alphabet))
+            for layer, paths in zip(
+                stack.layers[start : start + size], _paths(source, stack, places, shown, options, context), strict=True
+            ):
+                heard[layer] = [alphabet.decode(path) for path in paths]
+    return heard
+
+
+class _Clips:
+    """The recordings of a stack as the CTC probes read them."""
+
+    def __init__(
+        self, stack: Stack, places: Sequence[int], targets: list[Tensor], split: AsrSplit, symbols: int
+    ) -> None:
+        self._stack, self._places, self._targets = stack, list(places), targets
+        self.folds, self.symbols = split.dev.shape[0], symbols
+        self.fold, self.dev = torch.from_numpy(split.fold), torch.from_numpy(split.dev)
+        self.order = [batch.items for batch in stack.embeddings.batches]
+        self._stored = {clip: batch for batch in stack.embeddings.batches for clip in batch.items}
+
+    def read(self, clips: Sequence[int]) -> Utterances:
+        """Read the frames of these clips; those stored together are read at once."""
+        found: dict[int, Tensor] = {}
+        for batch in {self._stored[clip].items: self._stored[clip] for clip in clips}.values():
+            frames, counts = self._stack.embeddings.frames(batch)
+            # One layer less to copy where all are wanted, which is the usual case.
+            part = frames if len(self._places) == len(frames) else frames[self._places]
+            found |= zip(batch.items, part.split(counts, dim=1), strict=True)
+        chosen = list(clips)
+        return Utterances(
+            frames=torch.cat([found[clip] for clip in chosen], dim=1).float(),
+            counts=[found[clip].shape[1] for clip in chosen],
+            targets=[self._targets[clip] for clip in chosen],
+            fold=self.fold[chosen],
+            dev=self.dev[:, chosen],
+        )
+
+
+def _layers_at_once(stack: Stack, options: Options) -> int:
+    width = stack.embeddings.frame_width()
+    # Sums in float64, the maps in float32, and one factorisation.
+    return max(1, int(MEMORY // ((options.folds * 12 + 16) * width**2)))
+
+
+def _paths(
+    source: _Clips, stack: Stack, places: Sequence[int], texts: list[str], options: Options, context: Context
+) -> list[list[Tensor]]:
+    key = ["ctc", 1, stack.key, list(places), texts, options.folds, options.probe_epochs, context.seed]
+    key += [source.fold.tolist(), source.dev.tolist()]
+    entry = context.cache.read("fairness-probes", key)
+    if entry is None:
+        entry = _fit(source, options, context)
+        context.cache.write("fairness-probes", key, entry)
+    counts = entry["counts"].tolist()
+    return [list(row.split(count)) for row, count in zip(_rows(entry), counts, strict=True)]
+
+
+def _rows(entry: Mapping[str, Tensor]) -> list[Tensor]:
+    return list(entry["symbols"].split(entry["counts"].sum(1).tolist()))
+
+
+def _fit(source: _Clips, options: Options, context: Context) -> dict[str, Tensor]:
+    rng = torch.Generator().manual_seed(int(generator(context.seed, "asr", "order").integers(2**62)))
+    passes = 2 + ALIGNMENTS + options.probe_epochs
+    with context.progress.phase("Transcription probes", passes, "passes over the clips") as advance:
+        probes = fit_ctc(
+            source,
+            generator=rng,
+            alignments=ALIGNMENTS,
+            epochs=options.probe_epochs,
+            advance=advance,
+        )
+        heard: dict[int, list[Tensor]] = {}
+        for clips in source.order:
+            batch = source.read(clips)
+            for clip, path in zip(clips, probes.best_paths(batch), strict=True):
+                heard[clip] = [torch.unique_consecutive(row) for row in path]
+        advance(1)
+    layers = [[heard[clip][layer] for clip in range(len(heard))] for layer in range(len(probes.weights[0]))]
+    return {
+        "symbols": torch.cat([path for row in layers for path in row]),
+        "counts": torch.tensor([[len(path) for path in row] for row in layers]),
+    }
+
+
+def head_transcripts(stack: Stack, inputs: Inputs, options: Options) -> list[str]:
+    """Return what the checkpoint's own CTC head heard, by greedy decoding; empty where it has none."""
+    heads = stack.embeddings.heads()
+    vocabulary = inputs.folder.path / "vocab.json"
+    if not heads or not vocabulary.is_file():
+        return []
+    symbols = _symbols(json.loads(vocabulary.read_text(encoding="utf-8")))
+    blank = inputs.folder.config.get("pad_token_id", 0)
+    texts = []
+    for path in heads:
+        joined = torch.unique_consecutive(path).tolist()
+        text = "".join(symbols.get(number, "") for number in joined if number != blank)
+        texts.append(normalise(text, options.normalise))
+    return texts
+
+
+def _symbols(vocabulary: object) -> dict[int, str]:
+    if not isinstance(vocabulary, dict):
+        return {}
+    special = {"<pad>", "<s>", "</s>", "<unk>", "[PAD]", "[UNK]"}
+    return {
+        number: " " if symbol == "|" else symbol
+        for symbol, number in vocabulary.items()
+        if isinstance(number, int) and symbol not in special
+    }
+
+
+def count_transcripts(heard: Hypotheses, texts: Sequence[str], control: str = "") -> list[TaskCounts]:
+    """Return word and character errors of every clip on every layer."""
+    layers = tuple(heard)
+    counted = []
+    for metric, count in (("wer", count_words), ("cer", count_characters)):
+        rows = [[count(text, heard[layer][clip]) for layer in layers] for clip, text in enumerate(texts)]
+        counted.append(
+            TaskCounts(
+                task="asr",
+                metric=metric,
+                layers=layers,
+                clips=np.arange(len(texts)),
+                errors=np.array([[cell.errors for cell in row] for row in rows], dtype=np.float64),
+                hits=np.array([[cell.hits for cell in row] for row in rows], dtype=np.float64),
+                sizes=np.array([row[0].length for row in rows], dtype=np.float64),
+                control=control,
+            )
+        )
+    return counted
+
+
+def with_head(heard: Hypotheses, head: list[str]) -> Hypotheses:
+    """Return the hypotheses with the head's, if there are any, as the last layer."""
+    return {**heard, HEAD: head} if head else heard

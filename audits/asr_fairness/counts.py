@@ -1,0 +1,89 @@
+"""Errors, hits and trials: the sufficient statistics from which every number of the audit is made."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+HEAD = "head"
+"""The layer name of the checkpoint's own CTC head."""
+BASELINE = -1
+"""The layer number of log-mel energies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCounts:
+    """What one metric of one task counted on every clip that took part.
+
+    Parameters
+    ----------
+    layers
+        Names of the columns: numbers, or `head`.
+    clips
+        Index of each row's recording, shape (rows,).
+    errors, hits, sizes
+        Shape (rows, layers), (rows, layers), (rows,). For SID a clip is one trial; for WER and CER the
+        trials are the words or characters of the reference, and insertions can make errors exceed them.
+    """
+
+    task: str
+    metric: str
+    layers: tuple[int | str, ...]
+    clips: NDArray[np.int64]
+    errors: Floats
+    hits: Floats
+    sizes: Floats
+    control: str = ""
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The coordinates that all numbers of this metric share."""
+        shared: dict[str, Any] = {"task": self.task, "metric": self.metric}
+        return {"control": self.control, **shared} if self.control else shared
+
+    def numbered(self) -> list[int]:
+        """Return the columns of the encoder's own layers: neither baseline nor head."""
+        return [place for place, layer in enumerate(self.layers) if isinstance(layer, int) and layer >= 0]
+
+    def best(self) -> int:
+        """Return the column of the encoder's layer with the least overall error; the first of equals."""
+        columns = self.numbered()
+        return columns[int(np.argmin(self.errors[:, columns].sum(0)))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeakerSums:
+    """Sums per speaker and group; arrays of shape (speakers, groups, layers), sizes of (speakers, groups)."""
+
+    errors: Floats
+    hits: Floats
+    sizes: Floats
+
+    @property
+    def speakers(self) -> NDArray[np.int64]:
+        """Speakers of each group, shape (groups,)."""
+        present: NDArray[np.int64] = np.sum(self.sizes > 0, axis=0, dtype=np.int64)
+        return present
+
+
+def sum_by_speaker(counts: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:
+    """Sum a metric over the clips of every speaker in every group.
+
+    Parameters
+    ----------
+    speakers
+        Speaker number of each recording.
+    member
+        Who is in which group, shape (groups, recordings).
+    """
+    count = int(speakers.max()) + 1
+    rows = speakers[counts.clips]
+    inside = member[:, counts.clips]
+    values = np.concatenate([counts.errors, counts.hits, counts.sizes[:, None]], axis=1)
+    sums = np.zeros((count, len(member), values.shape[1]))
+    for group, chosen in enumerate(inside):
+        np.add.at(sums[:, group], rows[chosen], values[chosen])
+    layers = len(counts.layers)
+    return SpeakerSums(errors=sums[..., :layers], hits=sums[..., layers : 2 * layers], sizes=sums[..., -1])

@@ -1,0 +1,149 @@
+"""From counts to rates: every group on every layer, with intervals over speakers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.counts import Floats, SpeakerSums, TaskCounts, sum_by_speaker
+from audits.asr_fairness.groups import ALL, reported_groups
+from audits.asr_fairness.inputs import Inputs
+from audits.context import Context, Draft
+from audits.records import Estimate
+from audits.statistics import cluster_weights, generator, percentile_interval, rate_intervals, ratio
+
+MIN_REPORTED = 5
+"""Speakers under which a rate is shown as resting on too few."""
+MIN_WORDS = 100
+"""Reference words (or characters) under which it is, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """The recordings as statistics see them.
+
+    Parameters
+    ----------
+    speakers
+        Speaker number of each recording.
+    weights
+        How often each speaker is drawn in each bootstrap sample, shape (repeats, speakers); the same for
+        all tasks, layers and groups, so that differences stay paired.
+    names, member
+        Every group that gets a rate and who is in it, shape (groups, recordings).
+    """
+
+    speakers: NDArray[np.int64]
+    weights: Floats
+    names: list[str]
+    member: NDArray[np.bool_]
+
+
+def cohort_of(inputs: Inputs, options: Options, context: Context) -> Cohort:
+    """Draw the bootstrap samples and list the groups."""
+    known = sorted({item.speaker for item in inputs.recordings})
+    place = {name: number for number, name in enumerate(known)}
+    names, member = reported_groups([item.clip.attributes for item in inputs.recordings], inputs.sets)
+    rng = generator(context.seed, "bootstrap")
+    return Cohort(
+        speakers=np.array([place[item.speaker] for item in inputs.recordings], dtype=np.int64),
+        weights=cluster_weights(len(known), options.bootstrap, rng),
+        names=names,
+        member=member,
+    )
+
+
+def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> dict[tuple[int, str], int]:
+    """Add the error rate of every group on every layer; return their indices by layer column and group.
+
+    The rate is pooled, errors over trials of all clips of the group, never a mean of clip rates.
+    """
+    sums = sum_by_speaker(counts, cohort.speakers, cohort.member)
+    layers = len(counts.layers)
+    sizes = np.repeat(sums.sizes[:, :, None], layers, axis=2)
+    flat = (len(sums.sizes), -1)
+    rates = rate_intervals(sums.errors.reshape(flat), sizes.reshape(flat), cohort.weights, level=context.level)
+    name = "control_error_rate" if counts.control else "error_rate"
+    indices: dict[tuple[int, str], int] = {}
+    for group, label in enumerate(cohort.names):
+        if sums.sizes[:, group].sum() == 0:
+            draft.warn("no-clips", "No clip of the group takes part in this task.", task=counts.task, group=label)
+            continue
+        _warn_small(draft, counts, sums, group, label)
+        for column, layer in enumerate(counts.layers):
+            place = group * layers + column
+            bounded = rates.method[place] != "none"
+            indices[column, label] = draft.add(
+                Estimate(
+                    name=name,
+                    value=float(rates.value[place]),
+                    low=float(rates.low[place]) if bounded else None,
+                    high=_high(counts, float(rates.high[place])) if bounded else None,
+                    level=context.level,
+                    method=rates.method[place],
+                    n=int(rates.clusters[place]),
+                    unit="speakers",
+                    where={**counts.where, "layer": layer, "group": label},
+                )
+            )
+    return indices
+
+
+def _high(counts: TaskCounts, high: float) -> float:
+    return min(high, 1.0) if counts.metric == "error" else high
+
+
+def _warn_small(draft: Draft, counts: TaskCounts, sums: SpeakerSums, group: int, label: str) -> None:
+    speakers, trials = int(sums.speakers[group]), int(sums.sizes[:, group].sum())
+    few_words = counts.task == "asr" and trials < MIN_WORDS
+    if label == ALL or counts.control or not (speakers < MIN_REPORTED or few_words):
+        return
+    rest = f"{speakers} speaker{'s' * (speakers != 1)}" + (f" and {trials} reference units" if few_words else "")
+    message = f"The rate of {label} rests on {rest} only."
+    if speakers < 2:
+        message += " There is no interval: one speaker says nothing about others."
+    draft.warn("small-group", message, task=counts.task, metric=counts.metric, group=label)
+
+
+def replicate_rates(counts: TaskCounts, cohort: Cohort) -> Floats:
+    """Return the overall error of every layer in every bootstrap sample, shape (repeats, layers)."""
+    everyone = np.ones((1, len(cohort.speakers)), dtype=bool)
+    sums = sum_by_speaker(counts, cohort.speakers, everyone)
+    return ratio(cohort.weights @ sums.errors[:, 0], cohort.weights @ sums.sizes)
+
+
+def add_best_layer(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> int:
+    """Add the encoder's layer with the least overall error."""
+    columns = counts.numbered()
+    chosen = np.array([counts.layers[column] for column in columns], dtype=np.float64)
+    spread = chosen[np.argmin(replicate_rates(counts, cohort)[:, columns], axis=1)]
+    return add_layer_choice(draft, "best_layer", counts, cohort, float(counts.layers[counts.best()]), spread, context)
+
+
+def add_layer_choice(
+    draft: Draft,
+    name: str,
+    counts: TaskCounts,
+    cohort: Cohort,
+    layer: float,
+    spread: Floats,
+    context: Context,
+    **where: str,
+) -> int:
+    """Add a layer that was chosen for its least value, with the range over which the choice moves."""
+    interval = percentile_interval(spread, 10**6, level=context.level)
+    low, high = interval or (layer, layer)
+    return draft.add(
+        Estimate(
+            name=name,
+            value=layer,
+            low=min(low, layer),
+            high=max(high, layer),
+            level=context.level,
+            method="percentile cluster bootstrap",
+            n=len(np.unique(cohort.speakers[counts.clips])),
+            unit="speakers",
+            where={**counts.where, **where},
+        )
+    )

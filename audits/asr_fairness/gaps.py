@@ -1,0 +1,320 @@
+"""How far apart are the groups, could it be chance, and how does it change from layer to layer?
+
+Three kinds of gap, since near chance or perfection an absolute gap is squeezed to nothing and a ratio to
+one: with rates e of the worst and the best group, absolute e_w - e_b, relative e_w / e_b - 1, and log-odds
+log(o_w / o_b) with o = (errors + 1/2) / (hits + 1/2).
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.counts import Floats, SpeakerSums, TaskCounts, sum_by_speaker
+from audits.asr_fairness.estimating import MIN_WORDS, Cohort, add_layer_choice
+from audits.asr_fairness.groups import GroupSet
+from audits.context import Context, Draft
+from audits.records import Estimate
+from audits.statistics import (
+    generator,
+    monte_carlo_p,
+    percentile_interval,
+    permuted_group_sums,
+    ratio,
+    simultaneous_contrasts,
+)
+
+KINDS = ("absolute", "relative", "log_odds")
+METHOD = "cluster bootstrap, simultaneous over all pairs of groups"
+METHOD_OTHERS = "cluster bootstrap, simultaneous over all groups"
+PERMUTED = "permutation of labels over speakers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The groups of one set that have enough speakers to be compared, in one metric.
+
+    Parameters
+    ----------
+    names, speakers
+        The groups and how many speakers each has.
+    sums
+        Sums per speaker and group.
+    labels
+        Group of each speaker for permutation, -1 for speakers of none; a speaker in several groups is
+        counted to the one with most of the trials.
+    """
+
+    groups: GroupSet
+    counts: TaskCounts
+    names: tuple[str, ...]
+    speakers: NDArray[np.int64]
+    sums: SpeakerSums
+    labels: NDArray[np.int64]
+
+
+@dataclass(slots=True, kw_only=True)
+class GapRows:
+    """Where the rows of one comparison stand in the report, by layer column, and what the judge needs besides."""
+
+    comparison: Comparison
+    gap: dict[tuple[int, str], int]
+    others: dict[tuple[int, str], int]
+    worst: dict[int, str]
+    best: dict[int, str]
+    p: dict[int, float]
+    correlation: dict[str, int]
+
+
+def compare_groups(groups: GroupSet, counts: TaskCounts, cohort: Cohort, options: Options) -> Comparison | None:
+    """Return the comparison of a set's groups, or None where fewer than two have enough speakers."""
+    member = groups.member[None] == np.arange(len(groups.names))[:, None]
+    sums = sum_by_speaker(counts, cohort.speakers, member)
+    enough = sums.speakers >= options.min_speakers
+    if counts.task == "asr":
+        enough &= sums.sizes.sum(0) >= MIN_WORDS
+    chosen = np.flatnonzero(enough)
+    if len(chosen) < 2:
+        return None
+    kept = SpeakerSums(errors=sums.errors[:, chosen], hits=sums.hits[:, chosen], sizes=sums.sizes[:, chosen])
+    return Comparison(
+        groups=groups,
+        counts=counts,
+        names=tuple(groups.names[place] for place in chosen),
+        speakers=kept.speakers,
+        sums=kept,
+        labels=np.where(kept.sizes.sum(1) > 0, kept.sizes.argmax(1), -1),
+    )
+
+
+def add_gaps(draft: Draft, comparison: Comparison, cohort: Cohort, options: Options, context: Context) -> GapRows:
+    """Add gaps of all kinds, each group against the others, noise floor, p-values, and the pattern over layers."""
+    rows = GapRows(comparison=comparison, gap={}, others={}, worst={}, best={}, p={}, correlation={})
+    drawn = _drawn(comparison, cohort)
+    permuted = _permuted_gaps(comparison, options, context)
+    spreads: dict[str, Floats] = {
+        kind: np.full((len(cohort.weights), len(comparison.counts.layers)), np.nan) for kind in KINDS
+    }
+    points: dict[str, Floats] = {kind: np.full(len(comparison.counts.layers), np.nan) for kind in KINDS}
+    for column in range(len(comparison.counts.layers)):
+        _add_extremes(rows, column)
+        for kind in KINDS:
+            replicates = _scale(drawn, column, kind)
+            spreads[kind][:, column] = np.nanmax(replicates, axis=1) - np.nanmin(replicates, axis=1)
+            value = _add_gap(draft, rows, column, kind, replicates, context)
+            points[kind][column] = np.nan if value is None else value
+        _add_others(draft, rows, column, drawn, context)
+        _add_chance(draft, rows, column, permuted[:, column], context)
+    for kind in KINDS:
+        _add_pattern(draft, rows, cohort, kind, points[kind], spreads[kind], context)
+    return rows
+
+
+def _where(rows: GapRows, column: int | None = None, **more: str) -> dict[str, str | int]:
+    counts = rows.comparison.counts
+    layer = {} if column is None else {"layer": counts.layers[column]}
+    return {**counts.where, **layer, "by": rows.comparison.groups.by, **more}
+
+
+def _add(
+    draft: Draft,
+    rows: GapRows,
+    context: Context,
+    name: str,
+    ends: tuple[float, float, float],
+    method: str,
+    **where: str | int,
+) -> int:
+    return draft.add(
+        Estimate(
+            name=name,
+            value=ends[0],
+            low=ends[1],
+            high=ends[2],
+            level=context.level,
+            method=method,
+            n=int(rows.comparison.speakers.sum()),
+            unit="speakers",
+            where=where,
+        )
+    )
+
+
+def _drawn(comparison: Comparison, cohort: Cohort) -> SpeakerSums:
+    """Return the sums of every bootstrap sample, shape (repeats, groups, layers)."""
+    sums, weights = comparison.sums, cohort.weights
+    flat = sums.errors.reshape(len(sums.errors), -1)
+    shape = (len(weights), *sums.errors.shape[1:])
+    return SpeakerSums(
+        errors=(weights @ flat).reshape(shape),
+        hits=(weights @ sums.hits.reshape(flat.shape)).reshape(shape),
+        sizes=weights @ sums.sizes,
+    )
+
+
+def _scale(sums: SpeakerSums, column: int, kind: str, *, smooth: float = 0.5) -> Floats:
+    """Return the groups' values on the scale on which a gap of this kind is a difference, (samples, groups)."""
+    errors, hits, sizes = sums.errors[..., column], sums.hits[..., column], sums.sizes
+    if kind == "absolute":
+        return ratio(errors, sizes)
+    below = hits if kind == "log_odds" else sizes
+    with np.errstate(divide="ignore"):
+        return np.where(sizes > 0, np.log((errors + smooth) / (below + smooth)), np.nan)
+
+
+def _totals(sums: SpeakerSums) -> SpeakerSums:
+    return SpeakerSums(errors=sums.errors.sum(0)[None], hits=sums.hits.sum(0)[None], sizes=sums.sizes.sum(0)[None])
+
+
+def _add_extremes(rows: GapRows, column: int) -> None:
+    rates = _scale(_totals(rows.comparison.sums), column, "absolute")[0]
+    rows.worst[column] = rows.comparison.names[int(np.argmax(rates))]
+    rows.best[column] = rows.comparison.names[int(np.argmin(rates))]
+
+
+def _add_gap(draft: Draft, rows: GapRows, column: int, kind: str, replicates: Floats, context: Context) -> float | None:
+    names = rows.comparison.names
+    worst, best = names.index(rows.worst[column]), names.index(rows.best[column])
+    totals = _totals(rows.comparison.sums)
+    if kind == "relative" and totals.errors[0, best, column] == 0:
+        draft.warn(
+            "undefined-gap",
+            f"{names[best]} has no errors: a gap relative to it is not defined.",
+            **_where(rows, column, kind=kind),
+        )
+        return None
+    points = _scale(totals, column, kind, smooth=0.0 if kind == "relative" else 0.5)[0]
+    pairs = np.array([_contrast(len(names), *pair) for pair in combinations(range(len(names)), 2)])
+    mine = next(place for place, pair in enumerate(pairs) if pair[worst] != 0 and pair[best] != 0)
+    pairs[mine] = _contrast(len(names), worst, best) if worst != best else pairs[mine]
+    floor = _floor(rows.comparison, column, kind)
+    found = simultaneous_contrasts(
+        points, replicates, pairs, rows.comparison.speakers, level=context.level, floor=floor
+    )
+    ends = found.at(mine)
+    if kind == "relative":
+        ends = (float(np.expm1(ends[0])), float(np.expm1(ends[1])), float(np.expm1(ends[2])))
+    where = _where(rows, column, kind=kind)
+    rows.gap[column, kind] = _add(draft, rows, context, "gap", ends, METHOD, **where)
+    return ends[0]
+
+
+def _contrast(groups: int, plus: int, minus: int) -> Floats:
+    row = np.zeros(groups)
+    row[plus], row[minus] = 1.0, -1.0
+    return row
+
+
+def _floor(comparison: Comparison, column: int, kind: str) -> Floats:
+    """Return a variance for groups without an error or without a hit, in which resampling sees none.
+
+    It is that of half an error among one trial more than there are speakers.
+    """
+    totals, speakers = _totals(comparison.sums), comparison.speakers.astype(np.float64)
+    certain = (totals.errors[0, :, column] == 0) | (totals.hits[0, :, column] == 0)
+    share = 0.5 / (speakers + 1.0)
+    variance = share * (1 - share) / speakers
+    scaled = {"absolute": 1.0, "relative": share**2, "log_odds": (share * (1 - share)) ** 2}[kind]
+    return np.where(certain, variance / scaled, 0.0)
+
+
+def _add_others(draft: Draft, rows: GapRows, column: int, drawn: SpeakerSums, context: Context) -> None:
+    """Add each group's rate less that of all the other groups together."""
+    count = len(rows.comparison.names)
+    totals = _totals(rows.comparison.sums)
+    points = np.concatenate([_scale(totals, column, "absolute"), _rest(totals, column)], axis=1)[0]
+    replicates = np.concatenate([_scale(drawn, column, "absolute"), _rest(drawn, column)], axis=1)
+    contrasts = np.concatenate([np.eye(count), -np.eye(count)], axis=1)
+    speakers = np.concatenate([rows.comparison.speakers, rows.comparison.speakers.sum() - rows.comparison.speakers])
+    floor = np.concatenate([_floor(rows.comparison, column, "absolute"), np.zeros(count)])
+    found = simultaneous_contrasts(points, replicates, contrasts, speakers, level=context.level, floor=floor)
+    for place, name in enumerate(rows.comparison.names):
+        where = _where(rows, column, group=name)
+        rows.others[column, name] = _add(draft, rows, context, "gap_to_others", found.at(place), METHOD_OTHERS, **where)
+
+
+def _rest(sums: SpeakerSums, column: int) -> Floats:
+    errors = sums.errors[..., column]
+    return ratio(errors.sum(-1, keepdims=True) - errors, sums.sizes.sum(-1, keepdims=True) - sums.sizes)
+
+
+def _permuted_gaps(comparison: Comparison, options: Options, context: Context) -> Floats:
+    """Return the largest absolute gap of every layer under shuffled labels, shape (permutations, layers)."""
+    counts = comparison.counts
+    present = comparison.labels >= 0
+    sums = np.concatenate([comparison.sums.errors.sum(1), comparison.sums.sizes.sum(1)[:, None]], axis=1)[present]
+    rng = generator(context.seed, "permutation", counts.task, counts.metric, comparison.groups.by)
+    blocks = []
+    for block in permuted_group_sums(
+        sums, comparison.labels[present], len(comparison.names), options.permutations, rng
+    ):
+        rates = ratio(block[..., :-1], block[..., -1:])
+        blocks.append(rates.max(1) - rates.min(1))
+    return np.concatenate(blocks)
+
+
+def _add_chance(draft: Draft, rows: GapRows, column: int, permuted: Floats, context: Context) -> None:
+    """Add the p-value of the gap, the gap that chance alone makes, and what is left of the gap without it."""
+    gap = draft.estimates[rows.gap[column, "absolute"]]
+    chance = monte_carlo_p(gap.value, permuted, level=context.level)
+    rows.p[column] = chance[0]
+    where = _where(rows, column)
+    _add(draft, rows, context, "p_value", chance, PERMUTED, test="gap", correction="none", **where)
+    tail = (1 - context.level) / 2
+    low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()
+    floor = float(permuted.mean())
+    _add(draft, rows, context, "noise_floor", (floor, min(low, floor), max(high, floor)), PERMUTED, **where)
+    if gap.low is not None and gap.high is not None:
+        left = (gap.value - floor, gap.low - floor, gap.high - floor)
+        _add(draft, rows, context, "debiased_gap", left, f"{METHOD}, less the mean under {PERMUTED}", **where)
+
+
+def _add_pattern(
+    draft: Draft, rows: GapRows, cohort: Cohort, kind: str, points: Floats, spreads: Floats, context: Context
+) -> None:
+    """Add the rank correlation over layers of error and gap, and the layer with the least gap."""
+    counts = rows.comparison.counts
+    columns = [column for column in counts.numbered() if np.isfinite(points[column])]
+    if len(columns) < len(counts.numbered()) or len(columns) < 4:
+        draft.warn(
+            "no-layer-pattern",
+            f"A pattern over layers needs a {kind} gap on at least four of them; there are {len(columns)}.",
+            **_where(rows, kind=kind),
+        )
+        return
+    everyone = sum_by_speaker(counts, cohort.speakers, np.ones((1, len(cohort.speakers)), dtype=bool))
+    errors = ratio(cohort.weights @ everyone.errors[:, 0], cohort.weights @ everyone.sizes)[:, columns]
+    overall = counts.errors.sum(0)[columns] / counts.sizes.sum()
+    replicates = spearman(errors, spreads[:, columns])
+    value = float(spearman(overall[None], points[columns][None])[0])
+    interval = percentile_interval(replicates, 10**6, level=context.level)
+    if interval is None or not np.isfinite(value):
+        draft.warn("no-layer-pattern", "Error or gap is the same on all layers.", **_where(rows, kind=kind))
+        return
+    ends = (value, min(interval[0], value), max(interval[1], value))
+    method = "percentile cluster bootstrap of Spearman's correlation"
+    rows.correlation[kind] = _add(draft, rows, context, "layer_correlation", ends, method, **_where(rows, kind=kind))
+    chosen = np.array([counts.layers[column] for column in columns], dtype=np.float64)
+    fairest = chosen[np.argmin(points[columns])]
+    spread = chosen[np.argmin(np.nan_to_num(spreads[:, columns], nan=np.inf), axis=1)]
+    add_layer_choice(
+        draft, "fairest_layer", counts, cohort, float(fairest), spread, context, by=rows.comparison.groups.by, kind=kind
+    )
+
+
+def spearman(first: Floats, second: Floats) -> Floats:
+    """Return Spearman's rank correlation of every row; NaN where a row is constant.
+
+    Examples
+    --------
+    >>> spearman(np.array([[1.0, 2.0, 3.0]]), np.array([[10.0, 40.0, 20.0]])).round(2).tolist()
+    [0.5]
+    """
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(part, axis=1) for part in (first, second)]
+    a, b = (rank - rank.mean(1, keepdims=True) for rank in ranks)
+    scale = np.sqrt((a**2).sum(1) * (b**2).sum(1))
+    return ratio((a * b).sum(1), scale)

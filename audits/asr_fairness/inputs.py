@@ -1,0 +1,280 @@
+"""Everything that can be checked before an encoder runs: the plan of the audit."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.groups import ALL, GroupSet, group_sets
+from audits.context import Context, Plan
+from audits.records import Skipped, Source, Subject
+from probes.activations import FAMILIES, RATE, WHISPER_SECONDS, frame_count
+from probes.errors import InputError
+from probes.loading.audio import load_clip
+from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
+from probes.loading.corpora import read_corpus
+from probes.loading.hashing import sha256_json
+from probes.loading.levels import parse_bins
+from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.words import normalise
+
+TOO_SHORT = "shorter than one frame of the encoder"
+TOO_LONG = "longer than the 30 s that whisper takes"
+NO_TEXT = "empty transcript"
+UNREADABLE = "unreadable recording"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A clip that can be used: its content hash, samples at 16 kHz, normalised text and file format."""
+
+    clip: Clip
+    sha256: str
+    samples: int
+    text: str
+    rate: int
+    channels: int
+
+    @property
+    def speaker(self) -> str:
+        """Name of the speaker."""
+        return str(self.clip.speaker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on.
+
+    Parameters
+    ----------
+    skipped
+        Left-out clips with the reason.
+    layers
+        Layers to probe, or None for all.
+    """
+
+    folder: ModelFolder
+    manifest: Manifest
+    recordings: tuple[Recording, ...]
+    skipped: tuple[tuple[Clip, str], ...]
+    sets: tuple[GroupSet, ...]
+    layers: tuple[int, ...] | None
+
+    @property
+    def reasons(self) -> tuple[Skipped, ...]:
+        """How many clips were left out for each reason."""
+        counts = Counter(reason for _, reason in self.skipped)
+        return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
+
+
+def plan(options: Options, context: Context) -> Plan:
+    """Check options, model, manifest and every recording; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend.
+    """
+    _check_options(options)
+    folder = find_model(options.model)
+    if folder.family not in FAMILIES:
+        raise InputError(
+            f"{folder.family!r} is no speech encoder that miles knows.",
+            where=f"{folder.path / 'config.json'}, key model_type",
+            hint=f"Known families: {', '.join(FAMILIES)}.",
+        )
+    layers = _layers(options, folder)
+    manifest = _read(options)
+    recordings, skipped = _recordings(manifest, folder, options, context)
+    _check_groups(recordings, options)
+    _check_speakers(recordings, options)
+    sets = group_sets([item.clip.attributes for item in recordings], options.by, max_order=options.max_order)
+    inputs = Inputs(
+        folder=folder,
+        manifest=manifest,
+        recordings=tuple(recordings),
+        skipped=tuple(skipped),
+        sets=tuple(sets),
+        layers=layers,
+    )
+    content = sha256_json(sorted([item.sha256, item.clip.start, item.clip.end] for item in recordings))
+    return Plan(
+        inputs=inputs,
+        subject=Subject(
+            path=options.model,
+            family=folder.family,
+            sha256=folder.sha256,
+            parameters=count_parameters(folder),
+        ),
+        data=(
+            Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
+            Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
+        ),
+        cost=_cost(inputs, options),
+        notes=tuple(note.message for note in manifest.notes),
+    )
+
+
+def _check_options(options: Options) -> None:
+    for flag, value, least in (
+        ("--folds", options.folds, 3),
+        ("--probe-epochs", options.probe_epochs, 0),
+        ("--min-utterances", options.min_utterances, 2),
+        ("--batch", options.batch, 1),
+        ("--max-order", options.max_order, 1),
+        ("--min-speakers", options.min_speakers, 2),
+        ("--bootstrap", options.bootstrap, 200),
+        ("--permutations", options.permutations, 100),
+    ):
+        if value < least:
+            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
+    for flag, values in (("--by", options.by), ("--tasks", options.tasks)):
+        if len(set(values)) < len(values):
+            raise InputError(f"{', '.join(values)} names one thing twice.", where=flag)
+
+
+def _layers(options: Options, folder: ModelFolder) -> tuple[int, ...] | None:
+    if options.layers == ("all",):
+        return None
+    key = "encoder_layers" if folder.family == "whisper" else "num_hidden_layers"
+    count = folder.config.get(key)
+    if not all(text.isdigit() for text in options.layers) or len(set(options.layers)) < len(options.layers):
+        raise InputError(
+            f"{','.join(options.layers)} are no layers.", where="--layers", hint="Give all, or numbers such as 0,3,6."
+        )
+    chosen = tuple(sorted(int(text) for text in options.layers))
+    if isinstance(count, int) and chosen[-1] > count:
+        raise InputError(
+            f"There is no layer {chosen[-1]}: the encoder has layers 0 to {count}.",
+            where="--layers",
+            hint="0 is the input of the first transformer block.",
+        )
+    return chosen
+
+
+def _read(options: Options) -> Manifest:
+    needs = frozenset({"path", "speaker"} | ({"text"} if "asr" in options.tasks else set()))
+    bins = parse_bins(options.bin)
+    if options.preset is not None:
+        return read_corpus(
+            options.preset,
+            options.manifest,
+            audio_root=options.audio_root,
+            by=options.by,
+            values=options.values,
+            bins=bins,
+            needs=needs,
+        )
+    return read_manifest(
+        options.manifest,
+        columns=ColumnMap(path=options.path_col, text=options.text_col, speaker=options.speaker_col),
+        by=options.by,
+        values=options.values,
+        bins=bins,
+        audio_root=options.audio_root,
+        needs=needs,
+    )
+
+
+def _root(manifest: Manifest) -> Path:
+    return manifest.path if manifest.path.is_dir() else manifest.path.parent
+
+
+def _recordings(
+    manifest: Manifest, folder: ModelFolder, options: Options, context: Context
+) -> tuple[list[Recording], list[tuple[Clip, str]]]:
+    kept: list[Recording] = []
+    skipped: list[tuple[Clip, str]] = []
+    with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
+        for clip in manifest.clips:
+            try:
+                found = _recording(clip, folder, options)
+            except InputError:
+                if options.on_bad_clip == "stop":
+                    raise
+                found = UNREADABLE
+            if isinstance(found, Recording):
+                kept.append(found)
+            else:
+                skipped.append((clip, found))
+            advance(1)
+    if not kept:
+        raise InputError(
+            "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
+            where=str(options.manifest),
+        )
+    return kept, skipped
+
+
+def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording | str:
+    text = normalise(clip.text or "", options.normalise)
+    if "asr" in options.tasks and not text:
+        if options.on_bad_clip == "stop":
+            raise InputError(
+                f"The transcript is empty after --normalise {options.normalise}.",
+                where=clip.where,
+                hint="Mend the text, use --tasks sid, or leave such clips out with --on-bad-clip skip.",
+            )
+        return NO_TEXT
+    loaded = load_clip(clip)
+    samples = len(loaded.waveform.samples)
+    if folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:
+        return TOO_LONG
+    if frame_count(folder, samples) < 1:
+        return TOO_SHORT
+    return Recording(
+        clip=clip,
+        sha256=loaded.sha256,
+        samples=samples,
+        text=text,
+        rate=loaded.waveform.original_rate,
+        channels=loaded.waveform.channels,
+    )
+
+
+def _check_groups(recordings: Sequence[Recording], options: Options) -> None:
+    for column in options.by:
+        levels = {item.clip.attributes[column] for item in recordings} - {"unknown"}
+        if len(levels) < 2:
+            only = f"one level, {levels.pop()!r}" if levels else "no known level"
+            raise InputError(
+                f"The column {column!r} has {only}: there is nothing to compare.",
+                where=f"{options.manifest}, column {column}",
+                hint="Choose another column with --by.",
+            )
+
+
+def _check_speakers(recordings: Sequence[Recording], options: Options) -> None:
+    clips = Counter(item.speaker for item in recordings)
+    if "asr" in options.tasks and len(clips) < options.folds:
+        raise InputError(
+            f"{options.folds} folds need as many speakers; there are {len(clips)}.",
+            where="--folds",
+            hint="Give fewer folds, but at least 3, or leave the task out with --tasks sid.",
+        )
+    enough = sum(count >= options.min_utterances for count in clips.values())
+    if "sid" in options.tasks and enough < 2:
+        raise InputError(
+            f"Telling speakers apart needs two of them with {options.min_utterances} clips each; there are {enough}.",
+            where="--min-utterances",
+            hint="Give more clips a speaker, lower --min-utterances, or leave the task out with --tasks asr.",
+        )
+
+
+def _cost(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
+    config = inputs.folder.config
+    width = int(config.get("hidden_size") or config.get("d_model") or 768)
+    depth = int(config.get("num_hidden_layers") or config.get("encoder_layers") or 12) + 1
+    frames = sum(frame_count(inputs.folder, item.samples) for item in inputs.recordings)
+    twice = 2 if options.controls else 1
+    stored = frames * depth * width * 2 if "asr" in options.tasks else len(inputs.recordings) * depth * width * 4
+    # A transformer block costs about 12 width^2 products a frame; the front end about as much as six blocks.
+    products = frames * (depth + 5) * 12 * width**2
+    seconds = sum(item.samples for item in inputs.recordings) / RATE
+    return (
+        ("groups", f"{sum(len(groups.names) for groups in inputs.sets)} besides {ALL}"),
+        ("forwards", f"{len(inputs.recordings) * twice} clips, {seconds / 60:.1f} minutes of sound"),
+        ("disk", f"{stored * twice / 1e6:.0f} MB in the cache"),
+        ("time", f"about {max(products * twice * 2 / 4e10 / 60, 0.1):.1f} minutes of encoding on two CPU cores"),
+    )

@@ -1,0 +1,253 @@
+"""What do the estimates carry, in sentences that say no more than their intervals?
+
+Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03,
+low above zero. A gap is called one only if that end is above zero and chance is ruled out by permutation
+of the labels over speakers, Holm-corrected over all attributes and their crossings of a task.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from audits.asr_fairness.counts import HEAD, TaskCounts
+from audits.asr_fairness.gaps import KINDS, PERMUTED, GapRows
+from audits.asr_fairness.inputs import Inputs
+from audits.context import Context, Draft
+from audits.records import Estimate, Severity
+from audits.statistics import adjust
+
+HIGH, MEDIUM = 0.10, 0.03
+TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
+_FINDINGS_OF_GROUPS = 4
+
+
+def judge(
+    draft: Draft, counts: Sequence[TaskCounts], rows: Sequence[GapRows], inputs: Inputs, context: Context
+) -> None:
+    """Add the findings, worst first; there is always one."""
+    for task in counts:
+        if task.metric == "cer":
+            continue
+        mine = [row for row in rows if row.comparison.counts is task]
+        _judge_task(draft, task, mine, context)
+    _judge_controls(draft)
+    _judge_skipped(draft, inputs)
+    order = {"high": 0, "medium": 1, "low": 2, "info": 3}
+    draft.findings.sort(key=lambda finding: order[finding.severity])
+
+
+def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context: Context) -> None:
+    if not rows:
+        draft.find(
+            "fairness.too-few-speakers",
+            "info",
+            f"No group comparison could be made for {TASK_WORDS[task.task]}: no attribute has two groups with "
+            "enough speakers, so nothing is said about any group.",
+            task=task.task,
+        )
+        return
+    columns = [task.best()] + ([task.layers.index(HEAD)] if HEAD in task.layers else [])
+    tests = [(row, column) for column in columns for row in rows]
+    corrected = adjust([row.p[column] for row, column in tests], "holm")
+    shown: list[Told] = []
+    silent: list[Told] = []
+    for (row, column), p in zip(tests, corrected, strict=True):
+        _add_corrected(draft, row, column, p, context)
+        gap = draft.estimates[row.gap[column, "absolute"]]
+        found = gap.low is not None and gap.low > 0 and p < 1 - context.level
+        (shown if found else silent).append((row, column, p, gap))
+    for row, column, p, gap in _worth_telling(shown):
+        _tell_gap(draft, row, column, p, gap)
+    if silent:
+        _tell_silence(draft, task, silent)
+    _tell_pattern(draft, task, [row for row, *_ in shown] or rows[:1])
+
+
+Told = tuple[GapRows, int, float, Estimate]
+
+
+def _worth_telling(shown: Sequence[Told]) -> list[Told]:
+    """Return single attributes, and crossings only where they show more than each attribute on its own does."""
+    single = [told for told in shown if "&" not in told[0].comparison.groups.by]
+    kept = list(single)
+    for told in shown:
+        row, column, _, gap = told
+        parts = set(row.comparison.groups.by.split("&"))
+        parents = [other[3].value for other in single if other[1] == column and other[0].comparison.groups.by in parts]
+        if len(parts) > 1 and gap.low is not None and gap.low > max(parents, default=0.0):
+            kept.append(told)
+    return sorted(kept, key=lambda told: -(told[3].low or 0.0))[:_FINDINGS_OF_GROUPS]
+
+
+def _add_corrected(draft: Draft, row: GapRows, column: int, p: float, context: Context) -> None:
+    counts = row.comparison.counts
+    raw = next(
+        estimate
+        for estimate in draft.estimates
+        if estimate.name == "p_value"
+        and estimate.where["correction"] == "none"
+        and estimate.where["by"] == row.comparison.groups.by
+        and estimate.where["layer"] == counts.layers[column]
+        and all(estimate.where[key] == value for key, value in counts.where.items())
+    )
+    scale = p / raw.value
+    draft.add(
+        Estimate(
+            name="p_value",
+            value=p,
+            low=min(p, (raw.low or 0.0) * scale),
+            high=max(p, min((raw.high or 1.0) * scale, 1.0)),
+            level=context.level,
+            method=f"{PERMUTED}, Holm over the attributes of the task",
+            n=raw.n,
+            unit=raw.unit,
+            where={**raw.where, "correction": "holm"},
+        )
+    )
+
+
+def _layer_words(layer: int | str) -> str:
+    return "the checkpoint's own CTC head" if layer == HEAD else f"the probe on layer {layer}"
+
+
+def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) -> None:
+    counts = row.comparison.counts
+    worst, best = row.worst[column], row.best[column]
+    rates = {name: _rate(draft, counts, column, name) for name in (worst, best)}
+    severity: Severity = "high" if (gap.low or 0) >= HIGH else "medium" if (gap.low or 0) >= MEDIUM else "low"
+    others = draft.estimates[row.others[column, worst]]
+    rest = ""
+    if len(row.comparison.names) > 2:
+        beyond = "above" if (others.low or 0) > 0 else "against"
+        rest = f" It is {_span(others)} {beyond} all other groups together."
+    draft.find(
+        "fairness.gap",
+        severity,
+        f"In {TASK_WORDS[counts.task]}, {_layer_words(counts.layers[column])} errs more often on {worst} than on "
+        f"{best}: {counts.metric} {rates[worst][1]:.3f} against {rates[best][1]:.3f}, a gap of {_span(gap)}; "
+        f"p {_p(p)} (labels permuted over speakers, Holm).{rest}",
+        [row.gap[column, "absolute"], rates[worst][0], rates[best][0], row.others[column, worst]],
+        **counts.where,
+        layer=counts.layers[column],
+        by=row.comparison.groups.by,
+        group=worst,
+    )
+
+
+def _rate(draft: Draft, counts: TaskCounts, column: int, group: str) -> tuple[int, float]:
+    for index, estimate in enumerate(draft.estimates):
+        where = estimate.where
+        if (
+            estimate.name == "error_rate"
+            and where["group"] == group
+            and where["layer"] == counts.layers[column]
+            and where["task"] == counts.task
+            and where["metric"] == counts.metric
+        ):
+            return index, estimate.value
+    raise KeyError(group)
+
+
+def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> None:
+    singles = [told for told in silent if "&" not in told[0].comparison.groups.by] or list(silent)
+    parts, evidence = [], []
+    for row, column, _, gap in singles:
+        layer = task.layers[column]
+        place = "head" if layer == HEAD else f"layer {layer}"
+        parts.append(f"{row.comparison.groups.by} ({place}: {_span(gap)})")
+        evidence.append(row.gap[column, "absolute"])
+    # The smallest gap that an interval of this width would have left zero out of in four of five audits.
+    seen = max(1.43 * ((gap.high or 0) - (gap.low or 0)) / 2 for _, _, _, gap in singles)
+    crossed = len(silent) - len(singles)
+    more = f", nor by {crossed} crossing{'s' * (crossed != 1)} of attributes" if crossed else ""
+    draft.find(
+        "fairness.no-gap-shown",
+        "info",
+        f"In {TASK_WORDS[task.task]}, no difference could be shown by {', '.join(parts)}{more}. A gap in "
+        f"{task.metric} of less than about {seen:.2f} may have been missed.",
+        evidence,
+        **task.where,
+    )
+
+
+def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:
+    for row in rows[:1]:
+        found = {kind: draft.estimates[row.correlation[kind]] for kind in KINDS if kind in row.correlation}
+        if not found:
+            continue
+        signs = {kind: _sign(estimate) for kind, estimate in found.items()}
+        numbers = ", ".join(f"{kind.replace('_', '-')} {_span(estimate)}" for kind, estimate in found.items())
+        draft.find(
+            "fairness.layer-pattern",
+            "info",
+            f"In {TASK_WORDS[task.task]}, {_pattern_words(signs, row.comparison.groups.by)} Rank correlation over "
+            f"layers of error and gap: {numbers}.",
+            [row.correlation[kind] for kind in found],
+            **task.where,
+            by=row.comparison.groups.by,
+        )
+
+
+def _sign(estimate: Estimate) -> int:
+    if estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
+        return 0
+    return int(np.sign(estimate.value))
+
+
+def _pattern_words(signs: dict[str, int], by: str) -> str:
+    seen = set(signs.values())
+    if seen == {1}:
+        return f"layers with less error have smaller gaps by {by}, whichever way the gap is measured."
+    if seen == {-1}:
+        return f"layers with less error have larger gaps by {by}, whichever way the gap is measured."
+    if seen == {0}:
+        return f"no relation of error and gap by {by} over the layers could be shown."
+    return f"how the gap by {by} changes with the error of a layer depends on how the gap is measured: they disagree."
+
+
+def _judge_controls(draft: Draft) -> None:
+    for estimate in draft.estimates:
+        where = estimate.where
+        is_sid = estimate.name == "control_error_rate" and where["task"] == "sid" and where["group"] == "all"
+        if is_sid and where["control"] == "shuffled-labels" and estimate.high is not None:
+            chance = 1 - 1 / max(estimate.n, 1)
+            if estimate.high < chance:
+                draft.warn(
+                    "control-above-chance",
+                    f"A speaker probe trained on shuffled labels errs less than chance ({estimate.value:.3f} against "
+                    f"{chance:.3f}): the splits leak.",
+                    **where,
+                )
+
+
+def _judge_skipped(draft: Draft, inputs: Inputs) -> None:
+    if not inputs.skipped:
+        return
+    total = len(inputs.recordings) + len(inputs.skipped)
+    reasons = ", ".join(f"{item.count} {item.reason}" for item in inputs.reasons)
+    whom = "; ".join(_skipped_by(inputs, groups.by) for groups in inputs.sets if "&" not in groups.by)
+    draft.find(
+        "fairness.skipped",
+        "info",
+        f"{len(inputs.skipped)} of {total} clips were left out ({reasons}): {whom}.",
+    )
+
+
+def _skipped_by(inputs: Inputs, by: str) -> str:
+    given: dict[str, int] = {}
+    lost: dict[str, int] = {}
+    for clip in [item.clip for item in inputs.recordings] + [clip for clip, _ in inputs.skipped]:
+        given[clip.attributes[by]] = given.get(clip.attributes[by], 0) + 1
+    for clip, _ in inputs.skipped:
+        lost[clip.attributes[by]] = lost.get(clip.attributes[by], 0) + 1
+    return f"by {by}, " + ", ".join(f"{lost.get(name, 0)} of {count} {name}" for name, count in sorted(given.items()))
+
+
+def _span(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def _p(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"

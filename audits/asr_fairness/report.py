@@ -1,0 +1,167 @@
+"""The audit from plan to draft: measure, estimate, compare, judge, draw, list."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.asr import AsrSplit
+from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates, cohort_of
+from audits.asr_fairness.figures import coverage_figure, draw
+from audits.asr_fairness.gaps import GapRows, add_gaps, compare_groups
+from audits.asr_fairness.inputs import Inputs
+from audits.asr_fairness.judging import judge
+from audits.asr_fairness.measuring import Measured, measure
+from audits.context import Context, Draft, Plan
+from audits.records import Coverage, Json
+from probes.activations import RATE
+
+LIMITATIONS = (
+    "A probe shows what a linear map can read off frozen embeddings of these recordings; it does not show what a "
+    "fine-tuned or larger model would do with them.",
+    "Groups are compared as they were recorded: differences of microphone, room, text or reading skill between "
+    "groups are part of every gap.",
+    "Speaker identification is closed-set: it gets harder with more speakers, and with more speakers of the same "
+    "group, so its error rates hold for this set of speakers only.",
+    "Layers are probed one by one, without the weighted sum over layers that downstream models often use.",
+    "The definitions of error, gap and layer pattern are those of miles; published studies may define them otherwise.",
+)
+
+
+def run(options: Options, plan: Plan, context: Context) -> Draft:
+    """Carry the audit out on checked inputs."""
+    inputs: Inputs = plan.inputs
+    measured = measure(inputs, options, context)
+    draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
+    _warn_about_data(draft, inputs, measured, options)
+    cohort = cohort_of(inputs, options, context)
+    rows: list[GapRows] = []
+    with context.progress.phase("Statistics", len(measured.counts), "metrics") as advance:
+        for counts in measured.counts:
+            rows += _estimate(draft, counts, inputs, cohort, options, context)
+            advance(1)
+    for counts in measured.controls:
+        add_error_rates(draft, counts, cohort, context)
+    judge(draft, measured.counts, rows, inputs, context)
+    small = {str(warning.where["group"]) for warning in draft.warnings if warning.id == "small-group"}
+    draft.figures = draw(draft, measured.counts, rows, small)
+    if inputs.skipped:
+        draft.figures.append(coverage_figure(_coverage_rows(inputs)))
+    draft.records = _records(inputs, measured)
+    return draft
+
+
+def _estimate(
+    draft: Draft, counts: TaskCounts, inputs: Inputs, cohort: Cohort, options: Options, context: Context
+) -> list[GapRows]:
+    add_error_rates(draft, counts, cohort, context)
+    add_best_layer(draft, counts, cohort, context)
+    rows = []
+    for groups in inputs.sets:
+        comparison = compare_groups(groups, counts, cohort, options)
+        if comparison is None:
+            draft.warn(
+                "too-few-speakers",
+                f"By {groups.by}, fewer than two groups have {options.min_speakers} speakers: no gap is estimated.",
+                **counts.where,
+                by=groups.by,
+            )
+            continue
+        left_out = set(groups.names) - set(comparison.names)
+        if left_out:
+            draft.warn(
+                "not-compared",
+                f"By {groups.by}, {len(left_out)} group{'s' * (len(left_out) != 1)} with fewer than "
+                f"{options.min_speakers} speakers {'are' if len(left_out) != 1 else 'is'} shown but not compared: "
+                f"{', '.join(sorted(left_out)[:8])}{' and others' if len(left_out) > 8 else ''}.",
+                **counts.where,
+                by=groups.by,
+            )
+        rows.append(add_gaps(draft, comparison, cohort, options, context))
+    return rows
+
+
+def _coverage(inputs: Inputs) -> Coverage:
+    used = len(inputs.recordings)
+    return Coverage(given=used + len(inputs.skipped), used=used, skipped=inputs.reasons)
+
+
+def _coverage_rows(inputs: Inputs) -> list[Json]:
+    rows: dict[tuple[str, str], int] = {}
+    clips = [(item.clip, "used") for item in inputs.recordings] + [(clip, "left out") for clip, _ in inputs.skipped]
+    for clip, status in clips:
+        for name, level in clip.attributes.items():
+            rows[f"{name}={level}", status] = rows.get((f"{name}={level}", status), 0) + 1
+    return [{"group": group, "status": status, "clips": count} for (group, status), count in sorted(rows.items())]
+
+
+def _warn_about_data(draft: Draft, inputs: Inputs, measured: Measured, options: Options) -> None:
+    for note in inputs.manifest.notes:
+        draft.warn(note.id, note.message)
+    resampled = sum(item.rate != RATE for item in inputs.recordings)
+    mixed = sum(item.channels != 1 for item in inputs.recordings)
+    if resampled:
+        draft.warn("resampled", f"{resampled} clips had another sample rate and were resampled to {RATE} Hz.")
+    if mixed:
+        draft.warn("mixed-down", f"{mixed} clips had several channels, which were averaged.")
+    if measured.sid is not None:
+        _warn_about_enrolment(draft, measured, inputs, options)
+    if measured.asr is not None:
+        _warn_about_stopping(draft, measured.asr)
+
+
+def _warn_about_enrolment(draft: Draft, measured: Measured, inputs: Inputs, options: Options) -> None:
+    if measured.sid is None:
+        return
+    least, most = measured.sid.enrolled
+    amount = f"{least}" if least == most else f"{least} to {most}"
+    draft.warn(
+        "enrolment",
+        f"Speaker probes were trained on {amount} clips of each of {measured.sid.classes} speakers, the same number "
+        "for every speaker of a fold.",
+        task="sid",
+    )
+    out = [item.speaker for item, fold in zip(inputs.recordings, measured.sid.fold, strict=True) if fold < 0]
+    if out:
+        draft.warn(
+            "not-enrolled",
+            f"{len(set(out))} speakers with fewer than {options.min_utterances} clips ({len(out)} clips) take no part "
+            "in speaker identification.",
+            task="sid",
+        )
+
+
+def _warn_about_stopping(draft: Draft, split: AsrSplit) -> None:
+    if not split.dev.any(axis=1).all():
+        draft.warn(
+            "no-early-stopping",
+            "There are too few speakers to keep some for early stopping: the CTC probes stop after alignment.",
+            task="asr",
+        )
+
+
+def _records(inputs: Inputs, measured: Measured) -> Sequence[dict[str, Any]]:
+    """Return one row a clip given: who, whether it was used, and its errors on every layer."""
+    rows: list[dict[str, Any]] = []
+    places = [{int(clip): row for row, clip in enumerate(counts.clips)} for counts in measured.counts]
+    for number, item in enumerate(inputs.recordings):
+        row: dict[str, Any] = {"path": item.clip.name, "line": item.clip.line, "speaker": item.speaker}
+        row |= {**item.clip.attributes, "status": "used", "seconds": round(item.samples / RATE, 3), "text": item.text}
+        for counts, place in zip(measured.counts, places, strict=True):
+            row |= _columns(counts, place.get(number))
+        for layer, texts in measured.hypotheses.items():
+            row[f"asr_text_{layer}"] = texts[number]
+        rows.append(row)
+    empty = dict.fromkeys(rows[0], "")
+    for clip, reason in inputs.skipped:
+        named = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or "", **clip.attributes}
+        rows.append({**empty, **named, "status": reason})
+    return rows
+
+
+def _columns(counts: TaskCounts, row: int | None) -> dict[str, Any]:
+    stem = f"{counts.task}_{counts.metric}"
+    cells: dict[str, Any] = {f"{stem}_size": "" if row is None else int(counts.sizes[row])}
+    for column, layer in enumerate(counts.layers):
+        cells[f"{stem}_errors_{layer}"] = "" if row is None else int(counts.errors[row, column])
+    return cells

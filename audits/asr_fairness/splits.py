@@ -1,0 +1,72 @@
+"""Who is trained on and who is tested in each fold of the two probes."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+DEV_SHARE = 0.125
+"""Share of the speakers that the CTC probe keeps for early stopping."""
+
+
+def within_speakers(
+    speakers: Sequence[str], hashes: Sequence[str], *, folds: int, least: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Split every speaker's clips over the folds, with as many training clips for each speaker as for any other.
+
+    A speaker with more enrolment clips would be easier to recognise, and a group of such speakers would
+    look better than it is.
+
+    Parameters
+    ----------
+    hashes
+        Content hash of each clip: it fixes the order in which clips are dealt out.
+    least
+        Speakers with fewer clips take no part.
+
+    Returns
+    -------
+    fold that tests each clip, shape (clips,), -1 where the speaker takes no part; and the training clips
+    of each fold
+    """
+    clips: dict[str, list[int]] = defaultdict(list)
+    for index in sorted(range(len(speakers)), key=lambda index: (speakers[index], hashes[index])):
+        clips[speakers[index]].append(index)
+    fold = np.full(len(speakers), -1, dtype=np.int64)
+    order: dict[str, list[int]] = {}
+    for number, (speaker, own) in enumerate(sorted(clips.items())):
+        if len(own) < least:
+            continue
+        order[speaker] = [own[place] for place in rng.permutation(len(own))]
+        for place, index in enumerate(order[speaker]):
+            fold[index] = (place + number) % folds
+    training = []
+    for tested in range(folds):
+        kept = [[index for index in own if fold[index] != tested] for own in order.values()]
+        enrolled = min(len(own) for own in kept)
+        training.append(np.array(sorted(index for own in kept for index in own[:enrolled]), dtype=np.int64))
+    return fold, training
+
+
+def across_speakers(
+    speakers: Sequence[str], *, folds: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Split the speakers over the folds, so that none is trained on and tested at once.
+
+    Returns
+    -------
+    fold that tests each clip, shape (clips,); and whether each fold keeps the clip for early stopping,
+    shape (folds, clips)
+    """
+    names = sorted(set(speakers))
+    shuffled = [names[place] for place in rng.permutation(len(names))]
+    fold_of = {name: place % folds for place, name in enumerate(shuffled)}
+    fold = np.array([fold_of[name] for name in speakers], dtype=np.int64)
+    ranked = [names[place] for place in rng.permutation(len(names))]
+    dev = np.zeros((folds, len(speakers)), dtype=bool)
+    for tested in range(folds):
+        others = [name for name in ranked if fold_of[name] != tested]
+        kept = set(others[: round(DEV_SHARE * len(others))])
+        dev[tested] = [name in kept for name in speakers]
+    return fold, dev

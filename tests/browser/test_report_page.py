@@ -1,0 +1,188 @@
+"""The page in a real browser, opened from disk: it draws, sorts, filters, prints, and asks nobody for anything."""
+
+import base64
+import shutil
+import time
+
+import pytest
+
+from audits.rendering import write_pages
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):  # noqa: ANN201
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def address(sample_report, tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("run")
+    write_pages(sample_report, folder)
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture
+def page(browser, address):  # noqa: ANN201
+    _resize(browser, 1024)
+    _media(browser, "light")
+    _open(browser, address)
+    return browser
+
+
+def _open(browser, address) -> None:
+    browser.get(address)
+    deadline = time.monotonic() + 15
+    while browser.execute_script("return document.documentElement.dataset.charts") != "drawn":
+        assert time.monotonic() < deadline, "the charts were not drawn in time"
+        time.sleep(0.05)
+
+
+def _resize(browser, width) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def _media(browser, scheme) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+
+
+def _cells(browser, table, column) -> list[str]:
+    script = (
+        f"return [...document.querySelectorAll('#table-{table} tbody td:nth-child({column})')].map(c => c.innerText)"
+    )
+    return browser.execute_script(script)
+
+
+def test_opens_without_an_error_or_a_request(browser, address) -> None:
+    browser.get_log("browser")
+    browser.get_log("performance")
+    _open(browser, address)
+    assert browser.get_log("browser") == []
+    sent = [entry["message"] for entry in browser.get_log("performance") if "requestWillBeSent" in entry["message"]]
+    assert len(sent) == 1, "only the page itself"
+    assert address in sent[0]
+
+
+def test_every_chart_is_drawn(page, sample_report) -> None:
+    marks = page.execute_script(
+        "return [...document.querySelectorAll('.chart')].map(c => c.querySelectorAll('svg path').length)"
+    )
+    assert len(marks) == len(sample_report.figures)
+    assert min(marks) > 5
+
+
+def test_a_table_sorts_by_keyboard(page) -> None:
+    script = "document.querySelectorAll('#table-0 .sort')[4].focus()"
+    page.execute_script(script)
+    active = page.switch_to.active_element
+    active.send_keys("\n")
+    values = [float(text.rstrip("†")) for text in _cells(page, 0, 5)]
+    assert values == sorted(values)
+    head = "return document.querySelectorAll('#table-0 thead th')[4].getAttribute('aria-sort')"
+    assert page.execute_script(head) == "ascending"
+    active.send_keys("\n")
+    values = [float(text.rstrip("†")) for text in _cells(page, 0, 5)]
+    assert values == sorted(values, reverse=True)
+    assert page.execute_script(head) == "descending"
+
+
+def test_a_table_filters_by_text_and_by_choice_and_turns_pages(page) -> None:
+    state = "return document.querySelector('#table-0 [role=status]').innerText"
+    assert page.execute_script(state) == "1 to 100 of 630 rows"
+    page.execute_script("document.querySelectorAll('#table-0 .pager button')[1].click()")
+    assert page.execute_script(state) == "101 to 200 of 630 rows"
+    page.find_element("css selector", "#table-0 input").send_keys("indian wer")
+    assert page.execute_script(state) == "42 rows"
+    assert all("accent=indian" in text for text in _cells(page, 0, 4))
+    page.execute_script(
+        "const s = document.querySelectorAll('#table-0 select')[2];"
+        "s.value = 'head'; s.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    assert page.execute_script(state) == "6 rows"
+    assert set(_cells(page, 0, 3)) == {"head"}
+
+
+def test_small_groups_are_faint_and_warned_about(page) -> None:
+    faint = page.execute_script("return [...document.querySelectorAll('#table-0 tr.faint')].map(r => r.innerText)")
+    assert faint
+    assert all("†" in text for text in faint)
+    page.execute_script("document.querySelector('#table-0 .dagger').focus()")
+    assert "fewer than 20" in page.execute_script("return document.getElementById('hint').innerText")
+
+
+def test_the_switch_and_the_system_change_the_theme_of_page_and_charts(page) -> None:
+    colours = (
+        "return [getComputedStyle(document.body).backgroundColor,"
+        " getComputedStyle(document.querySelector('.chart svg text')).fill, getComputedStyle(document.body).color]"
+    )
+    light = page.execute_script(colours)
+    page.find_element("id", "theme").click()
+    dark = page.execute_script(colours)
+    assert light[0] == "rgb(255, 255, 255)" != dark[0]
+    assert light[1] == light[2]
+    assert dark[1] == dark[2] != light[1]
+    page.find_element("id", "theme").click()
+    assert page.execute_script(colours) == light
+    page.execute_script("delete document.documentElement.dataset.theme")
+    _media(page, "dark")
+    assert page.execute_script(colours) == dark
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast_aa(page, scheme) -> None:
+    _media(page, scheme)
+    names = ["paper", "ink", "quiet", "accent", "alert"]
+    style = "return arguments[0].map(n => getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim())"
+    paper, *texts = [_luminance(colour) for colour in page.execute_script(style, names)]
+    for text in texts:
+        bright, deep = max(paper, text), min(paper, text)
+        assert (bright + 0.05) / (deep + 0.05) >= 4.5
+
+
+def _luminance(colour) -> float:
+    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_the_page_never_scrolls_sideways(browser, address, width) -> None:
+    _resize(browser, width)
+    _open(browser, address)
+    wide, shown = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert shown == width
+    assert wide <= width
+
+
+def test_the_first_stop_of_the_tab_key_skips_to_the_findings(page) -> None:
+    page.find_element("tag name", "body").send_keys("\t")
+    assert page.switch_to.active_element.get_attribute("href").endswith("#main")
+
+
+def test_it_prints_in_light_colours_with_everything_open(page) -> None:
+    page.find_element("id", "theme").click()
+    folded = "window.folded = document.querySelectorAll('details:not([open])').length"
+    page.execute_script(f"addEventListener('beforeprint', () => {{ {folded} }})")
+    printed = page.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
+    assert base64.b64decode(printed["data"]).startswith(b"%PDF")
+    assert page.execute_script("return window.folded") == 0
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.execute_script("return getComputedStyle(document.querySelector('.signature')).display") == "grid"

@@ -1,0 +1,276 @@
+import hashlib
+import os
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from probes.errors import InputError
+from probes.loading import audio
+from probes.loading.audio import inspect_clip, load_clip, read_clip
+from probes.loading.manifests import Clip, ColumnMap, read_manifest
+
+DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
+RATE = 16_000
+
+
+def tone(seconds: float = 0.5, rate: int = RATE, hertz: float = 440.0) -> Any:
+    return 0.5 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)
+
+
+def save(path: Path, samples: Any, rate: int = RATE, **options: Any) -> Path:
+    soundfile.write(path, samples, rate, **options)
+    return path
+
+
+def clip(path: Path, **options: Any) -> Clip:
+    return Clip(path=path, name=path.name, line=7, source=Path("m.csv"), **options)
+
+
+def refuse(path: Path, **options: Any) -> InputError:
+    """Every way in refuses the file; return what load_clip said."""
+    with pytest.raises(InputError):
+        read_clip(path, **options)
+    with pytest.raises(InputError) as caught:
+        load_clip(clip(path, **options))
+    assert caught.value.where == f"m.csv:7 ({path.name})"
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "WAV", "subtype": "FLOAT"},
+        {"format": "WAV", "subtype": "PCM_16"},
+        {"format": "FLAC"},
+        {"format": "NIST", "subtype": "PCM_16"},
+        {"format": "AIFF"},
+        {"format": "OGG", "subtype": "VORBIS"},
+        {"format": "MP3"},
+    ],
+)
+def test_formats_are_read_from_disk_and_with_their_hash(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = save(tmp_path / "a.sound", tone(), **options)
+    waveform = read_clip(path)
+    loaded = load_clip(clip(path))
+    assert waveform.samples.dtype == np.float32
+    assert np.array_equal(waveform.samples, loaded.waveform.samples)
+    assert (waveform.rate, waveform.original_rate, waveform.channels) == (RATE, RATE, 1)
+    assert loaded.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    lossy = options["format"] in ("OGG", "MP3")
+    size = min(len(waveform.samples), 8000)
+    assert np.allclose(waveform.samples[:size], tone()[:size], atol=0.2 if lossy else 1e-4)
+    assert waveform.seconds == pytest.approx(0.5, abs=0.1 if lossy else 0)
+    info = inspect_clip(clip(path))
+    assert (info.rate, info.channels) == (RATE, 1)
+    assert info.seconds == pytest.approx(0.5, abs=0.1)
+
+
+def test_channels_are_averaged(tmp_path: Path) -> None:
+    left = tone()
+    path = save(tmp_path / "a.wav", np.stack([left, -0.5 * left], axis=1), subtype="FLOAT")
+    waveform = read_clip(path)
+    assert waveform.channels == 2
+    assert np.allclose(waveform.samples, 0.25 * left, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [8_000, 11_025, 22_050, 44_100, 48_000])
+def test_other_rates_are_resampled_to_the_same_tone(tmp_path: Path, rate: int) -> None:
+    waveform = read_clip(save(tmp_path / "a.wav", tone(rate=rate), rate, subtype="FLOAT"))
+    assert (waveform.rate, waveform.original_rate) == (RATE, rate)
+    assert waveform.seconds == pytest.approx(0.5, abs=2 / RATE)
+    inner = slice(1000, 7000)
+    assert np.allclose(waveform.samples[inner], tone()[inner], atol=5e-3)
+
+
+def test_a_part_is_cut_by_seconds_before_resampling(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.wav", tone(2.0), subtype="FLOAT")
+    part = load_clip(clip(path, start=0.5, end=1.25))
+    assert np.array_equal(part.waveform.samples, read_clip(path).samples[8000:20000])
+    assert part.sha256 == load_clip(clip(path)).sha256
+    assert inspect_clip(clip(path, start=0.5, end=1.25)).frames == 12_000
+    assert len(read_clip(path, start=1.0, end=2.05).samples) == RATE
+    for start, end in ((1.0, 2.2), (2.0, 2.05), (1.0, 1.00001)):
+        error = refuse(path, start=start, end=end)
+        assert "part" in error.message
+        with pytest.raises(InputError):
+            inspect_clip(clip(path, start=start, end=end))
+
+
+def test_long_recording_is_hashed_once_for_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.wav", tone(2.0))
+    times: list[Path] = []
+    monkeypatch.setattr(audio, "sha256_file", lambda path: times.append(path) or "0")
+    for start in (0.0, 0.5, 1.0):
+        load_clip(clip(path, start=start, end=start + 0.5))
+    assert len(times) == 1
+
+
+def test_missing_files_name_the_nearest_one(tmp_path: Path) -> None:
+    save(tmp_path / "clip_17.wav", tone())
+    assert "clip_17.wav" in refuse(tmp_path / "clip_17.mp3").hint
+    assert "clip_17.wav" in refuse(tmp_path / "clip17.wav").hint
+    assert "--audio-root" in refuse(tmp_path / "nowhere" / "a.wav").hint
+    with pytest.raises(InputError, match="no file"):
+        inspect_clip(clip(tmp_path / "x.flac"))
+
+
+def test_folders_pipes_and_forbidden_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "folder" in refuse(tmp_path).message
+    os.mkfifo(tmp_path / "pipe.wav")
+    assert "ordinary" in refuse(tmp_path / "pipe.wav").message
+    path = save(tmp_path / "a.wav", tone())
+    whole = Path.open
+
+    def deny(self: Path, *values: Any, **options: Any) -> Any:
+        if self == path:
+            raise PermissionError(13, "Permission denied")
+        return whole(self, *values, **options)
+
+    monkeypatch.setattr(Path, "open", deny)
+    assert "may not read" in refuse(path).message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b"hello, this is text\n" * 10, "cannot be read as sound"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(100), "cannot be read as sound"),
+        (b"<!DOCTYPE html><html>not found</html>", "web page"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"),
+        (b"RIFF\x24\x00\x00\x00WAVEfmt ", "cannot be read as sound"),
+    ],
+)
+def test_what_is_no_sound_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(content)
+    assert message in refuse(path).message
+    with pytest.raises(InputError):
+        inspect_clip(clip(path))
+
+
+def test_raw_samples_without_a_header_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.raw"
+    path.write_bytes(bytes(1000))
+    refuse(path)
+
+
+def test_no_samples_and_samples_that_are_no_numbers(tmp_path: Path) -> None:
+    assert "no samples" in refuse(save(tmp_path / "a.wav", np.zeros(0))).message
+    for bad in (np.nan, np.inf, -np.inf):
+        samples = tone()
+        samples[4000] = bad
+        error = refuse(save(tmp_path / "b.wav", samples, subtype="FLOAT"))
+        assert "0.250 s" in error.message
+
+
+def flac_that_claims(path: Path, frames: int) -> Path:
+    """Write a FLAC file of half a second and change the length in its header (36 bits at bytes 21 to 25)."""
+    data = bytearray(save(path, tone(), format="FLAC").read_bytes())
+    data[21:26] = struct.pack(">Q", ((data[21] >> 4) << 36) | frames)[3:]
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("frames", [10**9, 10**7, 8001])
+def test_headers_that_promise_too_much_allocate_nothing(tmp_path: Path, frames: int) -> None:
+    path = flac_that_claims(tmp_path / "a.flac", frames)
+    read_clip(save(tmp_path / "warm.wav", tone()))
+    tracemalloc.start()
+    try:
+        error = refuse(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "promises" in error.message or "decoded" in error.message
+    assert peak < 20_000_000
+
+
+def test_wav_header_that_promises_too_much_allocates_nothing(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.wav", tone(0.05))
+    data = bytearray(path.read_bytes())
+    data[4:8] = data[40:44] = struct.pack("<I", 2_000_000_000)
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        error = refuse(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "promises" in error.message
+    assert peak < 20_000_000
+
+
+@pytest.mark.parametrize("form", ["FLAC", "WAV", "MP3"])
+def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, form: str) -> None:
+    path = save(tmp_path / "a", np.random.default_rng(0).normal(0, 0.1, 3 * RATE), format=form)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    error = refuse(path)
+    assert "promises" in error.message or "decoded" in error.message
+
+
+@pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 1644])
+def test_sizes_that_a_stream_or_a_careless_writer_puts_are_no_loss(tmp_path: Path, size: int) -> None:
+    path = save(tmp_path / "a.wav", tone(0.05))
+    data = bytearray(path.read_bytes())
+    data[40:44] = struct.pack("<I", size)
+    path.write_bytes(data)
+    assert len(read_clip(path).samples) == 800
+
+
+def test_a_decoder_that_ends_early_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.flac", tone())
+    whole = audio._blocks
+
+    def early(file: Any, first: int, last: int, where: str) -> Any:
+        return whole(file, first, last - 1, where)
+
+    monkeypatch.setattr(audio, "_blocks", early)
+    assert "promises 8000 samples, the file holds 7999" in refuse(path).message
+
+
+def test_a_clip_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audio, "MAX_FRAMES", 1000)
+    path = save(tmp_path / "a.wav", tone())
+    assert "hours" in refuse(path).message
+    assert len(read_clip(path, start=0.0, end=0.05).samples) == 800
+
+
+@pytest.mark.parametrize("rate", [1, 16_001, 655_350])
+def test_rates_that_cannot_be_resampled_are_refused(tmp_path: Path, rate: int) -> None:
+    path = save(tmp_path / "a.wav", np.zeros(RATE * 2), rate)
+    if rate == 655_350:
+        assert read_clip(path).rate == RATE
+    else:
+        assert f"{rate} Hz" in refuse(path).message
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is absent; MILES_TEST_DATA names another place")
+@pytest.mark.parametrize(
+    ("folder", "clips", "minutes"), [("nonnative_english", 636, 36.8), ("spoken_digits", 720, 5.2)]
+)
+def test_every_real_recording_is_read(folder: str, clips: int, minutes: float) -> None:
+    manifest = read_manifest(
+        DATA / folder / "manifest.csv",
+        columns=ColumnMap(),
+        by=(),
+        values=None,
+        bins={},
+        needs=frozenset({"path"}),
+    )
+    assert len(manifest.clips) == clips
+    total = 0.0
+    for item in manifest.clips:
+        waveform = load_clip(item).waveform
+        assert (waveform.original_rate, waveform.channels) == (RATE, 1)
+        assert waveform.seconds == pytest.approx(inspect_clip(item).seconds)
+        assert waveform.seconds == pytest.approx(float(item.extras["duration"]), abs=1e-3)
+        total += waveform.seconds
+    assert total / 60 == pytest.approx(minutes, abs=0.05)

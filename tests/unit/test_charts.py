@@ -1,0 +1,203 @@
+"""The shared charts: valid, silent, the same bytes each time, and drawn from plain rows."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import vl_convert
+
+from audits.charts import MOST_SERIES, Axis, bars, forest, heat_map, interval_lines, scatter
+from audits.records import Json
+from audits.rendering.figures import CONFIG, sized
+
+LAYERS = (-1, 0, 1, 2, "head")
+
+
+def _lines(count, layers=LAYERS) -> list[dict[str, object]]:
+    return [
+        {"layer": layer, "group": f"g{place}", "value": 0.1 * place + 0.01, "low": 0.1 * place,
+         "high": 0.1 * place + 0.03, "n": 9, "task": task}
+        for place in range(count) for layer in layers for task in ("sid", "asr")
+    ]  # fmt: skip
+
+
+def _groups() -> list[dict[str, object]]:
+    names = ("all", "accent=indian&age=60-79&gender=female", "accent=<script>")
+    return [
+        {"group": name, "value": 0.3 - 0.1 * place, "low": 0.1, "high": 0.4, "few": place == 1, "task": task}
+        for place, name in enumerate(names)
+        for task in ("sid", "asr")
+    ]
+
+
+def _lines_of(count, layers=LAYERS, facet=None) -> Json:
+    value = Axis("value", "error rate", ".2f")
+    return interval_lines(
+        _lines(count, layers), x=Axis("layer", "layer"), y=value, low="low", high="high", series="group",
+        series_title="group", facet=facet,
+    )  # fmt: skip
+
+
+def _forest_of(rows, **options) -> Json:
+    value = Axis("value", "error rate", ".2f")
+    return forest(rows, label="group", value=value, low="low", high="high", reference=0.2, **options)
+
+
+def _cells(diverging, faded=None) -> Json:
+    rows = [
+        {"to": a, "from": b, "value": place - 1.0, "open": place == 1}
+        for place, (a, b) in enumerate(zip("abab", "aabb", strict=True))
+    ]
+    x, y = Axis("from", "added"), Axis("to", "hurt")
+    return heat_map(rows, x=x, y=y, value=Axis("value", "interference", ".2f"), diverging=diverging, faded=faded)
+
+
+CHARTS = {
+    "lines": lambda: _lines_of(3),
+    "lines over numbers": lambda: _lines_of(2, layers=(0, 1, 2)),
+    "one line": lambda: _lines_of(1),
+    "many lines": lambda: _lines_of(7),
+    "lines in panels": lambda: _lines_of(3, facet="task"),
+    "many lines in panels": lambda: _lines_of(6, facet="task"),
+    "heat map": lambda: _cells(False),
+    "diverging heat map": lambda: _cells(True, faded="open"),
+    "forest": lambda: _forest_of(_groups()[::2], greyed="few"),
+    "forest in panels": lambda: _forest_of(_groups(), facet="task", greyed="few"),
+    "scatter": lambda: scatter(
+        _groups()[::2], x=Axis("value", "error"), y=Axis("low", "gap"), label="group", order="value", facet=None
+    ),
+    "scatter in panels": lambda: scatter(
+        _groups(), x=Axis("value", "error"), y=Axis("low", "gap"), label="group", order=None, facet="task"
+    ),
+    "bars": lambda: bars(_groups()[::2], label="group", value=Axis("value", "share")),
+    "stacked bars": lambda: bars(
+        _groups(), label="group", value=Axis("value", "share"), series="task", series_title="task"
+    ),
+}
+
+
+def _keys(value) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _keys(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _keys(item)
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_compiles_without_a_warning(name, capfd) -> None:
+    # Vega-Lite's warnings come from outside Python, straight to standard error.
+    for spec in (CHARTS[name](), sized(CHARTS[name]())):
+        assert "<svg" in vl_convert.vegalite_to_svg(spec, config=CONFIG, show_warnings=True)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_draws_marks(name) -> None:
+    svg = vl_convert.vegalite_to_svg(sized(CHARTS[name]()))
+    assert svg.count("mark-") > 4
+    assert "NaN" not in svg
+    assert "undefined" not in svg
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_has_tooltips_and_no_colour_of_background_or_text(name) -> None:
+    spec = CHARTS[name]()
+    keys = set(_keys({key: value for key, value in spec.items() if key != "data"}))
+    assert "tooltip" in keys
+    assert not keys & {"background", "config", "labelColor", "titleColor", "usermeta"}
+
+
+def test_the_same_rows_give_the_same_bytes_in_any_order() -> None:
+    first = {name: json.dumps(draw()) for name, draw in CHARTS.items()}
+    again = {name: json.dumps(CHARTS[name]()) for name in reversed(CHARTS)}
+    assert first == again
+
+
+def test_more_than_four_lines_become_small_multiples() -> None:
+    assert "layer" in _lines_of(MOST_SERIES)
+    assert _lines_of(MOST_SERIES + 1)["facet"]["field"] == "group"
+    both = _lines_of(MOST_SERIES + 1, facet="task")
+    assert both["facet"]["field"] == "panel"
+    assert len(both["facet"]["sort"]) == 2 * (MOST_SERIES + 1)
+
+
+def test_mixed_layers_are_steps_and_numbers_are_an_axis() -> None:
+    mixed, numbers = _lines_of(2), _lines_of(2, layers=(0, 1, 2))
+    assert mixed["layer"][0]["encoding"]["x"]["type"] == "ordinal"
+    assert mixed["layer"][0]["encoding"]["x"]["sort"] == ["-1", "0", "1", "2", "head"]
+    assert numbers["layer"][0]["encoding"]["x"]["type"] == "quantitative"
+
+
+def test_colour_never_stands_alone() -> None:
+    encoding = _lines_of(3)["layer"][2]["encoding"]
+    assert encoding["color"]["field"] == encoding["shape"]["field"] == "group"
+
+
+def test_a_diverging_scale_is_centred_on_zero() -> None:
+    low, high = _cells(True)["layer"][0]["encoding"]["color"]["scale"]["domain"]
+    assert low == -high == -2.0
+
+
+def test_undecided_cells_take_no_colour_and_do_not_stretch_the_scale() -> None:
+    rows = [
+        {"x": "a", "y": "a", "value": 0.1, "open": False},
+        {"x": "b", "y": "a", "value": 9.0, "open": True},
+    ]
+    value = Axis("value", "v")
+    spec = heat_map(rows, x=Axis("x", "x"), y=Axis("y", "y"), value=value, diverging=True, faded="open")
+    assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-0.1, 0.1]
+    assert spec["layer"][0]["transform"][0]["filter"] == '!(datum["open"])'
+    assert "color" not in spec["layer"][1]["encoding"]
+
+
+def test_a_forest_is_sorted_and_holds_its_reference() -> None:
+    spec = _forest_of(_groups()[::2])
+    assert [row["group"] for row in spec["data"]["values"]] == [
+        "all",
+        "accent=indian&age=60-79&gender=female",
+        "accent=<script>",
+    ]
+    assert {row["reference"] for row in spec["data"]["values"]} == {0.2}
+
+
+def test_a_forest_without_an_interval_keeps_its_point() -> None:
+    rows = [{"group": "a", "value": 0.2, "low": None, "high": None}, *_groups()[:1]]
+    svg = vl_convert.vegalite_to_svg(sized(_forest_of(rows)))
+    assert svg.count('aria-roledescription="point"') == 2
+
+
+def test_a_long_intersection_gets_room_for_its_lines() -> None:
+    short = bars([{"g": "all", "n": 3}], label="g", value=Axis("n", "n"))
+    long = bars([{"g": "accent=indian&age=60-79&gender=female", "n": 3}], label="g", value=Axis("n", "n"))
+    assert long["height"] > short["height"]
+    svg = vl_convert.vegalite_to_svg(sized(long))
+    assert "accent=indian&amp;</tspan>" in svg
+
+
+def test_numpy_numbers_and_long_decimals_become_plain() -> None:
+    np = pytest.importorskip("numpy")
+    spec = bars([{"g": "a", "n": np.float64(1 / 3)}, {"g": "b", "n": np.int64(2)}], label="g", value=Axis("n", "n"))
+    assert spec["data"]["values"] == [{"g": "a", "n": 0.333333}, {"g": "b", "n": 2}]
+    json.dumps(spec)
+
+
+def test_names_with_vega_syntax_are_data() -> None:
+    rows = [{"group": "x'] + datum[\"y", "value": 0.1, "low": 0.0, "high": 0.2, "few": False}]
+    assert "<svg" in vl_convert.vegalite_to_svg(sized(_forest_of(rows, greyed="few")))
+
+
+def test_an_empty_chart_is_still_a_chart() -> None:
+    assert _forest_of([], facet="task")["data"] == {"values": []}
+    assert "facet" not in interval_lines(
+        [], x=Axis("x", "x"), y=Axis("y", "y"), low="l", high="h", series="s", series_title="s", facet="f"
+    )
+
+
+def test_drawing_leaves_altair_out_of_the_import() -> None:
+    probe = "import sys, audits.charts; sys.exit('altair' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0

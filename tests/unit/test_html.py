@@ -1,0 +1,290 @@
+"""report.html: one file, in order, complete, small, and deaf to what names try to say."""
+
+import base64
+import hashlib
+import html
+import json
+import random
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from audits.records import Estimate, Figure, Finding, Report, Warning
+from audits.rendering.figures import draw, for_page
+from audits.rendering.html import to_html
+from audits.rendering.numbers import described, interval, point
+from probes.errors import InputError
+
+TITLES = ["What we found", "What was asked", "Coverage", "Figures", "Tables", "What this cannot say", "Provenance"]
+EVIL = "a=</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'{{ 7*7 }}<!--"
+LIMIT = 1_500_000
+
+
+class _Page(HTMLParser):
+    """Collects elements, attributes and the text of each script; noscript counts as markup."""
+
+    def __init__(self, page) -> None:
+        super().__init__()
+        self.elements = []
+        self.scripts = []
+        self.heads = []
+        self._inside = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+        if tag == "h2":
+            self.heads.append("")
+
+    def handle_endtag(self, tag) -> None:
+        self._inside = ""
+
+    def handle_data(self, data) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        if self._inside == "h2":
+            self.heads[-1] += data
+
+
+@pytest.fixture(scope="module")
+def page(sample_report) -> str:
+    return to_html(sample_report, {stem: picture.svg for stem, picture in draw(sample_report).items()})
+
+
+@pytest.fixture(scope="module")
+def parsed(page) -> _Page:
+    return _Page(page)
+
+
+def _data(page) -> dict[str, object]:
+    return json.loads(_Page(page).scripts[0])
+
+
+def _column(packed, rows) -> list[object]:
+    if isinstance(packed, list):
+        return packed
+    if "all" in packed:
+        return [packed["all"]] * rows
+    values = packed["runs"]
+    return [value for value, count in zip(values[::2], values[1::2], strict=True) for _ in range(count)]
+
+
+def test_sections_stand_in_their_order(parsed) -> None:
+    assert parsed.heads == TITLES
+
+
+def test_head_has_gates_as_chips_and_language(page, parsed) -> None:
+    assert ("html", {"lang": "en"}) in parsed.elements
+    chips = [
+        attributes["class"] for tag, attributes in parsed.elements if "gate" in attributes.get("class", "").split()
+    ]
+    assert chips == ["gate fail", "gate pass"]
+    assert "gap[by=accent,layer=head,metric=wer,kind=absolute].low &gt; 0.05" in page
+
+
+def test_findings_have_icon_word_glyph_and_numbers(page, sample_report) -> None:
+    flat = html.unescape(page).replace("\u00a0", " ")
+    for icon, word in (("▲", "High"), ("◆", "Medium"), ("○", "Info")):
+        assert f'<span aria-hidden="true">{icon}</span> {word}' in flat
+    for finding in sample_report.findings:
+        assert finding.statement in flat
+        assert all(described(sample_report.estimates[index]) in flat for index in finding.evidence)
+    assert page.count('<svg class="glyph"') == 3
+    assert ">limit 0.05</text>" in page
+
+
+def test_findings_come_worst_first(sample_report) -> None:
+    page = to_html(replace(sample_report, findings=sample_report.findings[::-1], figures=()), {})
+    assert (
+        page.index('class="finding high"') < page.index('class="finding medium"') < page.index('class="finding info"')
+    )
+
+
+def test_nothing_is_loaded_from_anywhere(page, parsed) -> None:
+    for tag, attributes in parsed.elements:
+        assert tag not in ("link", "iframe", "object", "embed", "img", "base")
+        for name, value in attributes.items():
+            if name in ("src", "href", "action", "data", "poster", "srcset", "xlink:href", "style", "http-equiv"):
+                assert "//" not in (value or ""), (tag, name, value)
+        if tag == "script":
+            assert "src" not in attributes
+    style = page[page.index("<style>") : page.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_the_policy_admits_just_these_two_scripts(page, parsed) -> None:
+    policy = next(a["content"] for t, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; ")
+    hashes = re.findall(r"'sha256-([^']+)'", policy)
+    assert len(parsed.scripts) == 3
+    assert hashes == [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in parsed.scripts[1:]
+    ]
+    assert "\r" not in page
+
+
+def test_the_bundle_stands_once_and_cannot_close_its_element(page) -> None:
+    assert page.count("window.vegaEmbed=") == 1
+    assert page.count("</script>") == 3
+
+
+def test_the_page_is_small_enough(page) -> None:
+    assert len(page.encode()) < LIMIT
+
+
+def test_each_figure_has_a_live_chart_a_picture_and_words(page, parsed, sample_report) -> None:
+    charts = {attributes["id"]: attributes for _, attributes in parsed.elements if attributes.get("role") == "img"}
+    assert len(charts) == len(sample_report.figures)
+    assert page.count("<noscript>") == len(sample_report.figures) + 1
+    assert [figure["at"] for figure in _data(page)["figures"]] == list(charts)
+    for figure in sample_report.figures:
+        assert figure.caption in page
+        assert figure.title in page
+    for identity, attributes in charts.items():
+        assert attributes["aria-labelledby"] == f"{identity}-title {identity}-caption"
+
+
+def test_the_tables_carry_every_estimate_to_the_digit(page, sample_report) -> None:
+    names = list(dict.fromkeys(row.name for row in sample_report.estimates))
+    tables = _data(page)["tables"]
+    assert [table["name"] for table in tables] == names
+    for table in tables:
+        rows = [row for row in sample_report.estimates if row.name == table["name"]]
+        assert table["rows"] == table["count"] == len(rows)
+        columns = {key: _column(table[key], len(rows)) for key in ("decimals", "value", "below", "above", "n")}
+        for place, row in enumerate(rows):
+            digits, value = columns["decimals"][place], columns["value"][place]
+            low, high = value - columns["below"][place], value + columns["above"][place]
+            shown = [f"{number / 10**digits:.{digits}f}" for number in (value, low, high)]
+            assert shown[0] == point(row)
+            assert f"{shown[1]} to {shown[2]}" == interval(row)
+            assert columns["n"][place] == row.n
+
+
+def test_rows_of_small_groups_are_faint(page, sample_report) -> None:
+    small = {warning.where["group"] for warning in sample_report.warnings if warning.id == "small-group"}
+    table = _data(page)["tables"][0]
+    rows = [row for row in sample_report.estimates if row.name == "error_rate"]
+    assert _column(table["faint"], len(rows)) == [int(row.where["group"] in small) for row in rows]
+
+
+def test_warnings_stand_beside_what_they_limit(sample_report) -> None:
+    row = sample_report.estimates[0]
+    warning = Warning(id="w", message="Only on Tuesdays.", where=row.where)
+    finding = Finding(id="f", severity="low", statement="So it is.", evidence=(0,))
+    page = to_html(replace(sample_report, findings=(finding,), warnings=(warning,), figures=()), {})
+    found = page[page.index('id="found"') : page.index('id="asked"')]
+    assert "Only on Tuesdays." in found
+    assert "Only on Tuesdays." in page[page.index('id="limits"') :]
+    table = _data(page)["tables"][0]
+    assert table["messages"] == ["Only on Tuesdays."]
+    notes = _column(table["notes"], table["rows"])
+    assert table["sayings"][notes[0]] == [0]
+    assert all(table["sayings"][code] == [] for code in notes[1:])
+
+
+def test_without_scripts_the_cited_numbers_are_there(page, sample_report) -> None:
+    block = page[page.rindex("<noscript>") : page.rindex("</noscript>")]
+    assert block.count("<tr><th") == 1 + len({index for f in sample_report.findings for index in f.evidence})
+    assert f"All {len(sample_report.estimates)} are in" in block
+
+
+def test_what_others_wrote_is_shown_not_run(sample_report) -> None:
+    row = Estimate(
+        name=EVIL, value=0.5, low=0.4, high=0.6, method=EVIL, n=5, unit=EVIL, where={"group": EVIL, EVIL: EVIL}
+    )
+    sides = {"y": {"field": "a", "type": "nominal"}, "x": {"field": "b", "type": "quantitative"}}
+    spec = {"data": {"values": [{"a": EVIL, "b": 1}]}, "mark": "bar", "title": EVIL, "encoding": sides}
+    report = replace(
+        sample_report,
+        title=EVIL, question=EVIL, limitations=(EVIL,), estimates=(row,), gates=(), settings={EVIL: EVIL},
+        findings=(Finding(id="f", severity="high", statement=EVIL, evidence=(0,)),),
+        warnings=(Warning(id=EVIL, message=EVIL, where={"group": EVIL}),),
+        figures=(Figure(id=EVIL, title=EVIL, caption=EVIL, file="evil", spec=spec),),
+        provenance=replace(sample_report.provenance, command=(EVIL,), packages={EVIL: EVIL}),
+    )  # fmt: skip
+    page = to_html(report, {stem: picture.svg for stem, picture in draw(report).items()})
+    parsed = _Page(page)
+    assert len(parsed.scripts) == 3
+    assert not [tag for tag, attributes in parsed.elements if tag == "img" or "onerror" in attributes]
+    assert "alert(1)" not in parsed.scripts[1] + parsed.scripts[2]
+    assert _data(page)["tables"][0]["where"][0]["values"] == [EVIL]
+    assert "49" not in page[page.index("<h1>") : page.index("</h1>")]
+
+
+def test_equal_reports_give_equal_pages(sample_report, page) -> None:
+    read = Report.from_json(json.loads(json.dumps(sample_report.to_json(), sort_keys=True)))
+    assert to_html(read, {stem: picture.svg for stem, picture in draw(read).items()}) == page
+
+
+def test_only_date_and_provenance_change_between_equal_runs(sample_report) -> None:
+    bare = replace(sample_report, figures=())
+    later = replace(bare, created="2027-02-02T10:00:00Z")
+    assert to_html(later, {}).replace("2027-02-02 10:00:00", "2026-01-15 09:30:00") == to_html(bare, {})
+
+
+def test_twenty_thousand_estimates_fit(sample_report) -> None:
+    draws = random.Random(3)
+    groups = [f"accent={accent}&age={age}&gender={sex}" for accent in range(30) for age in range(4) for sex in "fm"]
+    estimates = []
+    for place in range(20_000):
+        value, width = draws.random(), 0.2 * draws.random()
+        where = {"task": "asr", "metric": "wer", "layer": place // 240, "group": groups[place % 240]}
+        ends = {"low": value - width, "high": value + 1.1 * width}
+        estimates.append(
+            Estimate(name="error_rate", value=value, **ends, method="bootstrap", n=draws.randint(5, 3000),
+                     unit="speakers", where=where)
+        )  # fmt: skip
+    report = replace(sample_report, estimates=tuple(estimates), findings=(), gates=())
+    page = to_html(report, {figure.file: "<svg>" + "x" * 60_000 + "</svg>" for figure in report.figures})
+    assert len(page.encode()) < LIMIT
+    (table,) = _data(page)["tables"]
+    assert table["count"] == 20_000
+    assert table["rows"] >= 10_000
+
+
+def test_a_chart_that_is_too_large_is_left_to_its_file(sample_report) -> None:
+    large = replace(sample_report.figures[0], spec={"data": {"values": ["x" * 400_000]}})
+    report = replace(sample_report, figures=(large, *sample_report.figures[1:]))
+    page = to_html(report, {})
+    assert 'href="figures/gap-by-layer.svg"' in page
+    assert len(_data(page)["figures"]) == len(report.figures) - 1
+    assert len(page.encode()) < LIMIT
+
+
+def test_extreme_numbers_travel_as_they_are_written(sample_report) -> None:
+    rows = (
+        Estimate(name="p_value", value=2.5e-12, low=2e-12, high=3e-12, method="m", n=5, unit="clips"),
+        Estimate(name="p_value", value=0.25, method="none", n=5, unit="clips"),
+    )
+    page = to_html(replace(sample_report, estimates=rows, findings=(), gates=(), figures=()), {})
+    (table,) = _data(page)["tables"]
+    assert table["odd"]["0"][3:] == ["2.5e-12", "2e-12 to 3e-12"]
+    assert _column(table["below"], 2) == [None, None]
+
+
+def test_pictures_repeat_and_share_no_names(sample_report) -> None:
+    two = replace(
+        sample_report, figures=(sample_report.figures[3], replace(sample_report.figures[3], id="b", file="b"))
+    )
+    first, again = draw(two), draw(two)
+    assert first == again
+    names = [set(re.findall(r'id="([^"]+)"', picture.svg)) for picture in first.values()]
+    assert names[0]
+    assert not names[0] & names[1]
+    assert 'fill="white"' in first["b"].svg
+    assert 'fill="white"' not in for_page(first["b"].svg)
+    assert first["b"].png.startswith(b"\x89PNG")
+
+
+def test_a_chart_from_elsewhere_fetches_nothing(sample_report) -> None:
+    spec = {"data": {"url": "https://example.org/x.csv"}, "mark": "point"}
+    figure = Figure(id="f", title="t", caption="c", file="f", spec=spec)
+    with pytest.raises(InputError, match="cannot be drawn"):
+        draw(replace(sample_report, figures=(figure,)))

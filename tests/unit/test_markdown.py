@@ -1,0 +1,87 @@
+"""report.md: the page's sections and numbers, and nothing that a name could smuggle in."""
+
+import json
+import re
+from dataclasses import replace
+
+from audits.records import Estimate, Report
+from audits.rendering import write_pages
+from audits.rendering.content import SECTIONS
+from audits.rendering.markdown import MOST_ROWS, code, escaped, to_markdown
+from audits.rendering.numbers import described
+
+
+def test_sections_stand_in_their_order(sample_report) -> None:
+    text = to_markdown(sample_report)
+    assert text.startswith("# Does wav2vec2-base serve")
+    assert re.findall(r"^## (.+)$", text, flags=re.M) == list(SECTIONS)
+
+
+def test_findings_carry_their_numbers(sample_report) -> None:
+    text = to_markdown(sample_report)
+    for finding in sample_report.findings:
+        assert finding.statement in text
+        for index in finding.evidence:
+            assert described(sample_report.estimates[index]) in text
+    assert text.index("▲ High") < text.index("◆ Medium") < text.index("○ Info")
+
+
+def test_gates_coverage_warnings_and_command(sample_report) -> None:
+    text = to_markdown(sample_report)
+    assert "Gate ✗ failed: `gap[by=accent,layer=head,metric=wer,kind=absolute].low > 0.05`" in text
+    assert "| skipped: no transcript | 201 |" in text
+    assert "Two folds share a recording room." in text
+    assert "    miles audit-fairness models/wav2vec2-base --manifest" in text
+    assert "![" in text
+    assert "(figures/gap-by-layer.svg)" in text
+
+
+def test_long_tables_are_cut_and_say_so(sample_report) -> None:
+    text = to_markdown(sample_report)
+    table = text[text.index("### `error_rate`") : text.index("### `gap`")]
+    assert table.count("\n| asr") + table.count("\n| sid") == MOST_ROWS
+    assert f"{MOST_ROWS} of 630 rows" in table
+
+
+def test_small_groups_are_marked(sample_report) -> None:
+    lines = [line for line in to_markdown(sample_report).splitlines() if line.startswith("| asr")]
+    marked = [line for line in lines if "†" in line]
+    assert marked
+    assert all("7 speakers" in line for line in marked)
+
+
+def test_names_are_shown_not_obeyed(sample_report) -> None:
+    name = "a=<script>alert(1)</script>|b*c_d*[x](http://e)`"
+    row = Estimate(name="rate", value=0.5, low=0.4, high=0.6, method="m", n=5, unit="clips", where={"group": name})
+    text = to_markdown(replace(sample_report, estimates=(row,), findings=(), gates=(), title=f"# {name}\n## More"))
+    assert "<script" not in text
+    assert re.findall(r"^## (.+)$", text, flags=re.M) == list(SECTIONS)
+    line = next(line for line in text[text.index("## Tables") :].splitlines() if line.startswith("| a="))
+    assert len(re.findall(r"(?<!\\)\|", line)) == 7
+    assert "](http" not in text.replace("\\](http", "")
+
+
+def test_escapes() -> None:
+    assert escaped("&amp; accent=indian&gender=female") == "&amp;amp; accent=indian&gender=female"
+    assert escaped("_x_ error_rate") == r"\_x\_ error_rate"
+    assert code("a`b``c`") == "``` a`b``c` ```"
+
+
+def test_the_order_of_keys_does_not_show(sample_report) -> None:
+    read = Report.from_json(json.loads(json.dumps(sample_report.to_json(), sort_keys=True)))
+    assert to_markdown(read) == to_markdown(sample_report)
+
+
+def test_pages_are_all_there_and_repeat(sample_report, tmp_path) -> None:
+    short = replace(sample_report, figures=sample_report.figures[:2])
+    read = Report.from_json(json.loads(json.dumps(short.to_json(), sort_keys=True)))
+    for name, report in (("one", short), ("two", read)):
+        (tmp_path / name).mkdir()
+        write_pages(report, tmp_path / name)
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    assert [str(file) for file in files] == [
+        "figures/error-by-accent.png", "figures/error-by-accent.svg", "figures/gap-by-layer.png",
+        "figures/gap-by-layer.svg", "report.html", "report.md",
+    ]  # fmt: skip
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()

@@ -1,0 +1,68 @@
+"""How a number is written: its interval decides its digits."""
+
+import pytest
+
+from audits.records import Estimate
+from audits.rendering.numbers import counted, decimals, described, interval, placed, point, written
+
+
+def _estimate(value, low=None, high=None, *, method="bootstrap", n=969, unit="speakers", level=0.95) -> Estimate:
+    return Estimate(name="rate", value=value, low=low, high=high, method=method, n=n, unit=unit, level=level)
+
+
+def test_the_form_of_the_house() -> None:
+    assert described(_estimate(0.16412, 0.11604, 0.21391)) == "0.164 (0.116 to 0.214), 95 %, 969 speakers"
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.5, 0.1, 0.9, "0.50 (0.10 to 0.90)"),
+        (0.123456, 0.1230, 0.1239, "0.12346 (0.12300 to 0.12390)"),
+        (12.34, 5.1, 30.2, "12 (5 to 30)"),
+        (1234.5, 1100.2, 1400.9, "1234 (1100 to 1401)"),
+        (-0.0004, -0.02, 0.05, "0.000 (-0.020 to 0.050)"),
+        (3.0, 2.0, 4.0, "3 (2 to 4)"),
+        (1.0, 0.92, 1.1, "1.00 (0.92 to 1.10)"),
+        (2000000.0, 1500000.0, 2500000.0, "2000000 (1500000 to 2500000)"),
+        (0.00012, 0.00010, 0.00015, "0.000120 (0.000100 to 0.000150)"),
+    ],
+)
+def test_two_digits_of_the_interval_decide(value, low, high, expected) -> None:
+    assert described(_estimate(value, low, high)).startswith(expected + ",")
+
+
+def test_exact_and_none_say_so() -> None:
+    assert described(_estimate(0.25, method="exact", n=1, unit="models")) == "0.250, exact, 1 model"
+    assert described(_estimate(0.0125, method="none")) == "0.0125, no interval, 969 speakers"
+    assert interval(_estimate(7.0, method="none")) == "no interval"
+
+
+def test_an_interval_of_no_width_takes_three_digits() -> None:
+    assert described(_estimate(0.031415, 0.031415, 0.031415)).startswith("0.0314 (0.0314 to 0.0314)")
+
+
+def test_ordinary_sizes_are_never_written_as_powers_of_ten() -> None:
+    for exponent in range(-6, 12):
+        value = 1.5 * 10.0**exponent
+        assert "e" not in described(_estimate(value, 0.9 * value, 1.2 * value)).partition(",")[0]
+
+
+def test_extreme_sizes_stay_readable() -> None:
+    assert point(_estimate(2.5e-12, 2e-12, 3e-12)) == "2.5e-12"
+    assert point(_estimate(3e20, 2e20, 4e20)) == "3e+20"
+
+
+def test_levels_and_counts() -> None:
+    assert ", 99.9 %, " in described(_estimate(0.5, 0.4, 0.6, level=0.999))
+    assert counted(20000, "clips") == "20,000 clips"
+    assert counted(1, "class") == "1 class"
+    assert written(-0.0, 2) == "0.00"
+
+
+def test_decimals_never_go_below_zero() -> None:
+    assert decimals(_estimate(5432.1, 1000.5, 9000.5)) == 0
+
+
+def test_coordinates_in_words() -> None:
+    assert placed({"layer": 3, "by": "accent", "radius": 0.25}) == "by accent, layer 3, radius 0.25"

@@ -1,0 +1,106 @@
+"""Does the demo's encoder train on the right labels, repeatably, into a folder that any tool can load?"""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from probes.loading import guarded
+from probes.synthetic.speech import Clip, Phone, Speaker, SpokenCorpus, speak_corpus
+from probes.synthetic.speech_encoder import frame_labels, train_encoder
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> SpokenCorpus:
+    return speak_corpus(
+        tmp_path_factory.mktemp("corpus"),
+        seed=3,
+        training_clips=20,
+        training_speakers=5,
+        audit_speakers=1,
+        clips_per_speaker=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(corpus: SpokenCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    train_encoder(corpus, folder, seed=5, max_steps=3)
+    return folder
+
+
+def test_frames_carry_the_phoneme_at_their_centre() -> None:
+    who = Speaker(name="t0", accent="british", voice="f1", coin="heads", pitch=50, rate=150, tract=(5, 7))
+    phones = (Phone(name="b", start=0.02, end=0.05), Phone(name="u:", start=0.05, end=0.0925))
+    clip = Clip(path=Path("x.wav"), text="boo", speaker=who, split="training", duration=0.15, phones=phones)
+    # Centres at 12.5, 32.5, 52.5, 72.5, 92.5 and 112.5 ms.
+    assert frame_labels(clip, 6, {"b": 1, "u:": 2}).tolist() == [0, 1, 2, 2, 0, 0]
+
+
+def test_the_folder_is_an_ordinary_one(folder: Path) -> None:
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.json", "model.safetensors", "preprocessor_config.json", "vocab.json"} <= names
+    assert "tokenizer_config.json" in names and not {name for name in names if name.endswith((".bin", ".pt"))}
+    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert vocabulary["<pad>"] == config["pad_token_id"] == 0
+    assert sorted(vocabulary.values()) == list(range(config["vocab_size"]))
+    assert config["architectures"] == ["Wav2Vec2ForCTC"] and config["do_stable_layer_norm"]
+
+
+def test_the_folder_loads_offline(folder: Path) -> None:
+    transformers = guarded.transformers()
+    encoder = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    recogniser = transformers.AutoModelForCTC.from_pretrained(folder, local_files_only=True).eval()
+    extractor = transformers.AutoFeatureExtractor.from_pretrained(folder, local_files_only=True)
+    assert extractor.do_normalize and extractor.sampling_rate == 16_000
+    sound = extractor(torch.randn(16_000, generator=torch.Generator().manual_seed(0)).numpy(), return_tensors="pt")
+    with torch.inference_mode():
+        states = encoder(sound.input_values, output_hidden_states=True).hidden_states
+        logits = recogniser(sound.input_values).logits
+    assert [tuple(state.shape) for state in states] == [(1, 49, 128)] * 5
+    assert logits.shape == (1, 49, recogniser.config.vocab_size)
+
+
+def test_the_tokeniser_spells_and_reads_back(folder: Path) -> None:
+    transformers = guarded.transformers()
+    tokeniser = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    numbers = [vocabulary[letter] for letter in "big|man"]
+    assert tokeniser("big man").input_ids == numbers
+    assert tokeniser.decode([0, numbers[0], numbers[0], 0, *numbers[1:], 0]) == "big man"
+    assert len(tokeniser) == len(vocabulary)
+
+
+def test_the_same_seed_gives_the_same_weights(corpus: SpokenCorpus, folder: Path, tmp_path: Path) -> None:
+    before = torch.random.get_rng_state()
+    torch.rand(3)
+    train_encoder(corpus, tmp_path / "same", seed=5, max_steps=3)
+    train_encoder(corpus, tmp_path / "other", seed=6, max_steps=3)
+    weights = (folder / "model.safetensors").read_bytes()
+    assert (tmp_path / "same" / "model.safetensors").read_bytes() == weights
+    assert (tmp_path / "other" / "model.safetensors").read_bytes() != weights
+    torch.random.set_rng_state(before)
+
+
+def test_training_leaves_the_global_random_state_alone(corpus: SpokenCorpus, tmp_path: Path) -> None:
+    before = torch.random.get_rng_state()
+    train_encoder(corpus, tmp_path, seed=5, max_steps=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_training_lowers_both_losses(corpus: SpokenCorpus, tmp_path: Path) -> None:
+    first = train_encoder(corpus, tmp_path / "first", seed=5, max_steps=1)
+    last = train_encoder(corpus, tmp_path / "last", seed=5, passes=8)
+    assert (first.steps, last.steps) == (1, 8 * 3)
+    assert last.phoneme_loss < 0.95 * first.phoneme_loss
+    assert last.character_loss < 0.5 * first.character_loss
+
+
+def test_wrong_length_labels_never_reach_the_loss(corpus: SpokenCorpus, folder: Path) -> None:
+    transformers = guarded.transformers()
+    encoder = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
+    for clip in corpus.clips[:4]:
+        samples = round(clip.duration * 16_000)
+        assert (samples - 400) // 320 + 1 == int(encoder._get_feat_extract_output_lengths(samples))
