@@ -111,6 +111,20 @@ def _foreign(point: EntryPoint) -> Entry:
     )
 
 
+def page(name: str) -> str:
+    """Return where the documentation of a built-in audit stands; empty for those of other packages.
+
+    Examples
+    --------
+    >>> page("audit-fairness")
+    'docs/audits/asr_fairness.md'
+    """
+    for entry in AUDITS:
+        if entry.name == name:
+            return f"docs/{entry.target.partition(':')[0].replace('.', '/')}.md"
+    return ""
+
+
 def find(name: str) -> AuditSpec:
     """Import one audit and return its spec.
 

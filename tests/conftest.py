@@ -21,7 +21,7 @@ from audits.records import (
     Subject,
     Warning,
 )
-from audits.rendering.numbers import described
+from audits.numbers import described
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {

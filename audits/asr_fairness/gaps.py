@@ -93,7 +93,7 @@ def add_gaps(draft: Draft, comparison: Comparison, cohort: Cohort, options: Opti
     """Add gaps of all kinds, each group against the others, noise floor, p-values, and the pattern over layers."""
     rows = GapRows(comparison=comparison, gap={}, others={}, worst={}, best={}, p={}, correlation={})
     drawn = _drawn(comparison, cohort)
-    permuted = _permuted_gaps(comparison, options, context)
+    chance = _chance(comparison, options, context)
     spreads: dict[str, Floats] = {
         kind: np.full((len(cohort.weights), len(comparison.counts.layers)), np.nan) for kind in KINDS
     }
@@ -106,7 +106,7 @@ def add_gaps(draft: Draft, comparison: Comparison, cohort: Cohort, options: Opti
             value = _add_gap(draft, rows, column, kind, replicates, context)
             points[kind][column] = np.nan if value is None else value
         _add_others(draft, rows, column, drawn, context)
-        _add_chance(draft, rows, column, permuted[:, column], context)
+        _add_chance(draft, rows, column, chance, context)
     for kind in KINDS:
         _add_pattern(draft, rows, cohort, kind, points[kind], spreads[kind], context)
     return rows
@@ -216,8 +216,11 @@ def _floor(comparison: Comparison, column: int, kind: str) -> Floats:
     certain = (totals.errors[0, :, column] == 0) | (totals.hits[0, :, column] == 0)
     share = 0.5 / (speakers + 1.0)
     variance = share * (1 - share) / speakers
-    scaled = {"absolute": 1.0, "relative": share**2, "log_odds": (share * (1 - share)) ** 2}[kind]
-    return np.where(certain, variance / scaled, 0.0)
+    if kind == "relative":
+        variance = variance / share**2
+    elif kind == "log_odds":
+        variance = variance / (share * (1 - share)) ** 2
+    return np.where(certain, variance, 0.0)
 
 
 def _add_others(draft: Draft, rows: GapRows, column: int, drawn: SpeakerSums, context: Context) -> None:
@@ -240,29 +243,54 @@ def _rest(sums: SpeakerSums, column: int) -> Floats:
     return ratio(errors.sum(-1, keepdims=True) - errors, sums.sizes.sum(-1, keepdims=True) - sums.sizes)
 
 
-def _permuted_gaps(comparison: Comparison, options: Options, context: Context) -> Floats:
-    """Return the largest absolute gap of every layer under shuffled labels, shape (permutations, layers)."""
+@dataclass(frozen=True, slots=True)
+class _Chance:
+    """What shuffled labels give, shape (permutations, layers): the largest gap, and the largest test statistic."""
+
+    gaps: Floats
+    statistics: Floats
+
+
+def _chance(comparison: Comparison, options: Options, context: Context) -> _Chance:
+    """Shuffle the labels over speakers and compare again, on all layers at once."""
     counts = comparison.counts
     present = comparison.labels >= 0
     sums = np.concatenate([comparison.sums.errors.sum(1), comparison.sums.sizes.sum(1)[:, None]], axis=1)[present]
     rng = generator(context.seed, "permutation", counts.task, counts.metric, comparison.groups.by)
-    blocks = []
+    gaps, statistics = [], []
     for block in permuted_group_sums(
         sums, comparison.labels[present], len(comparison.names), options.permutations, rng
     ):
         rates = ratio(block[..., :-1], block[..., -1:])
-        blocks.append(rates.max(1) - rates.min(1))
-    return np.concatenate(blocks)
+        gaps.append(rates.max(1) - rates.min(1))
+        statistics.append(_statistic(rates, comparison.speakers))
+    return _Chance(np.concatenate(gaps), np.concatenate(statistics))
 
 
-def _add_chance(draft: Draft, rows: GapRows, column: int, permuted: Floats, context: Context) -> None:
+def _statistic(rates: Floats, speakers: NDArray[np.int64]) -> Floats:
+    """Return the largest difference of two groups, each divided by sqrt(1/m + 1/m') of its speakers.
+
+    Undivided, a small group's noise would hide the gap between two large ones. `rates` has shape
+    (samples, groups, layers).
+    """
+    largest = np.zeros((rates.shape[0], rates.shape[2]))
+    for one, other in combinations(range(rates.shape[1]), 2):
+        scale = np.sqrt(1 / speakers[one] + 1 / speakers[other])
+        np.maximum(largest, np.abs(rates[:, one] - rates[:, other]) / scale, out=largest)
+    return largest
+
+
+def _add_chance(draft: Draft, rows: GapRows, column: int, chance: _Chance, context: Context) -> None:
     """Add the p-value of the gap, the gap that chance alone makes, and what is left of the gap without it."""
     gap = draft.estimates[rows.gap[column, "absolute"]]
-    chance = monte_carlo_p(gap.value, permuted, level=context.level)
-    rows.p[column] = chance[0]
+    rates = _scale(_totals(rows.comparison.sums), column, "absolute")[:, :, None]
+    observed = float(_statistic(rates, rows.comparison.speakers)[0, 0])
+    found = monte_carlo_p(observed, chance.statistics[:, column], level=context.level)
+    rows.p[column] = found[0]
     where = _where(rows, column)
-    _add(draft, rows, context, "p_value", chance, PERMUTED, test="gap", correction="none", **where)
+    _add(draft, rows, context, "p_value", found, PERMUTED, test="gap", correction="none", **where)
     tail = (1 - context.level) / 2
+    permuted = chance.gaps[:, column]
     low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()
     floor = float(permuted.mean())
     _add(draft, rows, context, "noise_floor", (floor, min(low, floor), max(high, floor)), PERMUTED, **where)

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audits.asr_fairness.counts import HEAD, TaskCounts
+from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
 from audits.asr_fairness.gaps import KINDS, PERMUTED, GapRows
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
+from audits.numbers import interval, point
 from audits.records import Estimate, Severity
 from audits.statistics import adjust
 
 HIGH, MEDIUM = 0.10, 0.03
 TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
+METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
 _FINDINGS_OF_GROUPS = 4
 
 
@@ -46,6 +48,7 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
             task=task.task,
         )
         return
+    _warn_about_limits(draft, task)
     columns = [task.best()] + ([task.layers.index(HEAD)] if HEAD in task.layers else [])
     tests = [(row, column) for column in columns for row in rows]
     corrected = adjust([row.p[column] for row, column in tests], "holm")
@@ -61,6 +64,20 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
     if silent:
         _tell_silence(draft, task, silent)
     _tell_pattern(draft, task, [row for row, *_ in shown] or rows[:1])
+
+
+def _warn_about_limits(draft: Draft, task: TaskCounts) -> None:
+    """Say so where the probe hears next to nothing or makes next to no error: gaps are squeezed to nothing there."""
+    best = task.best()
+    rate = float(task.errors[:, best].sum() / task.sizes.sum())
+    if rate > 0.9 or rate < 0.02:
+        why = "learned next to nothing" if rate > 0.9 else "makes next to no errors"
+        draft.warn(
+            "at-the-limit",
+            f"On its best layer the probe {why} ({METRIC_WORDS[task.metric]} {rate:.3f}): gaps are squeezed together "
+            "there and say little about the groups.",
+            **task.where,
+        )
 
 
 Told = tuple[GapRows, int, float, Estimate]
@@ -114,19 +131,21 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
     counts = row.comparison.counts
     worst, best = row.worst[column], row.best[column]
     rates = {name: _rate(draft, counts, column, name) for name in (worst, best)}
+    high, low = (point(draft.estimates[rates[name]]) for name in (worst, best))
     severity: Severity = "high" if (gap.low or 0) >= HIGH else "medium" if (gap.low or 0) >= MEDIUM else "low"
     others = draft.estimates[row.others[column, worst]]
     rest = ""
     if len(row.comparison.names) > 2:
         beyond = "above" if (others.low or 0) > 0 else "against"
         rest = f" It is {_span(others)} {beyond} all other groups together."
+    rest += _before_the_encoder(draft, row, column)
     draft.find(
         "fairness.gap",
         severity,
         f"In {TASK_WORDS[counts.task]}, {_layer_words(counts.layers[column])} errs more often on {worst} than on "
-        f"{best}: {counts.metric} {rates[worst][1]:.3f} against {rates[best][1]:.3f}, a gap of {_span(gap)}; "
+        f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {_span(gap)}; "
         f"p {_p(p)} (labels permuted over speakers, Holm).{rest}",
-        [row.gap[column, "absolute"], rates[worst][0], rates[best][0], row.others[column, worst]],
+        [row.gap[column, "absolute"], rates[worst], rates[best], row.others[column, worst]],
         **counts.where,
         layer=counts.layers[column],
         by=row.comparison.groups.by,
@@ -134,7 +153,15 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
     )
 
 
-def _rate(draft: Draft, counts: TaskCounts, column: int, group: str) -> tuple[int, float]:
+def _before_the_encoder(draft: Draft, row: GapRows, column: int) -> str:
+    layers = row.comparison.counts.layers
+    if BASELINE not in layers or layers[column] == HEAD:
+        return ""
+    gap = draft.estimates[row.gap[layers.index(BASELINE), "absolute"]]
+    return f" On log-mel energies, without the encoder, the gap by {row.comparison.groups.by} is {_span(gap)}."
+
+
+def _rate(draft: Draft, counts: TaskCounts, column: int, group: str) -> int:
     for index, estimate in enumerate(draft.estimates):
         where = estimate.where
         if (
@@ -144,30 +171,46 @@ def _rate(draft: Draft, counts: TaskCounts, column: int, group: str) -> tuple[in
             and where["task"] == counts.task
             and where["metric"] == counts.metric
         ):
-            return index, estimate.value
+            return index
     raise KeyError(group)
 
 
 def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> None:
+    """Say what could not be shown, how large a gap could hide, and where only the correction stood against it."""
     singles = [told for told in silent if "&" not in told[0].comparison.groups.by] or list(silent)
-    parts, evidence = [], []
-    for row, column, _, gap in singles:
-        layer = task.layers[column]
-        place = "head" if layer == HEAD else f"layer {layer}"
-        parts.append(f"{row.comparison.groups.by} ({place}: {_span(gap)})")
-        evidence.append(row.gap[column, "absolute"])
-    # The smallest gap that an interval of this width would have left zero out of in four of five audits.
-    seen = max(1.43 * ((gap.high or 0) - (gap.low or 0)) / 2 for _, _, _, gap in singles)
+    doubtful = [told for told in singles if (told[3].low or 0) > 0]
+    quiet = [told for told in singles if told not in doubtful]
+    sentences = []
+    if quiet:
+        # The smallest gap that an interval of this width would have left zero out of in four of five audits.
+        seen = max(1.43 * ((gap.high or 0) - (gap.low or 0)) / 2 for _, _, _, gap in quiet)
+        sentences.append(
+            f"no difference could be shown by {', '.join(_placed(told) for told in quiet)}. A gap in "
+            f"{METRIC_WORDS[task.metric]} of less than about {seen:.2f} may have been missed."
+        )
+    if doubtful:
+        named = ", ".join(f"{_placed(told)}, p {_p(told[2])}" for told in doubtful)
+        sentences.append(
+            f"the gap by {named} is not beyond what chance gives among all the comparisons made (labels permuted over "
+            "speakers, Holm)."
+        )
     crossed = len(silent) - len(singles)
-    more = f", nor by {crossed} crossing{'s' * (crossed != 1)} of attributes" if crossed else ""
+    if crossed:
+        sentences.append(f"{crossed} crossing{'s' * (crossed != 1)} of attributes showed none beyond chance either.")
+    first, *rest = sentences
     draft.find(
         "fairness.no-gap-shown",
         "info",
-        f"In {TASK_WORDS[task.task]}, no difference could be shown by {', '.join(parts)}{more}. A gap in "
-        f"{task.metric} of less than about {seen:.2f} may have been missed.",
-        evidence,
+        " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(sentence[0].upper() + sentence[1:] for sentence in rest)]),
+        [row.gap[column, "absolute"] for row, column, _, _ in singles],
         **task.where,
     )
+
+
+def _placed(told: Told) -> str:
+    row, column, _, gap = told
+    layer = row.comparison.counts.layers[column]
+    return f"{row.comparison.groups.by} ({'own head' if layer == HEAD else f'layer {layer}'}: {_span(gap)})"
 
 
 def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:
@@ -244,9 +287,7 @@ def _skipped_by(inputs: Inputs, by: str) -> str:
 
 
 def _span(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    return f"{point(estimate)} ({interval(estimate)})"
 
 
 def _p(p: float) -> str:

@@ -115,11 +115,9 @@ def _warn_about_enrolment(draft: Draft, measured: Measured, inputs: Inputs, opti
         return
     least, most = measured.sid.enrolled
     amount = f"{least}" if least == most else f"{least} to {most}"
-    draft.warn(
-        "enrolment",
+    draft.limitations.append(
         f"Speaker probes were trained on {amount} clips of each of {measured.sid.classes} speakers, the same number "
-        "for every speaker of a fold.",
-        task="sid",
+        "for every speaker of a fold; with more, all of them would err less."
     )
     out = [item.speaker for item, fold in zip(inputs.recordings, measured.sid.fold, strict=True) if fold < 0]
     if out:

@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from audits import registry
+from audits.numbers import coordinate, percent
 from audits.records import SEVERITIES, Coordinate, Estimate, Finding, Report, Severity, Subject, Warning
-from audits.rendering.numbers import coordinate, percent
 
 SECTIONS = (
     "What we found",
@@ -120,7 +121,7 @@ def setting(value: object) -> str:
 
 def method_page(report: Report) -> str:
     """Return where the documentation tells how this audit measures."""
-    return f"docs/audits/{report.audit}.md"
+    return registry.page(report.audit) or f"the documentation of {report.audit}"
 
 
 def tables(report: Report) -> list[Table]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from audits.numbers import decimals, written
 from audits.records import Coordinate, Estimate, Report
-from audits.rendering.numbers import decimals, written
 
 DIFFERENCES = (
     "gap",

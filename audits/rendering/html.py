@@ -16,8 +16,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from audits import numbers
 from audits.records import Estimate, Figure, Finding, Json, Report, Warning
-from audits.rendering import content, figures, numbers
+from audits.rendering import content, figures
 from audits.rendering.glyphs import reference, svg_glyph
 from audits.rendering.packing import fitting_tables, inlined
 

@@ -6,10 +6,10 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from audits.numbers import coordinate, counted, described, interval, percent, placed, point
 from audits.records import Coordinate, Report
 from audits.rendering import content
 from audits.rendering.glyphs import Span, equality, reference, scale_of, span, text_glyph
-from audits.rendering.numbers import coordinate, counted, described, interval, percent, placed, point
 
 MOST_ROWS = 40
 """Rows of a table that a reader of Markdown gets; the page and report.json hold them all."""

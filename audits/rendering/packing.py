@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from audits.numbers import MOST_DECIMALS, coordinate, decimals, interval, point
 from audits.records import Estimate, Json, Report, Warning
 from audits.rendering import content
 from audits.rendering.content import Table
 from audits.rendering.glyphs import equality, scale_of, span
-from audits.rendering.numbers import MOST_DECIMALS, coordinate, decimals, interval, point
 
 LARGEST = 2**53
 """The largest whole number that a script holds exactly."""

@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audits.numbers import described
 from audits.records import Report, Severity
 from audits.rendering import content
 from audits.rendering.glyphs import Reference, Span, reference, scale_of, span, text_glyph
-from audits.rendering.numbers import described
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

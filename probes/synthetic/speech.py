@@ -38,13 +38,13 @@ ACCENTS = {
 """Name of an accent in the manifest, and of the espeak-ng voice that speaks it."""
 
 WORDS = (
-    *("sit", "set", "pin", "pen", "big", "beg", "lid", "led", "look", "book", "good", "food", "boot"),
-    *("pull", "pool", "bird", "word", "house", "man", "tea"),
+    *("book", "good", "look", "foot", "pull", "put", "boot", "food", "moon", "sit", "set", "pin", "pen"),
+    *("big", "bird", "word", "white", "house", "man", "tea"),
 )
 """The vocabulary; many words differ in the vowel only, which is what accents change."""
 
-TRAINING_VOICES = ("f1", "f3", "f5", "m1", "m3", "m4", "m6", "m8")
-AUDIT_VOICES = ("f2", "f4", "m2", "m5", "m7")
+TRAINING_VOICES = ("f3", "f4", "f5", "m1", "m2", "m4", "m6", "m8")
+AUDIT_VOICES = ("f1", "f2", "m3", "m5", "m7")
 """Voice variants: the audit's speakers sound like nobody in the training clips."""
 
 TRACTS = ((3, 4), (11, 15), (8, 11), (5, 7), (7, 10))
@@ -120,7 +120,7 @@ def speak_corpus(
     balanced: bool = False,
     training_clips: int = 1500,
     training_speakers: int = 150,
-    audit_speakers: int = 16,
+    audit_speakers: int = 24,
     clips_per_speaker: int = 5,
     progress: Progress | None = None,
 ) -> SpokenCorpus:

@@ -14,7 +14,7 @@ import pytest
 from audits.records import Estimate, Figure, Finding, Report, Warning
 from audits.rendering.figures import draw, for_page
 from audits.rendering.html import to_html
-from audits.rendering.numbers import described, interval, point
+from audits.numbers import described, interval, point
 from probes.errors import InputError
 
 TITLES = ["What we found", "What was asked", "Coverage", "Figures", "Tables", "What this cannot say", "Provenance"]

@@ -3,7 +3,7 @@
 import pytest
 
 from audits.records import Estimate
-from audits.rendering.numbers import counted, decimals, described, interval, placed, point, written
+from audits.numbers import counted, decimals, described, interval, placed, point, written
 
 
 def _estimate(value, low=None, high=None, *, method="bootstrap", n=969, unit="speakers", level=0.95) -> Estimate:

@@ -8,7 +8,7 @@ import torch
 
 from probes.loading import guarded
 from probes.synthetic.speech import Clip, Phone, Speaker, SpokenCorpus, speak_corpus
-from probes.synthetic.speech_encoder import frame_labels, train_encoder
+from probes.synthetic.speech_encoder import _prepare, frame_labels, train_encoder
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +98,14 @@ def test_training_lowers_both_losses(corpus: SpokenCorpus, tmp_path: Path) -> No
     assert last.character_loss < 0.5 * first.character_loss
 
 
-def test_wrong_length_labels_never_reach_the_loss(corpus: SpokenCorpus, folder: Path) -> None:
-    transformers = guarded.transformers()
-    encoder = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
+def test_frames_are_counted_as_the_encoder_counts_them(corpus: SpokenCorpus, folder: Path) -> None:
+    encoder = guarded.transformers().AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     for clip in corpus.clips[:4]:
-        samples = round(clip.duration * 16_000)
-        assert (samples - 400) // 320 + 1 == int(encoder._get_feat_extract_output_lengths(samples))
+        example = _prepare(clip, {}, vocabulary)
+        with torch.inference_mode():
+            states = encoder(example.signal[None]).last_hidden_state
+        assert len(example.frames) == states.shape[1]
+        assert len(example.characters) == len(clip.text)
+        assert float(example.signal.mean()) == pytest.approx(0, abs=1e-4)
+        assert float(example.signal.std()) == pytest.approx(1, abs=1e-3)

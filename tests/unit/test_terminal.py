@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from audits.records import Estimate, Finding
-from audits.rendering.numbers import described
+from audits.numbers import described
 from audits.rendering.terminal import MOST_ESTIMATES, summarise
 
 

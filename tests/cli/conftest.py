@@ -1,0 +1,182 @@
+"""A world small enough for a whole audit in seconds: a random encoder, sixteen speakers, three clips each."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = (
+    "--by", "gender", "accent", "--bootstrap", "200", "--permutations", "100", "--probe-epochs", "1",
+    "--folds", "3", "--min-speakers", "4", "--device", "cpu",
+)  # fmt: skip
+TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class World:
+    """Where the inputs of the test audits lie."""
+
+    folder: Path
+    model: Path
+    manifest: Path
+
+    def rows(self) -> list[dict[str, str]]:
+        with self.manifest.open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def command(self, *more: object) -> list[str]:
+        """Return the words of a quick audit of this world."""
+        words = ["audit-fairness", str(self.model), "--manifest", str(self.manifest), *QUICK]
+        return [*words, *(str(word) for word in more)]
+
+    def write(self, path: Path, rows: list[dict[str, str]]) -> Path:
+        """Write another manifest of the same clips, wherever it stands."""
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            for row in rows:
+                name = row["path"]
+                inside = name and not name.startswith((".", "/"))
+                writer.writerow({**row, "path": str(self.folder / name) if inside else name})
+        return path
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("world")
+    return World(folder=folder, model=_encoder(folder / "encoder"), manifest=_clips(folder))
+
+
+def _encoder(folder: Path) -> Path:
+    import torch
+
+    from probes.loading.guarded import transformers
+
+    hub = transformers()
+    config = hub.Wav2Vec2Config(
+        hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=48, conv_dim=(16,) * 5,
+        conv_kernel=(10, 3, 3, 3, 2), conv_stride=(5, 2, 2, 2, 2), feat_extract_norm="layer",
+        do_stable_layer_norm=True, num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, hidden_dropout=0,
+        attention_dropout=0, feat_proj_dropout=0, layerdrop=0, mask_time_prob=0,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        hub.Wav2Vec2Model(config).save_pretrained(folder)
+    hub.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
+    return folder
+
+
+def _clips(folder: Path) -> Path:
+    import numpy as np
+    import soundfile
+
+    rng = np.random.default_rng(0)
+    rows = []
+    (folder / "clips").mkdir()
+    for speaker in range(16):
+        pitch = 90 + 12 * speaker
+        for take, text in enumerate(TEXTS):
+            times = np.arange(int(16000 * (0.3 + 0.1 * take))) / 16000
+            sound = 0.3 * np.sin(2 * np.pi * pitch * times) + 0.05 * rng.normal(size=times.size)
+            name = f"clips/s{speaker:02d}-{take}.wav"
+            soundfile.write(folder / name, sound, 16000, subtype="PCM_16")
+            rows.append(
+                {
+                    "path": name,
+                    "speaker": f"s{speaker:02d}",
+                    "text": text,
+                    "gender": ("female", "male")[speaker % 2],
+                    "accent": ("north", "south")[speaker // 2 % 2],
+                }
+            )
+    manifest = folder / "clips.csv"
+    with manifest.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return manifest
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the variables under which every call of these tests runs; all share one warm cache."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("MILES_CACHE", "COLUMNS")}
+    cache = str(tmp_path_factory.mktemp("cache"))
+    return {**kept, "MILES_CACHE": cache, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+@pytest.fixture(scope="session")
+def run_miles(environment: dict[str, str]) -> Callable[..., Outcome]:
+    """Return a function that runs the command line in a process of its own."""
+
+    def run(*words: object, cwd: Path | None = None, **more: Any) -> Outcome:
+        variables = {**environment, **more.pop("variables", {})}
+        command = [sys.executable, "-m", "miles_cli", *(str(word) for word in words)]
+        if cwd is not None:
+            variables["PYTHONPATH"] = str(ROOT)
+        done = subprocess.run(
+            command, cwd=cwd or ROOT, env=variables, capture_output=True, text=True, timeout=120, **more
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def call_miles(
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Callable[..., Outcome]:
+    """Return a function that runs the command line in this process, which saves the imports."""
+
+    def call(*words: object, cwd: Path | None = None) -> Outcome:
+        from miles_cli.main import main
+
+        for name in ("MILES_CACHE", "HF_HUB_OFFLINE", "COLUMNS"):
+            monkeypatch.setenv(name, environment[name])
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["miles", *(str(word) for word in words)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capfd.readouterr()
+        code = left.value.code
+        return Outcome(code if isinstance(code, int) else (0 if code is None else 1), out, err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def finished_run(
+    world: World, run_miles: Callable[..., Outcome], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, Outcome]]:
+    """Return a run folder that nobody may change, and how the run that made it ended."""
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    outcome = run_miles(*world.command("--out", folder))
+    assert outcome.code == 0, outcome.err
+    yield folder, outcome
+
+
+@pytest.fixture
+def copied_run(finished_run: tuple[Path, Outcome], tmp_path: Path) -> Path:
+    """Return a copy of the finished run that a test may change."""
+    return Path(shutil.copytree(finished_run[0], tmp_path / "copied"))
