@@ -68,6 +68,8 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
         flag = flag_of(item.name, spec)
         if spec.required and value in (None, ()):
             raise InputError(f"{flag} is missing.", where=flag, hint=f"{flag}: {spec.help}")
+        if value == () and item.default:
+            raise InputError(f"{flag} is empty.", where=flag, hint="Leave it out for its default.")
         for one in value if isinstance(value, tuple) else (value,):
             if spec.choices and one is not None and one not in spec.choices:
                 raise InputError(

@@ -40,7 +40,7 @@ class AuditSpec:
     run
         (options, plan, context) -> Draft: measures and judges.
     demo
-        (folder, context, flags) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
+        (context, *, balanced) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
     """
 
     name: str
@@ -86,14 +86,15 @@ def entries() -> tuple[Entry, ...]:
     Raises
     ------
     InputError
-        Where another package claims the name of a built-in audit.
+        Where another package claims the name of a built-in audit, or two packages the same name.
     """
-    ours = {entry.name for entry in AUDITS}
+    owners = {entry.name: entry for entry in AUDITS}
     theirs = sorted((_foreign(point) for point in entry_points(group=GROUP)), key=lambda entry: entry.name)
     for entry in theirs:
-        if entry.name in ours:
+        owner = owners.setdefault(entry.name, entry)
+        if owner is not entry:
             raise InputError(
-                f"The package {entry.distribution} brings an audit named {entry.name}, a name of ours.",
+                f"The package {entry.distribution} brings an audit named {entry.name}, a name of {owner.distribution}.",
                 hint=f"pip uninstall {entry.distribution}, or ask its authors for another name.",
             )
     return (*AUDITS, *theirs)
@@ -143,7 +144,7 @@ def find(name: str) -> AuditSpec:
 def _imported(entry: Entry) -> AuditSpec:
     try:
         spec = load(entry.target)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if entry.distribution == "miles-audit":
             raise
         raise InputError(

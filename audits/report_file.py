@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from probes.errors import InputError
 from probes.loading.hashing import sha256_json
 
 NAME = "report.json"
+PART = ".part-"
+"""How the name of a file begins that is still being written."""
 
 
 @cache
@@ -58,20 +61,37 @@ def read_report(path: Path) -> Report:
         )
         raise InputError("There is no finished report here.", where=str(file), hint=mend)
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
         jsonschema.validate(data, schema())
-        return Report.from_json(data)
+        report = Report.from_json(data)
+        _check_rows(report)
+        return report
     except jsonschema.ValidationError as error:
         key = "/".join(str(part) for part in error.absolute_path) or "the top"
         raise InputError(
             f"The report does not keep to the schema: {error.message[:200]}", where=f"{file}, key {key}"
         ) from error
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, OverflowError, RecursionError, OSError) as error:
         raise InputError(f"The report cannot be read: {error}", where=str(file)) from error
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
+def _check_rows(report: Report) -> None:
+    rows = [(finding.id, finding.evidence) for finding in report.findings]
+    rows += [(gate.expression, gate.rows) for gate in report.gates]
+    for name, places in rows:
+        if any(place >= len(report.estimates) for place in places):
+            raise ValueError(f"{name} points to an estimate that is not there")
+
+
 def fingerprint(audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str) -> str:
-    """Return the hash of all that decides the estimates; gates do not, nor does where files lie."""
+    """Return the hash of all that decides the report; gates do not, since they can be judged again."""
     kept = {key: value for key, value in settings.items() if key != "fail_if"}
     return sha256_json([audit, kept, data, subject, version])
 
@@ -95,12 +115,21 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one step, so that a reader finds the old one or the new one."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, encode(text))
+
+
+def encode(text: str) -> bytes:
+    r"""Return a text in UTF-8; a lone surrogate, from a file name that is not UTF-8, becomes an escape that JSON has.
+
+    >>> encode('"gr\u00fcn \udcff"')
+    b'"gr\xc3\xbcn \\udcff"'
+    """
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file in one step, so that a reader finds the old one or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from audits.errors import InputError
 from audits.options import METADATA, OptionSpec, build, specs_of
-from audits.registry import AuditSpec
+from audits.registry import AuditSpec, entries
 from miles_cli.options import Common
 
 
@@ -86,11 +86,10 @@ def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"The configuration cannot be read: {error}", where=str(path)) from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"The configuration is not TOML: {error}", where=str(path)) from error
-    table = data.pop(name, {})
     known = {**specs_of(options), **specs_of(Common)}
-    merged = {key: value for key, value in data.items() if not isinstance(value, dict)} | table
+    merged = _top_and_table(data, name, path)
     found = {key.replace("-", "_"): value for key, value in merged.items()}
     for key in found:
         if key not in known or key == "config":
@@ -100,6 +99,20 @@ def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
                 hint="Options: " + ", ".join(sorted(known)) + ".",
             )
     return found
+
+
+def _top_and_table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    tables = {key: value for key, value in data.items() if isinstance(value, dict)}
+    audits = {entry.name for entry in entries()} | {name}
+    for key in tables:
+        # A misspelt table would otherwise be a configuration that nobody reads.
+        if key not in audits:
+            raise InputError(
+                f"The table [{key}] is named like no audit.",
+                where=f"{path}, key {key}",
+                hint=f"Write [{name}], or the options at the top.",
+            )
+    return {key: value for key, value in data.items() if key not in tables} | tables.get(name, {})
 
 
 def _was_given(context: typer.Context, key: str) -> bool:
@@ -207,6 +220,10 @@ def spread(args: list[str], listed: tuple[str, ...], positionals: int, flags: fr
     while position < len(args):
         word = args[position]
         position += 1
+        if word == "--":
+            free += len(args) - position
+            runs.append(("", args[position - 1 :]))
+            break
         if word in listed:
             values: list[str] = []
             while position < len(args) and not args[position].startswith("-"):

@@ -37,8 +37,9 @@ def choose_device(wanted: str) -> str:
     InputError
         Where the device has no such name or is not there.
     """
-    kind, _, number = wanted.partition(":")
-    if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdigit())):
+    kind, colon, number = wanted.partition(":")
+    numbered = kind == "cuda" and number.isascii() and number.isdigit()
+    if kind not in ("auto", "cpu", "cuda") or (colon and not numbered):
         raise InputError(f"{wanted!r} is no device.", where="--device", hint="Give auto, cpu, cuda or cuda:N.")
     if kind == "cpu":
         return "cpu"

@@ -9,14 +9,14 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from audits.errors import InputError
 from audits.records import Report
-from audits.report_file import NAME, fingerprint_of, read_report, write_text
+from audits.report_file import NAME, PART, fingerprint_of, read_report, write_text
 
 OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")
 
@@ -39,7 +39,7 @@ def finished(folder: Path, mark: str, *, force: bool) -> Report | None:
     if not folder.is_dir():
         raise InputError("The run folder is a file.", where=str(folder), hint="Name another folder with --out.")
     strangers = sorted(
-        item.name for item in folder.iterdir() if item.name not in OURS and not item.name.startswith(".part-")
+        item.name for item in folder.iterdir() if item.name not in OURS and not item.name.startswith(PART)
     )
     if strangers:
         raise InputError(
@@ -67,6 +67,8 @@ def _same(folder: Path, mark: str) -> Report:
             where=str(folder),
             hint="Name another folder with --out, or use --force to overwrite it.",
         )
+    # What is left where a run was killed between its last two steps.
+    shutil.rmtree(folder / "state", ignore_errors=True)
     return report
 
 
@@ -79,14 +81,17 @@ def _stored(path: Path) -> str | None:
 
 @contextmanager
 def working(folder: Path, mark: str) -> Iterator[None]:
-    """Hold a run folder while a run works in it; on success the state is removed, otherwise it stays.
+    """Hold a run folder while a run works in it; on success the state is removed.
+
+    Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
+    goes that was not there before.
 
     Raises
     ------
     InputError
         Where another run holds the folder, or it cannot be made.
     """
-    created = not folder.exists()
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     state = folder / "state"
     try:
         state.mkdir(parents=True, exist_ok=True)
@@ -99,16 +104,18 @@ def working(folder: Path, mark: str) -> Iterator[None]:
         ) from error
     try:
         _hold(lock, folder)
-        for name in OURS[:-1]:
-            _remove(folder / name)
+        _clear(folder, OURS[:-1])
         write_text(state / "settings.json", json.dumps({"fingerprint": mark}))
-        yield
-        shutil.rmtree(state)
-    except InputError:
-        # Wrong input that showed only while running: leave nothing behind that was not there before.
-        if created:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+        try:
+            yield
+        except InputError:
+            # Wrong input that showed only while running.
+            _clear(folder, OURS)
+            for place in missing:
+                with suppress(OSError):
+                    place.rmdir()
+            raise
+        shutil.rmtree(state, ignore_errors=True)
     finally:
         os.close(lock)
 
@@ -122,6 +129,11 @@ def _hold(lock: int, folder: Path) -> None:
             where=str(folder),
             hint="Wait for it, or use another --out.",
         ) from None
+
+
+def _clear(folder: Path, names: Sequence[str]) -> None:
+    for path in [*(folder / name for name in names), *folder.glob(f"{PART}*")]:
+        _remove(path)
 
 
 def _remove(path: Path) -> None:

@@ -6,7 +6,9 @@ since otherwise a group of people with shorter clips would be embedded different
 """
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,11 +27,24 @@ if TYPE_CHECKING:
 RATE = 16000
 WHISPER_SECONDS = 30.0
 FAMILIES = ("wav2vec2", "hubert", "wavlm", "unispeech-sat", "data2vec-audio", "whisper", "wav2vec2-bert")
+KERNELS, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)
+WHISPER_FRAMES = 1500
+_DEEPEST, _WIDEST = 1000, 2**20
+_LIMITS = {
+    **dict.fromkeys(("num_hidden_layers", "encoder_layers", "decoder_layers", "num_adapter_layers"), _DEEPEST),
+    **dict.fromkeys(("hidden_size", "d_model", "intermediate_size", "output_hidden_size", "vocab_size"), _WIDEST),
+    **dict.fromkeys(("num_attention_heads", "encoder_attention_heads", "num_mel_bins"), _WIDEST),
+    "num_conv_pos_embeddings": _DEEPEST,
+}
+"""Largest values of a configuration that are believed before the weights have been seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What one clip gave: hidden states, shape (layers, frames, width), and the head's best symbol per frame."""
+    """What one clip gave: hidden states, shape (layers, frames, width), and the best symbols of its head.
+
+    A head behind a convolutional adapter has fewer frames than the layers.
+    """
 
     layers: Tensor
     head: Tensor | None = None
@@ -104,6 +119,7 @@ class SpeechEncoder:
                 hint=f"Known families: {', '.join(FAMILIES)}.",
             )
         self.folder = folder
+        self.batching = batching_of(folder)
         self._hub = transformers()
         self._device, self._dtype = device, getattr(torch, dtype)
         self._model, self._head = _load(self._hub, folder, random_seed)
@@ -111,11 +127,15 @@ class SpeechEncoder:
         if self._head is not None:
             self._head.to(device=device, dtype=self._dtype).eval()
         self._extractor = _extractor(self._hub, folder)
-        self.parameters = sum(weight.numel() for weight in self._model.parameters())
         config = self._model.config
+        _check_extractor(self._extractor, self._model, folder)
+        self.parameters = sum(weight.numel() for weight in self._model.parameters())
+        # Without the adapter that shortens its output, the model ends with the last layer in its final form.
+        self._adapter = getattr(self._model, "adapter", None)
+        if self._adapter is not None:
+            self._model.adapter = None
         count = getattr(config, "encoder_layers", None) if folder.family == "whisper" else config.num_hidden_layers
         self.layers = tuple(range(int(count or config.num_hidden_layers) + 1))
-        self.batching = batching_of(folder)
         self.forwards = 0
 
     @property
@@ -134,13 +154,16 @@ class SpeechEncoder:
         ------
         IncompleteError
             Where the device runs out of memory.
+        InputError
+            Where a state is not finite.
         """
         self.forwards += len(waves)
         inputs = self._inputs(waves)
+        counts = [self.frames(len(wave)) for wave in waves]
         try:
-            with torch.inference_mode():
-                output = self._model(**inputs, output_hidden_states=True)
-                head = None if self._head is None else self._head(output.last_hidden_state).argmax(-1)
+            with torch.inference_mode(), _undisturbed():
+                output = self._model(**inputs, output_hidden_states=True, return_dict=True)
+                heads = [self._best(output.last_hidden_state[row, :count]) for row, count in enumerate(counts)]
         except torch.OutOfMemoryError as error:
             raise IncompleteError(
                 f"The device ran out of memory on a batch of {len(waves)} clips.",
@@ -151,11 +174,22 @@ class SpeechEncoder:
         if hidden[-1].shape == output.last_hidden_state.shape:
             hidden[-1] = output.last_hidden_state
         stacked = torch.stack([state.float() for state in hidden])
-        counts = [self.frames(len(wave)) for wave in waves]
-        return [
-            States(stacked[:, index, :count].cpu(), None if head is None else head[index, :count].cpu())
-            for index, count in enumerate(counts)
-        ]
+        layers = [stacked[:, row, :count].cpu() for row, count in enumerate(counts)]
+        if not all(bool(torch.isfinite(part).all()) for part in layers):
+            raise InputError(
+                "The encoder gives states that are not finite numbers.",
+                where=str(self.folder.path),
+                hint="Its weights are damaged, or too large for the number format: try --dtype float32.",
+            )
+        return [States(part, head) for part, head in zip(layers, heads, strict=True)]
+
+    def _best(self, states: Tensor) -> Tensor | None:
+        """Return the head's best symbols from the last states of one clip, shape (frames, width)."""
+        if self._head is None:
+            return None
+        adapted = states[None] if self._adapter is None else self._adapter(states[None])
+        best: Tensor = self._head(adapted)[0].argmax(-1).cpu()
+        return best
 
     def pool(self, layers: Tensor) -> Tensor:
         """Return the mean over frames, shape (layers, width)."""
@@ -180,20 +214,69 @@ class SpeechEncoder:
         return inputs
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Leave torch's global generator as it is, from which models draw even where they use nothing of it."""
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # WavLM gives torch two masks of different types, which is allowed and means the same.
+        warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
+        yield
+
+
+def check_config(folder: ModelFolder) -> None:
+    """Check the numbers of a configuration on which memory, time and the frame count depend.
+
+    Raises
+    ------
+    InputError
+        Where one is no whole number, or larger than any encoder's; `where` names the key.
+    """
+    config = folder.config
+    for key, most in _LIMITS.items():
+        if config.get(key) is not None and not _is_count(config[key], most):
+            raise _implausible(folder, key, f"is not a whole number from 1 to {most}")
+    kernels = config.get("conv_kernel", KERNELS)
+    for key, values in (("conv_kernel", kernels), ("conv_stride", config.get("conv_stride", STRIDES))):
+        if not isinstance(values, list | tuple) or not all(_is_count(value, 10**4) for value in values):
+            raise _implausible(folder, key, "is not a list of whole numbers from 1 to 10000")
+        if not 0 < len(values) == len(kernels) <= 64:
+            raise _implausible(folder, key, f"and conv_kernel have {len(values)} and {len(kernels)} entries")
+    names = config.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _implausible(folder, "architectures", "is not a list of names")
+
+
+def _is_count(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+
+def _implausible(folder: ModelFolder, key: str, what: str) -> InputError:
+    return InputError(
+        f"{key} = {str(folder.config.get(key))[:80]} {what}.",
+        where=f"{folder.path / 'config.json'}, key {key}",
+        hint="Fetch the configuration again, or save the model again with save_pretrained.",
+    )
+
+
 def frame_count(folder: ModelFolder, samples: int) -> int:
     """Return how many frames the family makes of `samples` at 16 kHz, and 0 or less where it cannot.
 
     Convolutional front ends: n -> floor((n - k) / s) + 1 over the kernels k and strides s of the
     configuration. Whisper: ceil(n / 320), at most 1500. wav2vec2-bert: Kaldi frames of 25 ms each 10 ms,
     in pairs.
+
+    Raises
+    ------
+    InputError
+        Where the configuration makes no sense.
     """
+    check_config(folder)
     if folder.family == "whisper":
-        return min(math.ceil(samples / 320), 1500) if samples >= 400 else 0
+        return min(math.ceil(samples / 320), WHISPER_FRAMES) if samples >= 400 else 0
     if folder.family == "wav2vec2-bert":
         return (1 + (samples - 400) // 160) // 2 if samples >= 400 else 0
     count = samples
-    kernels = folder.config.get("conv_kernel", (10, 3, 3, 3, 3, 2, 2))
-    strides = folder.config.get("conv_stride", (5, 2, 2, 2, 2, 2, 2))
+    kernels, strides = folder.config.get("conv_kernel", KERNELS), folder.config.get("conv_stride", STRIDES)
     for kernel, stride in zip(kernels, strides, strict=True):
         count = (count - kernel) // stride + 1 if count >= kernel else 0
     return int(count)
@@ -203,7 +286,7 @@ def encoder_key(folder: ModelFolder, *, device: str, dtype: str, random_seed: in
     """Return all that the states of a clip depend on besides the clip; nothing is loaded for it."""
     return {
         "encoder": folder.sha256,
-        "version": 1,
+        "version": 2,
         "random": random_seed,
         "dtype": dtype,
         "device": device.partition(":")[0],
@@ -214,6 +297,7 @@ def encoder_key(folder: ModelFolder, *, device: str, dtype: str, random_seed: in
 
 def batching_of(folder: ModelFolder) -> str:
     """Return "fixed" (all inputs have one size), "padded" (the mask is exact) or "equal" (no padding at all)."""
+    check_config(folder)
     if folder.family == "whisper":
         return "fixed"
     masked = folder.config.get("feat_extract_norm", "group") == "layer"
@@ -223,23 +307,74 @@ def batching_of(folder: ModelFolder) -> str:
 def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tuple[Any, Any]:
     ctc = any(name.endswith("ForCTC") for name in folder.config.get("architectures") or ())
     loader = hub.AutoModelForCTC if ctc else hub.AutoModel
+    local = {"local_files_only": True, "trust_remote_code": False}
+    missing: list[str] = []
     try:
-        if random_seed is None:
-            model = loader.from_pretrained(folder.path, local_files_only=True, trust_remote_code=False)
-        else:
-            config = hub.AutoConfig.from_pretrained(folder.path, local_files_only=True, trust_remote_code=False)
-            with torch.random.fork_rng(devices=[]):
+        config = hub.AutoConfig.from_pretrained(folder.path, **local)
+        _check_size(loader, config, folder)
+        with _undisturbed():
+            if random_seed is None:
+                model, info = loader.from_pretrained(folder.path, output_loading_info=True, **local)
+                missing = sorted(info["missing_keys"])
+            else:
                 torch.manual_seed(random_seed)
                 model = loader.from_config(config, trust_remote_code=False)
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(
-            f"The model cannot be loaded: {str(error).strip().splitlines()[0][:300]}",
+            f"The model cannot be loaded: {(str(error).strip() or type(error).__name__).splitlines()[0][:300]}",
             where=str(folder.path),
             hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
         ) from error
+    # What is missing would be drawn at random; the mask embedding is of no use outside training.
+    missing = [name for name in missing if not name.endswith("masked_spec_embed")]
+    if folder.family == "whisper":
+        missing = [name for name in missing if "decoder." not in name]
+    if missing:
+        raise InputError(
+            f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}.",
+            where=str(folder.path),
+            hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
+        )
     if folder.family == "whisper":
         return model.get_encoder(), None
     return (model.base_model, model.lm_head) if ctc else (model, None)
+
+
+def _check_size(loader: Any, config: Any, folder: ModelFolder) -> None:
+    """Refuse a configuration of more parameters than the weight files have bytes, before memory is taken for it."""
+    with _undisturbed(), torch.device("meta"):
+        model = loader.from_config(config, trust_remote_code=False)
+    asked = sum(weight.numel() for weight in model.parameters())
+    held = sum(path.stat().st_size for path in folder.weights)
+    if asked > held:
+        raise InputError(
+            f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
+            where=str(folder.path / "config.json"),
+            hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
+        )
+
+
+def _check_extractor(extractor: Any, model: Any, folder: ModelFolder) -> None:
+    """Check that what the feature extractor makes is what the encoder takes."""
+    wanted: list[tuple[str, object, object]] = [("sampling_rate", getattr(extractor, "sampling_rate", None), RATE)]
+    wanted.append(("model_input_names", (extractor.model_input_names or [""])[0], model.main_input_name))
+    if folder.family == "whisper":
+        wanted.append(("feature_size", extractor.feature_size, model.config.num_mel_bins))
+        wanted.append(("nb_max_frames", getattr(extractor, "nb_max_frames", None), 2 * WHISPER_FRAMES))
+        wanted.append(("max_source_positions of the encoder", model.config.max_source_positions, WHISPER_FRAMES))
+    if folder.family == "wav2vec2-bert":
+        taken = model.config.feature_projection_input_dim
+        wanted.append(("feature_size * stride", extractor.feature_size * getattr(extractor, "stride", 1), taken))
+        wanted.append(("stride", getattr(extractor, "stride", 1), 2))
+    for name, found, needed in wanted:
+        if found != needed:
+            raise InputError(
+                f"The feature extractor does not fit the encoder: {name} is {found}, and {needed} is needed.",
+                where=str(Path(folder.path) / "preprocessor_config.json"),
+                hint="Fetch the feature extractor that the encoder was trained with.",
+            )
 
 
 def _extractor(hub: "ModuleType", folder: ModelFolder) -> Any:
@@ -254,14 +389,11 @@ def _extractor(hub: "ModuleType", folder: ModelFolder) -> Any:
                 where=str(path / "preprocessor_config.json"),
                 hint="Save it again with the processor's save_pretrained.",
             ) from error
-        if extractor.sampling_rate != RATE:
-            raise InputError(
-                f"The encoder wants audio at {extractor.sampling_rate} Hz; miles feeds {RATE} Hz.",
-                where=str(path / "preprocessor_config.json"),
-            )
         return extractor
     if folder.family == "whisper":
         return hub.WhisperFeatureExtractor(feature_size=folder.config.get("num_mel_bins", 80))
     if folder.family == "wav2vec2-bert":
         return hub.SeamlessM4TFeatureExtractor()
-    return hub.Wav2Vec2FeatureExtractor(do_normalize=folder.config.get("feat_extract_norm", "group") == "layer")
+    # Encoders with layer norms in the front end were trained on normalised sound, and so were all of data2vec.
+    normal = folder.family == "data2vec-audio" or folder.config.get("feat_extract_norm", "group") == "layer"
+    return hub.Wav2Vec2FeatureExtractor(do_normalize=normal)

@@ -7,6 +7,7 @@ any moment leaves either a whole entry or none. Two runs may share a cache: they
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 VARIABLE = "MILES_CACHE"
+_PART = ".part-"
+_STALE = 3600.0
+"""Seconds after which an unfinished entry is one that a killed run left behind."""
 _ENTRY = re.compile(r"[0-9a-f]{64}\.safetensors")
 
 
@@ -72,7 +76,7 @@ class Cache:
         path = self.path(kind, key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PART)
             os.close(handle)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
@@ -96,9 +100,9 @@ class Cache:
         return dict(sorted(found.items()))
 
     def clear(self) -> int:
-        """Remove every entry and no other file; return the bytes freed."""
+        """Remove every entry, what killed runs left of some, and no other file; return the bytes freed."""
         freed = 0
-        for entry in list(self._entries()):
+        for entry in [*self._entries(), *self._leftovers()]:
             freed += entry.stat().st_size
             entry.unlink(missing_ok=True)
         return freed
@@ -106,6 +110,11 @@ class Cache:
     def _entries(self) -> Iterator[Path]:
         # Only names that we write: the folder may be one that the user keeps other things in.
         yield from (file for file in self.folder.glob("*/??/*.safetensors") if _ENTRY.fullmatch(file.name))
+
+    def _leftovers(self) -> Iterator[Path]:
+        # An entry that is being written now belongs to a run at work.
+        past = time.time() - _STALE
+        yield from (file for file in self.folder.glob(f"*/??/{_PART}*") if file.stat().st_mtime < past)
 
 
 def _unwritable(folder: Path, error: Exception) -> IncompleteError:

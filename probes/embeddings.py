@@ -84,6 +84,7 @@ class Embeddings:
         largest: int = 8,
     ) -> None:
         self._items, self._open, self.key, self._cache = items, open_encoder, key, cache
+        self._reopened: Encoder | None = None
         self.batches = plan_batches(items, batching, largest=largest)
 
     def missing(self, *, frames: bool) -> list[Batch]:
@@ -132,7 +133,7 @@ class Embeddings:
             entry = self._entry(POOLED, batch)
             if "head" not in entry:
                 return []
-            for index, symbols in zip(batch.items, entry["head"].split(entry["counts"].tolist()), strict=True):
+            for index, symbols in zip(batch.items, entry["head"].split(entry["head_counts"].tolist()), strict=True):
                 rows[index] = symbols
         return rows
 
@@ -152,7 +153,7 @@ class Embeddings:
         entry = self._cache.read(kind, self._key_of(batch))
         if entry is None:
             # Cleared or damaged since it was computed: once more, with the same bits.
-            encoder = self._open()
+            encoder = self._reopened = self._reopened or self._open()
             states = encoder.encode([self._items[index].read() for index in batch.items])
             entry = _frames_entry(states) if kind == FRAMES else _pooled_entry(states, encoder)
             self._cache.write(kind, self._key_of(batch), entry)
@@ -173,4 +174,6 @@ def _frames_entry(states: Sequence[States]) -> dict[str, Tensor]:
 def _pooled_entry(states: Sequence[States], encoder: Encoder) -> dict[str, Tensor]:
     entry = {"pooled": torch.stack([encoder.pool(state.layers) for state in states]), "counts": _counts(states)}
     heads = [state.head for state in states if state.head is not None]
-    return entry | ({"head": torch.cat(heads)} if heads else {})
+    if heads:
+        entry |= {"head": torch.cat(heads), "head_counts": torch.tensor([len(head) for head in heads])}
+    return entry

@@ -29,6 +29,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
         model=str(folder / "encoder"),
         manifest=folder / "corpus" / "audit.csv",
         by=("accent", "coin", "gender"),
+        # A synthesiser's voices are too alike to be told apart: the question here is what is heard.
+        tasks=("asr",),
         max_order=1,
     )
 

@@ -47,7 +47,7 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
         parts.append(Text("Nothing was found that the estimates would carry."))
     if content.cited(report):
         parts += [Text(), _estimates(report, width)]
-    parts += [Text(), _line("Report", str(folder / "report.html")), _line("Next", _next(report, folder))]
+    parts += [Text(), _line("Report", str(folder / "report.html")), _line("Next", _next(folder))]
     return Group(*parts)
 
 
@@ -108,12 +108,9 @@ def _line(word: str, text: str) -> "Text":
     return Text(f"{word:<8} ", style="dim", overflow="fold").append(_clean(text), style="default")
 
 
-def _next(report: Report, folder: Path) -> str:
-    """Return the command worth running next: put what was found on record, or hold another run against this."""
-    run = shlex.quote(str(folder))
-    worrying = any(finding.severity in ("medium", "high") for finding in report.findings)
-    failed = any(gate.outcome == "fail" for gate in report.gates)
-    return f"miles export {run} --to model-card" if worrying or failed else f"miles compare {run} OTHER_RUN"
+def _next(folder: Path) -> str:
+    """Return the command worth running next: hold another run against this one."""
+    return f"miles compare {shlex.quote(str(folder))} OTHER_RUN"
 
 
 def _clean(text: str) -> str:

@@ -47,6 +47,7 @@ def command(
 def _print(first: Path, second: Path, before: Report, after: Report, rows: list[Change], *, everything: bool) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     level = f"{before.estimates[0].level:.0%}" if before.estimates else ""
     changed = [row for row in rows if row.excludes_zero]
@@ -59,9 +60,10 @@ def _print(first: Path, second: Path, before: Report, after: Report, rows: list[
     typer.echo(f"In one run only: {only_first} and {only_second} estimates. Both runs are taken as independent.")
     table = Table("estimate", "before", "after", "change")
     for row in shown[:200]:
-        where = ", ".join(f"{key}={value}" for key, value in row.where)
+        # As Text: in a plain string the brackets of the coordinates would be read as markup.
+        place = Text(f"{row.name} [{', '.join(f'{key}={value}' for key, value in row.where)}]")
         change = "{:.3g} ({:.3g} to {:.3g})".format(*row.difference) if row.difference else "no interval"
-        table.add_row(f"{row.name} [{where}]", _point(row.before.value), _point(row.after.value), change)
+        table.add_row(place, _point(row.before.value), _point(row.after.value), change)
     Console().print(table)
     if len(shown) > 200:
         typer.echo(f"... and {len(shown) - 200} more; choose with --only.")

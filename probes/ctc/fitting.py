@@ -105,7 +105,7 @@ def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point
         if parameters is None:
             share = even_alignment(part, folds, layers, source.symbols)
         else:
-            found = forward_backward(part, scores(part.frames, *parameters))
+            found = forward_backward(part, scores(part.frames, *parameters), part.train)
             share = found.probability - found.gradient
         share = share * part.over_frames(part.train)[:, None, :, None]
         sums += _outer(part.frames, share)
@@ -148,7 +148,8 @@ class _Descent:
         best_loss = self._dev_loss()
         best = [part.clone() for part in self._point]
         epoch_of = torch.zeros_like(best_loss, dtype=torch.long)
-        for epoch in range(1, self._epochs + 1):
+        # Without clips to judge by, no pass could be kept.
+        for epoch in range(1, self._epochs + 1 if bool(self._source.dev.any()) else 1):
             order = torch.randperm(len(self._source.order), generator=self._generator).tolist()
             for clips in chunks(self._source, order):
                 self._step(self._source.read(clips))
@@ -165,11 +166,10 @@ class _Descent:
         return CtcProbes(weights=weights, biases=biases, loss=best_loss, epochs=epoch_of)
 
     def _step(self, batch: Utterances) -> None:
-        found = forward_backward(batch, scores(batch.frames, *_Point(*self._point).raw(self._whitening)))
         train = batch.train
+        found = forward_backward(batch, scores(batch.frames, *_Point(*self._point).raw(self._whitening)), train)
         letters = torch.tensor([len(target) for target in batch.targets]) * train
-        slope = found.gradient * batch.over_frames(train)[:, None, :, None]
-        slope = slope / letters.sum(1).clamp_min(1)[:, None, None, None]
+        slope = found.gradient / letters.sum(1).clamp_min(1)[:, None, None, None]
         offsets = slope.sum(2)
         raw = _outer(batch.frames, slope) - self._whitening.mean[..., None] * offsets[:, :, None]
         self._adam([self._whitening.root.transpose(-1, -2) @ raw, offsets])
@@ -188,7 +188,6 @@ class _Descent:
         loss, letters = torch.zeros(parameters[1].shape[:2]), torch.zeros(self._source.folds)
         for clips in chunks(self._source, only=self._source.dev.any(0)):
             part = self._source.read(clips)
-            found = forward_backward(part, scores(part.frames, *parameters))
-            loss += (found.loss * part.dev[:, None]).sum(-1)
+            loss += forward_backward(part, scores(part.frames, *parameters), part.dev).loss.sum(-1)
             letters += (torch.tensor([len(target) for target in part.targets]) * part.dev).sum(1)
         return loss / letters.clamp_min(1)[:, None]

@@ -32,31 +32,49 @@ def scores(frames: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
     return found.permute(2, 0, 1, 3) + biases[:, :, None]
 
 
-def forward_backward(batch: Utterances, found: Tensor) -> Pass:
-    """Run CTC over the scores of a batch, shape (folds, layers, frames, symbols)."""
-    folds, layers, _, symbols = found.shape
-    clips, longest = len(batch.counts), max(batch.counts)
-    counts = torch.tensor(batch.counts)
-    starts = torch.cumsum(counts, 0) - counts
-    inside = torch.arange(longest)[None] < counts[:, None]
-    place = torch.where(inside, starts[:, None] + torch.arange(longest)[None], 0)
+def forward_backward(batch: Utterances, found: Tensor, chosen: Tensor) -> Pass:
+    """Run CTC over the scores of a batch, shape (folds, layers, frames, symbols).
+
+    Parameters
+    ----------
+    chosen
+        Whether a fold needs a clip, shape (folds, clips); where it does not, loss and gradient are 0.
+    """
+    folds, layers, frames, symbols = found.shape
+    fold, clip = chosen.nonzero(as_tuple=True)
     logs = log_softmax(found, dim=-1)
-    padded = logs[:, :, place].reshape(folds * layers * clips, longest, symbols).transpose(0, 1)
-    leaf = padded.contiguous().requires_grad_()
-    lengths = torch.tensor([len(target) for target in batch.targets])
+    loss = torch.zeros((folds, len(batch.counts), layers))
+    gradient = torch.zeros((folds, frames, layers, symbols))
+    if len(clip):
+        counts = torch.tensor(batch.counts)
+        inside = torch.arange(int(counts.max()))[None] < counts[clip][:, None]
+        starts = (torch.cumsum(counts, 0) - counts)[clip]
+        place = torch.where(inside, starts[:, None] + torch.arange(inside.shape[1])[None], 0)
+        # Sequences are pairs of fold and clip, layer by layer within each.
+        padded = logs.transpose(1, 2)[fold[:, None], place].transpose(0, 1).reshape(-1, len(clip) * layers, symbols)
+        losses, slope = _ctc(padded, [batch.targets[index] for index in clip.tolist()], counts[clip], layers)
+        loss[fold, clip] = losses.reshape(-1, layers)
+        slope = slope.reshape(-1, len(clip), layers, symbols).transpose(0, 1)
+        gradient[fold[:, None].expand_as(place)[inside], place[inside]] = slope[inside]
+    return Pass(loss.transpose(1, 2), gradient.transpose(1, 2), logs.exp())
+
+
+def _ctc(logs: Tensor, targets: list[Tensor], counts: Tensor, layers: int) -> tuple[Tensor, Tensor]:
+    """Return the losses of sequences, `layers` for each target, and their gradients at the scores."""
+    leaf = logs.contiguous().requires_grad_()
+    lengths = torch.tensor([len(target) for target in targets])
     loss = ctc_loss(
         leaf,
-        torch.cat(batch.targets * (folds * layers)),
-        counts.repeat(folds * layers),
-        lengths.repeat(folds * layers),
+        torch.cat([target.repeat(layers) for target in targets]),
+        counts.repeat_interleave(layers),
+        lengths.repeat_interleave(layers),
         blank=BLANK,
         reduction="none",
         zero_infinity=True,
     )
     # The kernel's gradient at log-probabilities is already that at the scores: probability minus posterior.
     (slope,) = torch.autograd.grad(loss.sum(), leaf)
-    slope = slope.transpose(0, 1).reshape(folds, layers, clips, longest, symbols)
-    return Pass(loss.detach().reshape(folds, layers, clips), slope[:, :, inside], logs.exp())
+    return loss.detach(), slope
 
 
 def even_alignment(batch: Utterances, folds: int, layers: int, symbols: int) -> Tensor:

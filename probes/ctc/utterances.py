@@ -38,7 +38,13 @@ class Utterances:
     @property
     def train(self) -> Tensor:
         """Whether each fold trains on each clip, shape (folds, clips)."""
-        return (torch.arange(len(self.dev))[:, None] != self.fold[None]) & ~self.dev
+        return (torch.arange(len(self.dev))[:, None] != self.fold[None]) & ~self.dev & self._fits
+
+    @property
+    def _fits(self) -> Tensor:
+        """Whether the letters fit the frames of each clip: one for each, and one between two of the same."""
+        needed = [len(target) + int((target[1:] == target[:-1]).sum()) for target in self.targets]
+        return torch.tensor(self.counts) >= torch.tensor(needed)
 
     def over_frames(self, clips: Tensor) -> Tensor:
         """Repeat values of the clips, shape (..., clips), over their frames, shape (..., frames)."""

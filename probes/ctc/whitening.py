@@ -10,6 +10,9 @@ from torch import Tensor
 
 from probes.ctc.utterances import Source, chunks
 
+LEAST = 1e-8
+"""A dimension with a smaller share of the mean variance is constant but for rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Whitening:
@@ -22,8 +25,9 @@ class Whitening:
 def whiten(source: Source, *, shrink: float = 1e-3) -> Whitening:
     """Return the whitening of each fold's training frames from one pass, summed in float64.
 
-    `shrink` is the share of the mean variance that is added to every direction, so that a direction
-    without variance does not become infinite.
+    `shrink` is the share of its variance that is added to every dimension, so that a direction without
+    variance does not become infinite. It is a share of each dimension's own: encoders have dimensions of a
+    thousand times the variance of others, beside which a common share would drown the rest.
     """
     sums = _Sums(source.folds)
     for clips in chunks(source):
@@ -37,8 +41,9 @@ def whiten(source: Source, *, shrink: float = 1e-3) -> Whitening:
     eye = torch.eye(whole.shape[-1], dtype=torch.float64)
     for fold in range(source.folds):
         covariance = (whole - sums.square[fold]) / kept[fold] - mean[fold][:, :, None] * mean[fold][:, None, :]
-        scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1).clamp_min(1e-12)
-        lower = torch.linalg.cholesky(covariance + (shrink * scale)[:, None, None] * eye)
+        variance = covariance.diagonal(dim1=-2, dim2=-1)
+        scale = torch.maximum(variance, variance.mean(-1, keepdim=True).clamp_min(1e-12) * LEAST)
+        lower = torch.linalg.cholesky(covariance + torch.diag_embed(shrink * scale))
         root[fold] = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False).transpose(1, 2).float()
     return Whitening((mean + sums.shift).float(), root)
 

@@ -32,7 +32,7 @@ def test_findings_then_numbers_then_path_then_next(sample_report) -> None:
         "○ Info",
         "├",
         "runs/x/report.html",
-        "miles export runs/x --to model-card",
+        "miles compare runs/x OTHER_RUN",
     ]
     places = [text.index(mark) for mark in marks]
     assert places == sorted(places)

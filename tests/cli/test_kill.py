@@ -1,0 +1,108 @@
+"""Does a run that was killed at any moment end, once repeated, in the report of a run that was not?"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MOMENTS = 5
+
+
+def stripped(folder: Path) -> str:
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return json.dumps({key: value for key, value in report.items() if key not in ("created", "provenance")})
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_a_run_killed_five_times_ends_in_the_same_report(
+    world: Any,
+    finished_run: tuple[Path, Any],
+    environment: dict[str, str],
+    call_miles: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "run"
+    variables = {**environment, "MILES_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "miles_cli", *world.command("--out", out, "--quiet")]
+    started = time.monotonic()
+    # How long a run takes here and now; its own folder and cache, so that nothing of it helps the others.
+    whole = {**variables, "MILES_CACHE": str(tmp_path / "other")}
+    subprocess.run([*command[:-3], "--out", tmp_path / "whole", "--quiet"], env=whole, check=True, timeout=120)
+    duration = time.monotonic() - started
+    draw = random.Random(0)
+    moments = [duration * (place + draw.random()) / MOMENTS for place in range(MOMENTS)]
+    killed = 0
+    for moment in moments:
+        running = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            running.wait(timeout=moment)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+            killed += 1
+            # Whatever stands under the name of a finished report is one.
+            assert not (out / "report.json").exists() or stripped(out) == stripped(finished_run[0])
+    assert killed >= 3
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert stripped(out) == stripped(finished_run[0])
+    assert files(out) == files(finished_run[0])
+    assert (out / "records.csv").read_bytes() == (finished_run[0] / "records.csv").read_bytes()
+
+
+# Each step that writes, cut short: what the clock of the test above may never meet.
+STEPS = ("records.csv", "report.md", "report.html", "report.json", "settings.json", "figure", "last")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
+def test_a_run_cut_short_at_a_file_leaves_no_report_and_resumes(
+    world: Any,
+    finished_run: tuple[Path, Any],
+    copied_run: Path,
+    call_miles: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    from audits import report_file
+    from miles_cli import folders
+
+    class Killed(BaseException):
+        """Stands for a kill: nothing that tidies up after errors may notice it."""
+
+    plain = report_file.write_bytes
+
+    def write(path: Path, data: bytes) -> None:
+        if path.name == step or (step == "figure" and path.suffix == ".png"):
+            (path.parent / ".part-cut").write_bytes(data[: len(data) // 2])
+            raise Killed
+        plain(path, data)
+
+    monkeypatch.setattr(report_file, "write_bytes", write)
+    if step == "last":
+
+        def remove(*_: Any, **__: Any) -> None:
+            raise Killed
+
+        monkeypatch.setattr(folders.shutil, "rmtree", remove)
+        (copied_run / "report.json").unlink()
+        (copied_run / "figures").rename(copied_run.parent / "figures")
+    words = world.command("--out", copied_run, "--quiet", "--force")
+    with pytest.raises(Killed):
+        call_miles(*words)
+    monkeypatch.undo()
+    assert (copied_run / "report.json").exists() == (step == "last")
+    assert (copied_run / "state").is_dir()
+    assert call_miles(*words[:-1]).code == 0
+    assert stripped(copied_run) == stripped(finished_run[0])
+    assert files(copied_run) == files(finished_run[0])

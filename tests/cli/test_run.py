@@ -1,0 +1,340 @@
+"""Does a whole run leave exactly what the contract says, and does every option of a run do what it says?"""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+Finished = tuple[Path, Any]
+Call = Callable[..., Any]
+
+
+def stripped(folder: Path) -> str:
+    """Return report.json without the two parts in which equal runs may differ."""
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return json.dumps({key: value for key, value in report.items() if key not in ("created", "provenance")})
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every call of an encoder fail: what passes has run no model."""
+    from probes import activations
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the encoder was called")
+
+    monkeypatch.setattr(activations.SpeechEncoder, "__init__", refuse)
+
+
+def test_a_run_leaves_what_the_contract_says(finished_run: Finished, world: Any) -> None:
+    folder, outcome = finished_run
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    pictures = {f"figures/{figure['file']}.{kind}" for figure in report["figures"] for kind in ("png", "svg")}
+    assert len(pictures) >= 4
+    assert names(folder) == {"report.json", "report.md", "report.html", "records.csv"} | pictures
+    assert not (folder / "state").exists()
+    assert report["audit"] == "audit-fairness"
+    assert report["subject"]["path"] == str(world.model)
+    assert report["coverage"] == {"given": 48, "used": 48, "skipped": []}
+    assert report["provenance"]["command"][:3] == ["miles", "audit-fairness", str(world.model)]
+    assert "Traceback" not in outcome.err
+    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 48
+    assert {"path", "speaker", "gender", "accent", "status"} <= set(rows[0])
+    # Every file can be read by others, not by its owner alone.
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_report_keeps_to_the_schema_that_miles_prints(finished_run: Finished, call_miles: Call) -> None:
+    printed = call_miles("schema")
+    assert printed.code == 0
+    schema = json.loads(printed.out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    text = (finished_run[0] / "report.json").read_text(encoding="utf-8")
+    jsonschema.validate(json.loads(text), schema)
+    assert text == json.dumps(json.loads(text), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+def test_estimates_have_the_names_and_coordinates_of_the_contract(finished_run: Finished) -> None:
+    rows = json.loads((finished_run[0] / "report.json").read_text(encoding="utf-8"))["estimates"]
+    keys = {
+        "error_rate": {"task", "metric", "layer", "group"},
+        "gap": {"task", "metric", "layer", "by", "kind"},
+        "layer_correlation": {"task", "metric", "by", "kind"},
+        "best_layer": {"task", "metric"},
+        "fairest_layer": {"task", "metric", "by", "kind"},
+    }
+    for name, wanted in keys.items():
+        found = [row for row in rows if row["name"] == name]
+        assert found, name
+        assert all(set(row["where"]) == wanted for row in found), name
+    groups = {row["where"]["group"] for row in rows if row["name"] == "error_rate"}
+    assert {"all", "gender=female", "accent=north", "accent=north&gender=female"} <= groups
+    assert {row["where"]["layer"] for row in rows if row["name"] == "gap"} == {-1, 0, 1, 2, 3}
+
+
+def test_the_same_settings_again_are_reported_and_not_run(
+    copied_run: Path, world: Any, call_miles: Call, no_encoder: None
+) -> None:
+    before = {name: (copied_run / name).stat().st_mtime_ns for name in names(copied_run)}
+    again = call_miles(*world.command("--out", copied_run))
+    assert again.code == 0, again.err
+    assert "report.html" in again.out
+    assert before == {name: (copied_run / name).stat().st_mtime_ns for name in names(copied_run)}
+
+
+def test_other_settings_in_a_finished_folder_are_refused(copied_run: Path, world: Any, call_miles: Call) -> None:
+    before = (copied_run / "report.json").read_bytes()
+    refused = call_miles(*world.command("--out", copied_run, "--seed", "1"))
+    assert refused.code == 2
+    assert "--force" in refused.err
+    assert (copied_run / "report.json").read_bytes() == before
+
+
+def test_force_runs_again_and_the_answer_is_the_same_bytes(
+    finished_run: Finished, copied_run: Path, world: Any, call_miles: Call
+) -> None:
+    (copied_run / "report.md").write_text("spoilt", encoding="utf-8")
+    (copied_run / ".part-left").write_text("by a killed run", encoding="utf-8")
+    assert call_miles(*world.command("--out", copied_run, "--force", "--quiet")).code == 0
+    assert stripped(copied_run) == stripped(finished_run[0])
+    assert names(copied_run) == names(finished_run[0])
+    for name in names(finished_run[0]) - {"report.json", "report.md", "report.html"}:
+        assert (copied_run / name).read_bytes() == (finished_run[0] / name).read_bytes(), name
+
+
+@pytest.mark.slow
+def test_equal_runs_in_cold_caches_and_other_folders_give_equal_bytes(
+    finished_run: Finished, world: Any, run_miles: Call, tmp_path: Path
+) -> None:
+    variables = {"MILES_CACHE": str(tmp_path / "cache"), "PYTHONHASHSEED": "7", "LC_ALL": "C"}
+    words = world.command("--out", tmp_path / "second")
+    assert run_miles(*words, variables=variables).code == 0
+    assert stripped(tmp_path / "second") == stripped(finished_run[0])
+    assert (tmp_path / "second" / "records.csv").read_bytes() == (finished_run[0] / "records.csv").read_bytes()
+
+
+def test_json_prints_the_report_and_nothing_else(copied_run: Path, world: Any, call_miles: Call) -> None:
+    done = call_miles(*world.command("--out", copied_run, "--json"))
+    assert done.code == 0
+    assert done.out == (copied_run / "report.json").read_text(encoding="utf-8")
+
+
+def test_quiet_prints_nothing(copied_run: Path, world: Any, call_miles: Call) -> None:
+    done = call_miles(*world.command("--out", copied_run, "--quiet"))
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(
+    world: Any, call_miles: Call, tmp_path: Path, no_encoder: None, environment: dict[str, str]
+) -> None:
+    cached = set(Path(environment["MILES_CACHE"]).rglob("*"))
+    done = call_miles(*world.command("--dry-run"), cwd=tmp_path)
+    assert done.code == 0, done.err
+    for word in ("wav2vec2", "48 items", "forwards", "disk", "time"):
+        assert word in done.out
+    assert list(tmp_path.iterdir()) == []
+    assert set(Path(environment["MILES_CACHE"]).rglob("*")) == cached
+
+
+def test_without_out_the_folder_is_named_by_command_and_time(
+    finished_run: Finished, world: Any, call_miles: Call, tmp_path: Path
+) -> None:
+    words = world.command("--tasks", "sid", "--no-baseline", "--layers", "3", "--seed", "5", "--quiet")
+    done = call_miles(*words, cwd=tmp_path)
+    assert done.code == 0, done.err
+    (folder,) = (tmp_path / "runs").iterdir()
+    command, stamp = folder.name[: len("audit-fairness")], folder.name[len("audit-fairness-") :]
+    assert command == "audit-fairness"
+    day, tail = stamp.split("-")
+    assert time.strptime(day, "%Y%m%dT%H%M%SZ")
+    assert len(tail) == 4
+    assert int(tail, 16) >= 0
+    first, other = (json.loads((run / "report.json").read_bytes())["estimates"] for run in (finished_run[0], folder))
+    assert {(row["where"]["task"], row["where"].get("layer", 3)) for row in other} == {("sid", 3)}
+    # Another seed: other folds and other bootstrap samples, so other numbers.
+    assert [row for row in other if row["where"].get("group") == "all" and row in first] == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "code", "outcome"),
+    [
+        ("error_rate[group=all,task=sid].value >= 0", 1, "fail"),
+        ("error_rate[group=all,task=sid].value > 1", 0, "pass"),
+        ("gap[by=accent,kind=absolute].low > 0.99", 0, "pass"),
+        ("gap[by=accent,layer=-1].high > -9", 1, "fail"),
+        ("error_rate[group=accent=north&gender=female].value < 2", 1, "fail"),
+    ],
+)
+def test_gates_on_a_finished_run_are_judged_without_a_rerun(
+    copied_run: Path, world: Any, call_miles: Call, no_encoder: None, expression: str, code: int, outcome: str
+) -> None:
+    before = json.loads((copied_run / "report.json").read_text(encoding="utf-8"))
+    done = call_miles(*world.command("--out", copied_run, "--fail-if", expression))
+    assert done.code == code, done.err
+    after = json.loads((copied_run / "report.json").read_text(encoding="utf-8"))
+    assert [(gate["expression"], gate["outcome"]) for gate in after["gates"]] == [(expression, outcome)]
+    assert after["settings"]["fail_if"] == [expression]
+    assert after["estimates"] == before["estimates"]
+    assert after["provenance"]["seconds"] == before["provenance"]["seconds"]
+    assert expression.split("[")[0] in (copied_run / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_gate_that_selects_nothing_is_bad_usage_and_changes_nothing(
+    copied_run: Path, world: Any, call_miles: Call
+) -> None:
+    before = (copied_run / "report.json").read_bytes()
+    done = call_miles(*world.command("--out", copied_run, "--fail-if", "gap[by=age].low > 0"))
+    assert done.code == 2
+    assert "accent" in done.err
+    assert (copied_run / "report.json").read_bytes() == before
+
+
+def test_one_failed_gate_of_two_fails_the_run(copied_run: Path, world: Any, call_miles: Call) -> None:
+    gates = ("--fail-if", "best_layer.value > 99", "--fail-if", "best_layer.value >= 0")
+    done = call_miles(*world.command("--out", copied_run, *gates, "--json"))
+    assert done.code == 1
+    assert [gate["outcome"] for gate in json.loads(done.out)["gates"]] == ["pass", "fail"]
+
+
+def test_a_fresh_run_with_a_hopeless_gate_leaves_no_folder(world: Any, call_miles: Call, tmp_path: Path) -> None:
+    words = world.command("--tasks", "sid", "--layers", "3", "--no-baseline", "--fail-if", "nothing[a=b] > 0")
+    for out, left in (("new/run", set()), ("empty", {"empty"})):
+        (tmp_path / "empty").mkdir(exist_ok=True) if out == "empty" else None
+        done = call_miles(*words, "--out", tmp_path / out)
+        assert done.code == 2
+        assert {path.name for path in tmp_path.iterdir()} == left
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_configuration_file_gives_the_same_run(
+    copied_run: Path, world: Any, call_miles: Call, tmp_path: Path, no_encoder: None
+) -> None:
+    config = tmp_path / "audit.toml"
+    config.write_text(
+        f"""
+        manifest = "{world.manifest}"
+        device = "cpu"
+        seed = 99
+        [audit-fairness]
+        by = ["gender", "accent"]
+        bootstrap = 200
+        permutations = 100
+        probe-epochs = 1
+        folds = 3
+        min_speakers = 4
+        """,
+        encoding="utf-8",
+    )
+    words = ["audit-fairness", world.model, "--config", config, "--out", copied_run]
+    assert call_miles(*words).code == 2
+    done = call_miles(*words, "--seed", "0")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    "by", [["--by", "gender,accent"], ["--by", "gender", "--by", "accent"], ["--by", "gender", "accent"]]
+)
+def test_all_spellings_of_a_list_are_one(
+    copied_run: Path, world: Any, call_miles: Call, no_encoder: None, by: list[str]
+) -> None:
+    words = world.command("--out", copied_run)
+    at = words.index("--by")
+    assert call_miles(*words[:at], *by, *words[at + 3 :]).code == 0
+    # The model may come after the list, too.
+    assert call_miles("audit-fairness", *words[2:at], *words[at + 3 :], *by, world.model).code == 0
+
+
+def test_show_compare_render_list_and_cache(
+    finished_run: Finished, copied_run: Path, call_miles: Call, environment: dict[str, str]
+) -> None:
+    shown = call_miles("show", copied_run)
+    assert shown.code == 0
+    assert shown.out == call_miles("show", copied_run / "report.json").out
+    assert "gender" in shown.out
+    compared = call_miles("compare", finished_run[0], copied_run, "--all")
+    assert compared.code == 0, compared.err
+    assert "0 of " in compared.out
+    assert "by=accent" in compared.out
+    pages = {name: (copied_run / name).read_bytes() for name in ("report.md", "report.html")}
+    for name in pages:
+        (copied_run / name).unlink()
+    assert call_miles("render", copied_run).code == 0
+    assert {name: (copied_run / name).read_bytes() for name in pages} == pages
+    assert "audit-fairness" in call_miles("list").out
+    cache = call_miles("cache")
+    assert environment["MILES_CACHE"] in cache.out
+    assert "pooled-embeddings" in cache.out
+
+
+def test_a_regression_fails_only_when_asked(finished_run: Finished, copied_run: Path, call_miles: Call) -> None:
+    path = copied_run / "report.json"
+    report = json.loads(path.read_text(encoding="utf-8"))
+    for row in report["estimates"]:
+        if row["name"] == "error_rate" and row["where"]["group"] == "gender=male":
+            row.update(value=row["value"] + 5, low=row["low"] + 5, high=row["high"] + 5)
+    path.write_text(json.dumps(report), encoding="utf-8")
+    assert call_miles("compare", finished_run[0], copied_run).code == 0
+    assert call_miles("compare", finished_run[0], copied_run, "--fail-on-regression").code == 1
+    assert call_miles("compare", copied_run, finished_run[0], "--fail-on-regression").code == 0
+    chosen = ("--only", "error_rate[group=gender=female]", "--fail-on-regression")
+    assert call_miles("compare", finished_run[0], copied_run, *chosen).code == 0
+
+
+def test_clearing_the_cache_removes_entries_only(call_miles: Call, environment: dict[str, str], tmp_path: Path) -> None:
+    from probes.cache import Cache
+
+    torch = pytest.importorskip("torch")
+    environment = {**environment, "MILES_CACHE": str(tmp_path)}
+    Cache(tmp_path).write("kind", 1, {"a": torch.zeros(4)})
+    (tmp_path / "diary.txt").write_text("mine", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(environment, "MILES_CACHE", str(tmp_path))
+        done = subprocess.run(
+            [sys.executable, "-m", "miles_cli", "cache", "--clear"], env=environment, capture_output=True, text=True
+        )
+    assert done.returncode == 0
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["diary.txt"]
+
+
+@pytest.mark.slow
+def test_an_interrupt_leaves_130_and_a_run_that_resumes(
+    finished_run: Finished, world: Any, environment: dict[str, str], call_miles: Call, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    variables = {**environment, "MILES_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "miles_cli", *world.command("--out", out)]
+
+    def listen() -> None:
+        # A shell that starts the tests in the background makes all its children deaf to interrupts.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    running = subprocess.Popen(
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen
+    )
+    patience = time.monotonic() + 60
+    while not (out / "state" / "settings.json").exists() and time.monotonic() < patience:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    assert not (out / "report.json").exists()
+    assert (out / "state").is_dir()
+    assert call_miles("show", out).code == 2
+    assert call_miles(*world.command("--out", out, "--seed", "3")).code == 2
+    assert call_miles(*world.command("--out", out, "--quiet")).code == 0
+    assert stripped(out) == stripped(finished_run[0])

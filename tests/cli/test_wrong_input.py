@@ -1,0 +1,556 @@
+"""Does every wrong input end in one panel that says what is wrong, and in nothing else?"""
+
+import json
+import pickle
+import resource
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Words = list[Any]
+Case = Callable[[Any, Path], Words]
+CASES: dict[str, tuple[Case, str]] = {}
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 123456\n"
+HTML = "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"
+
+
+def case(says: str) -> Callable[[Case], Case]:
+    """Register a wrong input with a word that its panel must hold."""
+
+    def register(make: Case) -> Case:
+        CASES[make.__name__] = (make, says)
+        return make
+
+    return register
+
+
+def simple(name: str, says: str, *words: Any) -> None:
+    """Register a wrong value of an option."""
+    CASES[name] = (lambda world, _: world.command(*words), says)
+
+
+def with_rows(world: Any, folder: Path, change: Callable[[list[dict[str, str]]], Any], *more: Any) -> Words:
+    """Return a run whose manifest was changed."""
+    rows = world.rows()
+    rows = change(rows) or rows
+    words = world.command(*more)
+    words[words.index("--manifest") + 1] = str(world.write(folder / "wrong.csv", rows))
+    return words
+
+
+def with_text(world: Any, folder: Path, content: str | bytes, name: str = "wrong.csv") -> Words:
+    """Return a run whose manifest has this content."""
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    words = world.command()
+    words[words.index("--manifest") + 1] = str(path)
+    return words
+
+
+def with_clip(world: Any, folder: Path, content: bytes) -> Words:
+    """Return a run of which one clip has this content."""
+    clip = folder / "bad.wav"
+    clip.write_bytes(content)
+
+    def change(rows: list[dict[str, str]]) -> None:
+        rows[7]["path"] = str(clip)
+
+    words = with_rows(world, folder, change)
+    return [*words, "--audio-root", folder]
+
+
+def with_model(world: Any, folder: Path, change: Callable[[Path], Any]) -> Words:
+    """Return a run whose model folder was changed."""
+    model = Path(shutil.copytree(world.model, folder / "model"))
+    change(model)
+    words = world.command()
+    words[1] = str(model)
+    return words
+
+
+def with_config(world: Any, folder: Path, content: str) -> Words:
+    path = folder / "audit.toml"
+    path.write_text(content, encoding="utf-8")
+    return world.command("--config", path)
+
+
+def without(world: Any, flag: str, values: int) -> Words:
+    words = world.command()
+    at = words.index(flag)
+    return words[:at] + words[at + 1 + values :]
+
+
+# The manifest.
+@case("--by")
+def missing_column(world: Any, folder: Path) -> Words:
+    words = world.command()
+    words[words.index("accent")] = "acent"
+    return words
+
+
+@case("no such file")
+def missing_manifest(world: Any, folder: Path) -> Words:
+    words = world.command()
+    words[words.index("--manifest") + 1] = str(folder / "nowhere.csv")
+    return words
+
+
+@case("is a folder")
+def manifest_is_a_folder(world: Any, folder: Path) -> Words:
+    words = world.command()
+    words[words.index("--manifest") + 1] = str(folder)
+    return words
+
+
+@case("--manifest is missing")
+def no_manifest(world: Any, folder: Path) -> Words:
+    return without(world, "--manifest", 1)
+
+
+@case("--by is missing")
+def no_by(world: Any, folder: Path) -> Words:
+    return without(world, "--by", 2)
+
+
+@case("MODEL is missing")
+def no_model(world: Any, folder: Path) -> Words:
+    # After a list the last word is taken for the model, so the list is written with a comma here.
+    return ["audit-fairness", "--manifest", world.manifest, "--by", "gender,accent"]
+
+
+@case("empty")
+def empty_manifest(world: Any, folder: Path) -> Words:
+    return with_text(world, folder, "")
+
+
+@case("no rows")
+def header_only(world: Any, folder: Path) -> Words:
+    return with_text(world, folder, "path,speaker,text,gender,accent\n")
+
+
+@case("NUL")
+def nul_bytes(world: Any, folder: Path) -> Words:
+    return with_text(world, folder, b"path,speaker,text,gender,accent\na.wav,s\0,up,f,n\n")
+
+
+@case("UTF-8")
+def latin_1(world: Any, folder: Path) -> Words:
+    return with_text(world, folder, "path,speaker,text,gender,accent\na.wav,sé,up,f,n\n".encode("latin-1"))
+
+
+@case("fields")
+def ragged_row(world: Any, folder: Path) -> Words:
+    return with_text(world, folder, "path,speaker,text,gender,accent\na.wav,s\n")
+
+
+@case("JSON")
+def broken_json_lines(world: Any, folder: Path) -> Words:
+    return with_text(world, folder, '{"path": "a.wav",\n', "wrong.jsonl")
+
+
+@case("twice")
+def duplicate_path(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, lambda rows: [*rows, rows[0]])
+
+
+@case("out of its folder")
+def path_escape(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, lambda rows: rows[3].update(path="../../etc/passwd"))
+
+
+@case("empty")
+def empty_text(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, lambda rows: rows[4].update(text="?!"))
+
+
+@case("one level")
+def one_group_only(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, lambda rows: [row.update(gender="female") for row in rows] and None)
+
+
+@case("no known level")
+def unknown_group_only(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, lambda rows: [row.update(gender="NA") for row in rows] and None)
+
+
+@case("speaker")
+def one_speaker_only(world: Any, folder: Path) -> Words:
+    def change(rows: list[dict[str, str]]) -> None:
+        for place, row in enumerate(rows):
+            row.update(speaker="s00", gender=("f", "m")[place % 2])
+
+    return with_rows(world, folder, change)
+
+
+@case("speaker")
+def no_speaker_named(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, lambda rows: [row.update(speaker="") for row in rows] and None)
+
+
+@case("folds")
+def fewer_speakers_than_folds(world: Any, folder: Path) -> Words:
+    words = with_rows(world, folder, lambda rows: rows[:12])
+    words[words.index("--folds") + 1] = "5"
+    return words
+
+
+# The recordings.
+@case("no file")
+def missing_clip(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, lambda rows: rows[5].update(path="clips/nobody.wav"))
+
+
+@case("empty")
+def zero_byte_clip(world: Any, folder: Path) -> Words:
+    return with_clip(world, folder, b"")
+
+
+@case("cannot be read as sound")
+def unreadable_clip(world: Any, folder: Path) -> Words:
+    return with_clip(world, folder, bytes(range(256)) * 8)
+
+
+@case("web page")
+def page_as_clip(world: Any, folder: Path) -> Words:
+    return with_clip(world, folder, HTML.encode())
+
+
+@case("LFS")
+def pointer_as_clip(world: Any, folder: Path) -> Words:
+    return with_clip(world, folder, POINTER.encode())
+
+
+@case("cut off")
+def clip_cut_off(world: Any, folder: Path) -> Words:
+    whole = (world.folder / "clips" / "s00-0.wav").read_bytes()
+    return with_clip(world, folder, whole[: len(whole) // 2])
+
+
+@case("no samples")
+def clip_without_samples(world: Any, folder: Path) -> Words:
+    import numpy as np
+    import soundfile
+
+    soundfile.write(folder / "none.wav", np.zeros(0, dtype=np.float32), 16000)
+    return with_clip(world, folder, (folder / "none.wav").read_bytes())
+
+
+# The model.
+@case("pickle")
+def pickle_as_model(world: Any, folder: Path) -> Words:
+    (folder / "model.pkl").write_bytes(pickle.dumps({"weights": [1.0]}))
+    words = world.command()
+    words[1] = str(folder / "model.pkl")
+    return words
+
+
+class Trap:
+    """An object that leaves a trace where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.trace,)
+
+
+@case("refused")
+def pickle_with_code_as_weights(world: Any, folder: Path) -> Words:
+    def change(model: Path) -> None:
+        (model / "model.safetensors").unlink()
+        (model / "pytorch_model.bin").write_bytes(pickle.dumps(Trap(folder / "trace"), protocol=2))
+
+    return with_model(world, folder, change)
+
+
+@case("config.json")
+def model_without_config(world: Any, folder: Path) -> Words:
+    return with_model(world, folder, lambda model: (model / "config.json").unlink())
+
+
+@case("weights")
+def model_without_weights(world: Any, folder: Path) -> Words:
+    return with_model(world, folder, lambda model: (model / "model.safetensors").unlink())
+
+
+@case("JSON")
+def config_is_not_json(world: Any, folder: Path) -> Words:
+    return with_model(world, folder, lambda model: (model / "config.json").write_text("{model_type: wav2vec2"))
+
+
+@case("speech encoder")
+def unknown_family(world: Any, folder: Path) -> Words:
+    return with_model(world, folder, lambda model: (model / "config.json").write_text('{"model_type": "bert"}'))
+
+
+@case("web page")
+def page_as_weights(world: Any, folder: Path) -> Words:
+    return with_model(world, folder, lambda model: (model / "model.safetensors").write_text(HTML))
+
+
+@case("LFS")
+def pointer_as_weights(world: Any, folder: Path) -> Words:
+    return with_model(world, folder, lambda model: (model / "model.safetensors").write_text(POINTER))
+
+
+@case("damaged")
+def weights_cut_off(world: Any, folder: Path) -> Words:
+    def change(model: Path) -> None:
+        whole = (model / "model.safetensors").read_bytes()
+        (model / "model.safetensors").write_bytes(whole[:-1000])
+
+    return with_model(world, folder, change)
+
+
+@case("hub gave no model")
+def hub_id_without_a_network(world: Any, folder: Path) -> Words:
+    words = world.command()
+    words[1] = "nobody-at-all/no-such-encoder"
+    return words
+
+
+@case("no such folder")
+def model_path_misspelt(world: Any, folder: Path) -> Words:
+    words = world.command()
+    words[1] = str(world.model) + "s/"
+    return words
+
+
+# Options.
+simple("level_of_one", "--level", "--level", "1")
+simple("level_in_percent", "--level", "--level", "95")
+simple("level_nan", "--level", "--level", "nan")
+simple("level_word", "--level", "--level", "high")
+simple("seed_negative", "--seed", "--seed", "-1")
+simple("seed_fraction", "--seed", "--seed", "1.5")
+simple("seed_too_large", "--seed", "--seed", str(2**63))
+simple("device_unknown", "--device", "--device", "tpu")
+simple("device_number", "--device", "--device", "cuda:²")
+simple("device_colon", "--device", "--device", "cuda:")
+simple("device_absent", "--device", "--device", "cuda:99")
+simple("dtype_unknown", "--dtype", "--dtype", "int8")
+simple("layers_beyond", "layers 0 to 3", "--layers", "0,9")
+simple("layers_word", "--layers", "--layers", "top")
+simple("layers_twice", "--layers", "--layers", "1,1")
+simple("layers_negative", "--layers", "--layers", "-1")
+simple("layers_empty", "--layers", "--layers", "")
+simple("folds_one", "--folds", "--folds", "1")
+simple("tasks_unknown", "--tasks", "--tasks", "sid,tts")
+simple("tasks_empty", "--tasks", "--tasks", ",")
+simple("tasks_twice", "twice", "--tasks", "sid,sid")
+simple("bins_word", "--bin", "--bin", "gender=a,b")
+simple("bins_falling", "--bin", "--bin", "gender=9,3")
+simple("bins_of_another", "age", "--bin", "age=0,3")
+simple("bins_of_words", "--bin", "--bin", "gender=0,3")
+simple("preset_unknown", "preset", "--preset", "nothing-of-the-kind")
+simple("normalise_unknown", "--normalise", "--normalise", "latin")
+simple("bootstrap_small", "--bootstrap", "--bootstrap", "10")
+simple("option_unknown", "--bys", "--bys", "gender")
+simple("option_without_value", "--seed", "--seed")
+simple("gate_words", "--fail-if", "--fail-if", "gap is too large")
+simple("gate_no_number", "--fail-if", "--fail-if", "gap[by=accent].low > much")
+simple("gate_field", "--fail-if", "--fail-if", "gap[by=accent].middle > 0.1")
+simple("gate_no_key", "--fail-if", "--fail-if", "gap[accent] > 0.1")
+simple("values_missing", "no such file", "--values", "/nowhere/map.csv")
+simple("audio_root_missing", "--audio-root", "--audio-root", "/nowhere/at/all")
+simple("column_missing", "--path-col", "--path-col", "sound")
+simple("config_missing", "/nowhere/audit.toml", "--config", "/nowhere/audit.toml")
+
+
+@case("not TOML")
+def config_broken(world: Any, folder: Path) -> Words:
+    return with_config(world, folder, "seed = \n")
+
+
+@case("not TOML")
+def config_nested_beyond_reason(world: Any, folder: Path) -> Words:
+    return with_config(world, folder, "seed = " + "[" * 5000 + "]" * 5000)
+
+
+@case("sead")
+def config_unknown_key(world: Any, folder: Path) -> Words:
+    return with_config(world, folder, "sead = 1\n")
+
+
+@case("audit-fairnes")
+def config_unknown_table(world: Any, folder: Path) -> Words:
+    return with_config(world, folder, "[audit-fairnes]\nseed = 1\n")
+
+
+@case("audit-fairness")
+def config_command_is_no_table(world: Any, folder: Path) -> Words:
+    return with_config(world, folder, "audit-fairness = 3\n")
+
+
+@case("seed")
+def config_wrong_type(world: Any, folder: Path) -> Words:
+    return with_config(world, folder, 'seed = "one"\n')
+
+
+@case("baseline")
+def config_truth_as_text(world: Any, folder: Path) -> Words:
+    return with_config(world, folder, 'baseline = "no"\n')
+
+
+@case("configuration cannot be read")
+def config_is_a_folder(world: Any, folder: Path) -> Words:
+    return world.command("--config", folder)
+
+
+# The run folder.
+@case("is a file")
+def out_is_a_file(world: Any, folder: Path) -> Words:
+    (folder / "file").write_text("mine", encoding="utf-8")
+    return world.command("--out", folder / "file")
+
+
+@case("diary.txt")
+def out_is_somebodys_folder(world: Any, folder: Path) -> Words:
+    (folder / "home").mkdir()
+    (folder / "home" / "diary.txt").write_text("mine", encoding="utf-8")
+    return world.command("--out", folder / "home", "--force")
+
+
+@case("cannot be made")
+def out_below_a_file(world: Any, folder: Path) -> Words:
+    (folder / "file").write_text("mine", encoding="utf-8")
+    return world.command("--out", folder / "file" / "run")
+
+
+@case("cannot be made")
+def out_on_a_system_of_no_files(world: Any, folder: Path) -> Words:
+    return world.command("--out", "/proc/miles-run")
+
+
+# The other commands.
+simple_words: dict[str, tuple[Words, str]] = {
+    "command_unknown": (["audit-fairnes"], "audit-fairnes"),
+    "demo_unknown": (["demo", "tarot"], "tarot"),
+    "show_nothing": (["show", "/nowhere/run"], "no finished report"),
+    "render_nothing": (["render", "/nowhere/run"], "no finished report"),
+    "compare_nothing": (["compare", "/nowhere/run", "/nowhere/other"], "no finished report"),
+    "compare_one": (["compare", "/nowhere/run"], "at least two"),
+    "cache_unknown": (["cache", "--empty"], "--empty"),
+}
+for _name, (_words, _says) in simple_words.items():
+    CASES[_name] = (lambda world, folder, words=_words: list(words), _says)  # type: ignore[misc]
+
+
+def check(outcome: Any, *codes: int) -> None:
+    """Check that a call ended in one panel and in no other noise."""
+    assert outcome.code in codes, (outcome.code, outcome.err)
+    boxes = outcome.err.count("miles cannot go on") + outcome.err.count("─ Error ─")
+    assert boxes == 1, outcome.err
+    assert "Traceback" not in outcome.err
+    assert "an error of its own" not in outcome.err
+    assert outcome.out == ""
+
+
+@pytest.fixture(scope="module")
+def quick_world(world: Any) -> Iterator[Any]:
+    """Let a case that wrongly passes its checks end at once instead of running the whole audit."""
+    from audits import registry
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the wrong input was not noticed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry.AuditSpec, "carry_out", refuse)
+        # The variable itself is read when the package is imported, which another test may have done.
+        patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        yield world
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(CASES) >= 70
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_wrong_input_ends_in_one_panel(quick_world: Any, call_miles: Any, tmp_path: Path, name: str) -> None:
+    make, says = CASES[name]
+    inputs, place = tmp_path / "inputs", tmp_path / "place"
+    inputs.mkdir()
+    place.mkdir()
+    words = make(quick_world, inputs)
+    before = sorted(path for path in inputs.rglob("*"))
+    outcome = call_miles(*words, cwd=place)
+    check(outcome, 2)
+    assert says.casefold() in " ".join(outcome.err.replace("│", " ").split()).casefold(), outcome.err
+    assert list(place.iterdir()) == []
+    assert sorted(path for path in inputs.rglob("*")) == before
+
+
+def hostile(report: dict[str, Any], name: str) -> str:
+    """Return report.json with one thing in it that no run writes."""
+    row = report["estimates"][0]
+    changes: dict[str, Callable[[], Any]] = {
+        "missing key": lambda: report.pop("estimates"),
+        "extra key": lambda: report.update(surprise=1),
+        "other schema": lambda: report.update(schema="miles.report/9"),
+        "value is text": lambda: row.update(value="0.1"),
+        "not a number": lambda: row.update(value=float("nan")),
+        "infinite": lambda: row.update(high=float("inf")),
+        "no float holds it": lambda: row.update(value=10**400),
+        "ends reversed": lambda: row.update(low=9, high=-9),
+        "no interval": lambda: row.update(low=None, high=None),
+        "evidence from nowhere": lambda: report["findings"][0].update(evidence=[10**6]),
+        "evidence below nought": lambda: report["findings"][0].update(evidence=[-1]),
+        "coverage": lambda: report["coverage"].update(used=1),
+        "figure outside": lambda: report["figures"][0].update(file="../../trace"),
+        "severity": lambda: report["findings"][0].update(severity="terrible"),
+    }
+    changes[name]()
+    return json.dumps(report)
+
+
+BROKEN = {"empty": "", "no JSON": "{", "list": "[]", "null": "null", "deep": "[" * 100000, "words": "report\0"}
+
+
+@pytest.mark.parametrize("verb", ["show", "render", "compare"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "missing key", "extra key", "other schema", "value is text", "not a number", "infinite", "no float holds it",
+        "ends reversed", "no interval", "evidence from nowhere", "evidence below nought", "coverage",
+        "figure outside", "severity", *BROKEN,
+    ],
+)  # fmt: skip
+def test_a_report_that_no_run_wrote_is_refused(
+    finished_run: tuple[Path, Any], call_miles: Any, tmp_path: Path, name: str, verb: str
+) -> None:
+    report = json.loads((finished_run[0] / "report.json").read_bytes())
+    text = BROKEN[name] if name in BROKEN else hostile(report, name)
+    (tmp_path / "report.json").write_text(text, encoding="utf-8")
+    words = [verb, tmp_path] if verb != "compare" else [verb, finished_run[0], tmp_path]
+    check(call_miles(*words), 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_spoilt_report_is_not_taken_for_a_finished_run(copied_run: Path, world: Any, call_miles: Any) -> None:
+    (copied_run / "report.json").write_text("{}", encoding="utf-8")
+    check(call_miles(*world.command("--out", copied_run)), 2)
+
+
+def small_files() -> None:
+    """Let every file end at 30 kB: what a full disk does, without a disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm", "below a file"])
+def test_a_full_disk_is_exit_3_and_leaves_no_report(
+    world: Any, run_miles: Any, finished_run: Any, environment: dict[str, str], tmp_path: Path, cache: str
+) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    places = {"cold": tmp_path / "cache", "warm": environment["MILES_CACHE"], "below a file": tmp_path / "file" / "c"}
+    out = tmp_path / "run"
+    preparation = {} if cache == "below a file" else {"preexec_fn": small_files}
+    words = world.command("--out", out, "--tasks", "sid", "--no-baseline")
+    outcome = run_miles(*words, variables={"MILES_CACHE": str(places[cache])}, **preparation)
+    check(outcome, 3)
+    assert not (out / "report.json").exists()
+    assert not list(tmp_path.rglob(".part-*"))
