@@ -238,14 +238,23 @@ def _sign(estimate: Estimate) -> int:
 
 
 def _pattern_words(signs: dict[str, int], by: str) -> str:
-    seen = set(signs.values())
-    if seen == {1}:
-        return f"layers with less error have smaller gaps by {by}, whichever way the gap is measured."
-    if seen == {-1}:
-        return f"layers with less error have larger gaps by {by}, whichever way the gap is measured."
-    if seen == {0}:
+    """Say which way error and gap go together over the layers, by which measures."""
+    rising, falling = ([kind for kind, sign in signs.items() if sign == way] for way in (1, -1))
+    if not rising and not falling:
         return f"no relation of error and gap by {by} over the layers could be shown."
-    return f"how the gap by {by} changes with the error of a layer depends on how the gap is measured: they disagree."
+    if rising and falling:
+        return (
+            f"the measures of the gap by {by} disagree: layers with less error have smaller {_kinds(rising)} gaps but "
+            f"larger {_kinds(falling)} gaps."
+        )
+    size = "smaller" if rising else "larger"
+    silent = [kind for kind, sign in signs.items() if sign == 0]
+    but = f" The {_kinds(silent)} gap shows no relation." if silent else " All measures of the gap agree."
+    return f"layers with less error have {size} {_kinds(rising or falling)} gaps by {by}.{but}"
+
+
+def _kinds(kinds: Sequence[str]) -> str:
+    return " and ".join(kind.replace("_", "-") for kind in kinds)
 
 
 def _judge_controls(draft: Draft) -> None:
