@@ -102,7 +102,7 @@ def add_gaps(draft: Draft, comparison: Comparison, cohort: Cohort, options: Opti
         _add_extremes(rows, column)
         for kind in KINDS:
             replicates = _scale(drawn, column, kind)
-            spreads[kind][:, column] = np.nanmax(replicates, axis=1) - np.nanmin(replicates, axis=1)
+            spreads[kind][:, column] = replicates.max(axis=1) - replicates.min(axis=1)
             value = _add_gap(draft, rows, column, kind, replicates, context)
             points[kind][column] = np.nan if value is None else value
         _add_others(draft, rows, column, drawn, context)

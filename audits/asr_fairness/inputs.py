@@ -123,7 +123,7 @@ def _check_options(options: Options) -> None:
         ("--min-utterances", options.min_utterances, 2),
         ("--batch", options.batch, 1),
         ("--max-order", options.max_order, 1),
-        ("--min-speakers", options.min_speakers, 2),
+        ("--min-speakers", options.min_speakers, 5),
         ("--bootstrap", options.bootstrap, 200),
         ("--permutations", options.permutations, 100),
     ):

@@ -66,7 +66,8 @@ def baseline_stack(inputs: Inputs, options: Options, context: Context) -> Stack:
 def _stack(
     embeddings: Embeddings, layers: tuple[int, ...], places: tuple[int, ...], inputs: Inputs, options: Options
 ) -> Stack:
-    key = sha256_json([embeddings.key, options.batch, sorted(_content(item) for item in inputs.recordings)])
+    # In the order of the manifest, in which answers are kept too.
+    key = sha256_json([embeddings.key, options.batch, [_content(item) for item in inputs.recordings]])
     return Stack(embeddings=embeddings, layers=layers, places=places, key=key)
 
 

@@ -220,7 +220,10 @@ def _record(folder: Path, parts: Sequence[tuple[Split, Speaker, str]], progress:
     for split in ("audit", "training"):
         (folder / split).mkdir(parents=True, exist_ok=True)
     clips: list[Clip] = []
-    with _Synthesiser.running() as synthesiser, progress.phase("speak", len(parts), "clips") as advance:
+    with (
+        _Synthesiser.running() as synthesiser,
+        progress.phase("Speaking the corpus of the example", len(parts), "clips") as advance,
+    ):
         for index, (split, speaker, text) in enumerate(parts):
             samples, phones = synthesiser.say(text, speaker)
             path = folder / split / f"{speaker.name}_{index:04d}.wav"

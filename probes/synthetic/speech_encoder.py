@@ -180,7 +180,7 @@ def _fit(
         optimiser, lambda step: min((step + 1) / WARM_UP, (total - step) / max(1, total - WARM_UP))
     )
     losses = []
-    with progress.phase("train", total, "steps") as advance:
+    with progress.phase("Training the encoder of the example", total, "steps") as advance:
         for batch in batches:
             sound, spelling = _losses(model, sounds, batch)
             optimiser.zero_grad(set_to_none=True)

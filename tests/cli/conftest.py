@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,12 @@ TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a call ended."""
+    """How a call ended, and after how many seconds."""
 
     code: int
     out: str
     err: str
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -131,10 +133,11 @@ def run_miles(environment: dict[str, str]) -> Callable[..., Outcome]:
         command = [sys.executable, "-m", "miles_cli", *(str(word) for word in words)]
         if cwd is not None:
             variables["PYTHONPATH"] = str(ROOT)
+        started = time.monotonic()
         done = subprocess.run(
             command, cwd=cwd or ROOT, env=variables, capture_output=True, text=True, timeout=120, **more
         )
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return Outcome(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
     return run
 

@@ -1,0 +1,37 @@
+"""Does asking for help stay quick, because nothing dear is imported for it?"""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+DEAR = {
+    "torch", "numpy", "scipy", "transformers", "sklearn", "pandas", "matplotlib", "altair", "statsmodels",
+    "soundfile", "jsonschema", "jinja2", "torchaudio", "jiwer", "safetensors", "huggingface_hub",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["list"], ["audit-fairness", "--help"], ["show", "--help"], []]
+)
+def test_help_imports_nothing_dear(words: list[str], environment: dict[str, str]) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "miles_cli", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    # Without a command click shows the help and calls it bad usage.
+    assert done.returncode == (0 if words else 2)
+    assert "miles" in done.stdout
+    imported = {line.split(".")[0] for line in re.findall(r"^import time:.*\|\s*(\S+)$", done.stderr, re.MULTILINE)}
+    assert "typer" in imported
+    assert imported & DEAR == set()
+
+
+def test_help_of_an_audit_names_every_option(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "miles_cli", "audit-fairness", "--help"]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout
+    for flag in (
+        "MODEL", "--manifest", "--by", "--tasks", "--layers", "--max-order", "--preset", "--folds", "--probe-epochs",
+        "--no-baseline", "--controls", "--out", "--seed", "--level", "--device", "--dtype", "--fail-if", "--config",
+        "--json", "--quiet", "--verbose", "--dry-run", "--force", "--normalise",
+    ):  # fmt: skip
+        assert flag in shown

@@ -1,0 +1,449 @@
+"""Do the pages say what the program does? Their commands run, their code runs, and nothing is left out."""
+
+import ast
+import contextlib
+import csv
+import importlib
+import importlib.util
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+AUDITS = {"asr_fairness": ROOT / "docs/audits/asr_fairness.md"}
+TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
+VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
+ELSEWHERE = (
+    f"{VENV} '.[demo]' && .venv/bin/miles demo",
+    f"{VENV} '.[test]' && .venv/bin/pytest",
+    f"{VENV} '.[dev]'",
+    ".venv/bin/pytest",
+    ".venv/bin/ruff check . && .venv/bin/ruff format --check .",
+    ".venv/bin/mypy",
+    ".venv/bin/python docs/make_reference.py",
+)
+"""Lines of the pages that are not run here: they install miles or are what the gate of the repository runs."""
+
+_BLOCK = re.compile(r'^```(\w+)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page: its language, the file that it stands for, its text and its line."""
+
+    language: str
+    title: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [Block(m[1], m[2] or "", m[3], text.count("\n", 0, m.start()) + 1) for m in _BLOCK.finditer(text)]
+
+
+def prose(page: Path) -> str:
+    return _BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def coded(page: Path) -> set[str]:
+    """Return everything that stands between single backticks."""
+    return set(re.findall(r"`([^`\n]+)`", prose(page)))
+
+
+# The reference
+
+
+@pytest.fixture(scope="module")
+def maker() -> Any:
+    place = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
+    assert place is not None and place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_up_to_date(maker: Any) -> None:
+    text = maker.PAGE.read_text(encoding="utf-8")
+    assert maker.page(text) == text, "run: python docs/make_reference.py"
+
+
+def test_every_command_and_option_has_help_and_stands_in_the_reference(maker: Any) -> None:
+    sections = re.split(r"^## ", maker.PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    by_name = {section.partition("\n")[0]: section for section in sections}
+    for name, command in maker.commands().items():
+        section = by_name[f"miles {name}"]
+        assert command.help and command.help.splitlines()[0] in section
+        for item in maker.parameters(command):
+            assert item.help, (name, item.name)
+            words = item.opts if item.param_type_name == "option" else [str(item.metavar or item.name).upper()]
+            assert all(f"`{word}`" in section for word in words), (name, item.name)
+
+
+# The report
+
+
+def schema_keys(node: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Yield every key of the schema as the page writes it: `coverage.skipped[].reason`."""
+    for choice in (node, *node.get("anyOf", ())):
+        for key, inner in choice.get("properties", {}).items():
+            place = f"{path}.{key}" if path else key
+            yield place
+            yield from schema_keys(inner, place)
+        if "items" in choice:
+            yield from schema_keys(choice["items"], f"{path}[]")
+
+
+def test_every_key_of_the_report_is_documented_and_no_other() -> None:
+    from audits.report_file import schema
+
+    page = prose(ROOT / "docs" / "report.md").partition("## report.json")[2]
+    documented = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
+    assert sorted(documented) == sorted(schema_keys(schema()))
+
+
+# The pages of the audits
+
+
+def _is_call(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and name in (getattr(node.func, "attr", ""), getattr(node.func, "id", ""))
+
+
+def _texts(node: ast.AST | None) -> list[str]:
+    if isinstance(node, ast.IfExp):
+        return [*_texts(node.body), *_texts(node.orelse)]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def names_used(folder: Path) -> set[str]:
+    """Return names of estimates and ids of warnings and findings that the code of an audit writes down."""
+    found: list[str] = []
+    for file in sorted(folder.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["name"]:
+                found += _texts(node.value)
+            if not isinstance(node, ast.Call):
+                continue
+            if _is_call(node, "warn") or _is_call(node, "find"):
+                found += _texts(node.args[0])
+            if _is_call(node, "Estimate"):
+                found += [text for word in node.keywords if word.arg == "name" for text in _texts(word.value)]
+            if _is_call(node, "_add"):
+                found += _texts(node.args[3])
+            if _is_call(node, "add_layer_choice"):
+                found += _texts(node.args[1])
+    return set(found)
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: str) -> None:
+    used = names_used(ROOT / "audits" / audit)
+    assert {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"} <= used
+    assert used - coded(AUDITS[audit]) == set()
+
+
+def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
+    from audits.asr_fairness.estimating import MIN_REPORTED, MIN_WORDS
+    from audits.asr_fairness.judging import HIGH, MEDIUM
+
+    text = " ".join(prose(AUDITS["asr_fairness"]).split())
+    assert f"`high` from {HIGH:.2f}, `medium` from {MEDIUM:.2f}" in text
+    assert f"marked as small | {MIN_REPORTED} |" in text
+    assert text.count(f"`asr` | {MIN_WORDS} |") == 2
+
+
+def test_every_preset_note_and_name_of_a_column_is_documented() -> None:
+    from probes.activations import FAMILIES
+    from probes.loading.corpora import PRESETS
+    from probes.loading.levels import UNKNOWN_TOKENS
+    from probes.loading.manifests import ROLES
+
+    page = ROOT / "docs" / "formats.md"
+    words = coded(page)
+    notes = {
+        note
+        for file in (ROOT / "probes" / "loading").rglob("*.py")
+        for note in re.findall(r'"((?:manifest|corpus)\.[a-z-]+)"', file.read_text(encoding="utf-8"))
+    }
+    assert "manifest.unknown" in notes
+    assert {*notes, *PRESETS, *(name for names in ROLES.values() for name in names)} - words == set()
+    assert (UNKNOWN_TOKENS - {""}) - {word.casefold() for word in words} == set()
+    assert [family for family in FAMILIES if family not in prose(page)] == []
+
+
+# Links
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(prose(page)):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists() and file.is_relative_to(ROOT), f"{target} leads nowhere"
+        assert not anchor or anchor in anchors(file), f"{target}: no such heading"
+
+
+# What the pages run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call of miles ended; `out` is what went to stdout and stderr."""
+
+    code: int
+    out: str
+
+
+def call(words: list[str], folder: Path) -> Outcome:
+    """Run the command line in this process, which saves the imports; the cache lies beside the folder."""
+    from miles_cli.main import main
+
+    heard = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("MILES_CACHE", str(folder.parent / "cache")), ("HF_HUB_OFFLINE", "1"), ("COLUMNS", "200")):
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["miles", *words])
+        with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+            try:
+                main()
+                code: Any = 0
+            except SystemExit as left:
+                code = left.code
+    return Outcome(code if isinstance(code, int) else int(code is not None), heard.getvalue())
+
+
+def _encoder(folder: Path) -> None:
+    import torch
+
+    from probes.loading.guarded import transformers
+
+    hub = transformers()
+    config = hub.Wav2Vec2Config(
+        hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=24, conv_dim=(8,) * 5,
+        conv_kernel=(10, 3, 3, 3, 2), conv_stride=(5, 4, 2, 2, 2), feat_extract_norm="layer",
+        do_stable_layer_norm=True, num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, hidden_dropout=0,
+        attention_dropout=0, feat_proj_dropout=0, layerdrop=0, mask_time_prob=0,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        hub.Wav2Vec2Model(config).save_pretrained(folder)
+    hub.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
+
+
+def _clips(folder: Path) -> None:
+    import numpy as np
+    import soundfile
+
+    rng = np.random.default_rng(0)
+    (folder / "clips").mkdir()
+    rows = []
+    for take, text in enumerate(TEXTS):
+        for speaker in range(20):
+            times = np.arange(int(16000 * (0.3 + 0.1 * take))) / 16000
+            sound = 0.3 * np.sin(2 * np.pi * (90 + 12 * speaker) * times) + 0.05 * rng.normal(size=times.size)
+            path = f"clips/s{speaker:02d}-{take}.wav"
+            soundfile.write(folder / path, sound, 16000, subtype="PCM_16")
+            gender, accent = ("female", "male")[speaker % 2], ("north", "south")[speaker // 2 % 2]
+            rows.append((path, f"s{speaker:02d}", text, gender, accent, 20 + speaker * 2))
+    with (folder / "clips.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([("path", "speaker", "text", "gender", "accent", "age"), *rows])
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what the pages take for granted: encoder, clips.csv, and the runs first and second."""
+    place = tmp_path_factory.mktemp("docs")
+    work = place / "work"
+    work.mkdir()
+    _encoder(work / "encoder")
+    _clips(work)
+    by = ["--manifest", "clips.csv", "--by", "gender"]
+    quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
+    for words in (
+        ["audit-fairness", "encoder", *by, "accent", "--out", "runs/first"],
+        ["audit-fairness", "encoder", *by, *quick, "--out", "runs/second"],
+    ):
+        outcome = call(words, work)
+        assert outcome.code == 0, outcome.out
+    return place
+
+
+@pytest.fixture
+def work(prepared: Path, tmp_path: Path) -> Iterator[Path]:
+    """Return a copy of the prepared folder in which one page may do what it likes."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    folder = tmp_path / "work"
+    known = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
+    for name in set(sys.modules) - known:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(folder)):
+            del sys.modules[name]
+
+
+def _matches(expected: str, out: str) -> bool:
+    """Tell whether the pieces between dots stand in the output, in their order, whatever the spaces."""
+    place, plain = 0, " ".join(out.split())
+    for piece in expected.split("..."):
+        words = " ".join(piece.split())
+        place = plain.find(words, place)
+        if place < 0:
+            return False
+        place += len(words)
+    return True
+
+
+def _check_options(words: list[str]) -> None:
+    """Check a command that takes minutes by its options alone."""
+    from miles_cli.main import _real
+
+    known = {name for item in _real(words[0]).params for name in (*item.opts, *item.secondary_opts)}
+    unknown = [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
+    assert unknown == [], f"miles {words[0]} has no {unknown}"
+
+
+def _run_line(line: str, folder: Path) -> Outcome | None:
+    if line in ELSEWHERE:
+        return None
+    words = shlex.split(line)
+    assert words[0] == "miles", f"{line!r} is neither a call of miles nor a line that is run elsewhere"
+    if words[1] == "demo":
+        _check_options(words[1:])
+        return None
+    return call(words[1:], folder)
+
+
+def _run_console(block: Block, folder: Path) -> None:
+    prompted = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert prompted[0] == "", "a console block begins with a command"
+    steps = [(line, shown) for part in prompted[1:] for line, _, shown in [part.partition("\n")]]
+    done: Outcome | None = None
+    for place, (line, shown) in enumerate(steps):
+        if line == "echo $?":
+            assert done is not None and done.code == int(shown), done
+            continue
+        done = _run_line(line, folder)
+        if done is not None:
+            judged = place + 1 < len(steps) and steps[place + 1][0] == "echo $?"
+            assert judged or done.code == 0, f"{line}: {done.code}\n{done.out}"
+            assert _matches(shown, done.out), f"{line}: the page shows\n{shown}\nmiles says\n{done.out}"
+
+
+def _install(project: dict[str, Any], folder: Path) -> None:
+    """Stand in for `pip install`: put a package's metadata beside its modules."""
+    name, version = project["name"], project["version"]
+    place = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    place.mkdir()
+    (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    lines = [
+        line
+        for group, points in project.get("entry-points", {}).items()
+        for line in (f"[{group}]", *(f"{key} = {value}" for key, value in points.items()))
+    ]
+    (place / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    importlib.invalidate_caches()
+
+
+def _run_block(block: Block, folder: Path) -> None:
+    if block.title:
+        (folder / block.title).write_text(block.text, encoding="utf-8")
+    if block.language == "toml":
+        content = tomllib.loads(block.text)
+        if block.title == "pyproject.toml":
+            _install(content["project"], folder)
+    elif block.language == "json":
+        json.loads(block.text)
+    elif block.language == "csv":
+        rows = list(csv.reader(io.StringIO(block.text), strict=True))
+        assert len(rows) > 1 and {len(row) for row in rows} == {len(rows[0])}
+    elif block.language == "python" and block.title:
+        importlib.invalidate_caches()
+        importlib.import_module(Path(block.title).stem)
+    elif block.language == "python":
+        with contextlib.chdir(folder):
+            exec(compile(block.text, "block", "exec"), {"__name__": "block"})
+    elif block.language == "console":
+        _run_console(block, folder)
+    elif block.language == "sh":
+        for line in block.text.splitlines():
+            done = _run_line(line, folder)
+            assert done is None or done.code == 0, done
+    else:
+        assert block.language == "text", f"{block.language}: nobody checks such a block"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name_of)
+def test_what_a_page_shows_runs(page: Path, work: Path) -> None:
+    for block in blocks(page):
+        try:
+            _run_block(block, work)
+        except AssertionError as error:
+            raise AssertionError(f"{page.name}:{block.line}: {error}") from error
+
+
+def test_no_block_escapes_the_tests() -> None:
+    for page in PAGES:
+        fences = re.findall(r"^\s*```", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert len(fences) == 2 * len(blocks(page)), page
+
+
+def test_the_readme_gives_the_two_commands() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert set(ELSEWHERE[:2]) <= set(lines)
+
+
+# What a run writes, against the page of its audit
+
+
+def _documented_where(page: Path) -> dict[str, set[str]]:
+    section = prose(page).partition("## Estimates")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, flags=re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", keys)) for name, keys in rows}
+
+
+def test_estimates_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
+    report = json.loads((prepared / "work/runs/first/report.json").read_text(encoding="utf-8"))
+    documented = _documented_where(AUDITS["asr_fairness"])
+    met = {row["name"]: set(row["where"]) for row in report["estimates"]}
+    assert {name: documented.get(name) for name in met} == met
+    methods = {row["method"] for row in report["estimates"] if row["name"] == "error_rate"}
+    assert methods - coded(AUDITS["asr_fairness"]) == set()
+
+
+def test_the_columns_of_the_records_are_on_the_page(prepared: Path) -> None:
+    with (prepared / "work/runs/first/records.csv").open(encoding="utf-8", newline="") as file:
+        header = next(csv.reader(file))
+    stems = {re.sub(r"_(-?\d+|head)$", "_LAYER", name) for name in header} - {"gender", "accent"}
+    assert stems - coded(AUDITS["asr_fairness"]) == set()
+
+
+def test_the_files_of_a_run_folder_are_on_the_page(prepared: Path) -> None:
+    words = {word.rstrip("/") for word in coded(ROOT / "docs" / "report.md")}
+    assert set(os.listdir(prepared / "work/runs/first")) <= words

@@ -1,0 +1,179 @@
+"""Do the layers keep apart, and does the code keep the promises that one can read off its syntax?"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("probes", "audits", "miles_cli")
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+STANDARD = set(sys.stdlib_module_names)
+LIGHT = ("audits/__init__.py", "audits/records.py", "audits/registry.py", "audits/options.py", "audits/errors.py")
+# What may not even be looked at by a layer, wherever in its code.
+FORBIDDEN = {
+    "probes": {"audits", "miles_cli", "typer", "click", "rich"},
+    "audits": {"miles_cli", "typer", "click"},
+    "miles_cli": {"probes"},
+}
+PLAIN_PARTS = {"rendering", "statistics"}
+"""Packages below audits that are no audits: every audit may import them."""
+
+
+def modules(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of all modules that a tree imports, also inside functions and as text of a registry."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here"
+            yield node.module or ""
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements that run when the module is imported, but not those for type checkers only."""
+    for node in tree.body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from node.orelse
+        else:
+            yield node
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node.lineno
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def layer_breaches(path: str, tree: ast.AST) -> list[str]:
+    package = path.split("/")[0]
+    return [module for module in modules(tree) if module.split(".")[0] in FORBIDDEN[package]]
+
+
+def cross_imports(path: str, tree: ast.AST) -> list[str]:
+    """Return imports of one audit by another part of audits."""
+    parts = path.split("/")
+    own = parts[1] if len(parts) > 2 and parts[0] == "audits" else ""
+    folders = {item.name for item in (ROOT / "audits").iterdir() if (item / "__init__.py").is_file()} - PLAIN_PARTS
+    found = []
+    for module in modules(tree):
+        below = module.split(".")
+        if below[0] == "audits" and len(below) > 1 and below[1] in folders - {own}:
+            found.append(module)
+    return found
+
+
+def noise(tree: ast.AST) -> list[str]:
+    """Return calls that write to the terminal."""
+    streams = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__")
+    found = [
+        f"{called} on line {line}" for called, line in calls(tree) if called in ("print", "pprint", "warnings.warn")
+    ]
+    found += [
+        f"{ast.unparse(node)} on line {node.lineno}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in streams
+    ]
+    return found
+
+
+def global_seeds(tree: ast.AST) -> list[str]:
+    """Return changes of a random state that the whole process shares, unless `fork_rng` puts it back."""
+    forked: set[ast.AST] = set()
+    keepers = {"fork_rng"} | {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any("contextmanager" in ast.unparse(item) for item in node.decorator_list)
+        and "with torch.random.fork_rng" in ast.unparse(node)
+    }
+    for node in ast.walk(tree):
+        opened = [ast.unparse(item.context_expr) for item in node.items] if isinstance(node, ast.With) else []
+        if any(call.split("(")[0].split(".")[-1] in keepers for call in opened):
+            forked |= set(ast.walk(node))
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or node in forked:
+            continue
+        called = ast.unparse(node.func)
+        legacy = called.startswith(("np.random.", "numpy.random.")) and not called.endswith(
+            ("default_rng", "Generator", "SeedSequence", "PCG64", "Philox")
+        )
+        shared = called in ("torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all")
+        if legacy or shared or called.startswith(("torch.default_generator.", "random.")):
+            found.append(f"{called} on line {node.lineno}")
+    return found
+
+
+def heavy(tree: ast.Module) -> list[str]:
+    """Return what a light module imports at its top besides the standard library, other light ones and the errors."""
+    light = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in LIGHT}
+    allowed = light | {"probes", "probes.errors"}
+    found = []
+    for node in at_import(tree):
+        names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            whole = [f"{node.module}.{item.name}" for item in node.names]
+            names = [
+                one if (ROOT / one.replace(".", "/")).with_suffix(".py").exists() else str(node.module) for one in whole
+            ]
+        found += [one for one in names if one.split(".")[0] not in STANDARD and one not in allowed]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_no_layer_looks_up(path: Path) -> None:
+    assert layer_breaches(name(path), parse(path)) == []
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "audits" in path.parts], ids=name)
+def test_no_audit_imports_another(path: Path) -> None:
+    assert cross_imports(name(path), parse(path)) == []
+
+
+@pytest.mark.parametrize("path", LIGHT)
+def test_what_the_command_line_reads_first_is_light(path: str) -> None:
+    assert heavy(parse(ROOT / path)) == []
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "miles_cli" not in path.parts], ids=name)
+def test_engines_do_not_print(path: Path) -> None:
+    assert noise(parse(path)) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_no_shared_random_state_is_touched(path: Path) -> None:
+    assert global_seeds(parse(path)) == []
+
+
+def test_the_rules_see_what_they_are_to_see() -> None:
+    tree = ast.parse(
+        "import typer\n"
+        "from audits.asr_fairness import gaps\n"
+        "def f():\n    import rich.console\n    print(1)\n    sys.stderr.write('x')\n"
+        "np.random.seed(1)\ntorch.manual_seed(1)\nrandom.shuffle(x)\n"
+        "with torch.random.fork_rng(devices=[]):\n    torch.manual_seed(2)\n"
+        "rng = np.random.default_rng(1)\n"
+    )
+    assert layer_breaches("probes/x.py", tree)[:2] == ["typer", "audits.asr_fairness"]
+    assert "rich.console" in layer_breaches("probes/x.py", tree)
+    assert cross_imports("audits/other/x.py", tree)[0] == "audits.asr_fairness"
+    assert cross_imports("audits/asr_fairness/x.py", tree) == []
+    assert noise(tree) == ["print on line 5", "sys.stderr on line 6"]
+    assert [line.split(" ")[0] for line in global_seeds(tree)] == [
+        "np.random.seed",
+        "torch.manual_seed",
+        "random.shuffle",
+    ]
+    assert sorted(heavy(tree)) == ["audits.asr_fairness.gaps", "typer"]
