@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from audits.records import Coordinate, Estimate, Report
 from audits.statistics.differences import independent_difference
 
-LESS_IS_BETTER = frozenset({"error_rate", "gap", "gap_to_others"})
+LESS_IS_BETTER = frozenset({"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others"})
 """Estimates that count as a regression when they rise."""
 
 

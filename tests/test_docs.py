@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import io
 import json
-import os
 import re
 import shlex
 import shutil
@@ -446,4 +445,4 @@ def test_the_columns_of_the_records_are_on_the_page(prepared: Path) -> None:
 
 def test_the_files_of_a_run_folder_are_on_the_page(prepared: Path) -> None:
     words = {word.rstrip("/") for word in coded(ROOT / "docs" / "report.md")}
-    assert set(os.listdir(prepared / "work/runs/first")) <= words
+    assert {item.name for item in (prepared / "work/runs/first").iterdir()} <= words

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 HEAD = "head"
-"""The layer name of the checkpoint's own CTC head."""
+"""The column of the checkpoint's own CTC head; its estimates are named `head_...` and have no layer."""
 BASELINE = -1
 """The layer number of log-mel energies."""
 
@@ -42,6 +42,15 @@ class TaskCounts:
         """The coordinates that all numbers of this metric share."""
         shared: dict[str, Any] = {"task": self.task, "metric": self.metric}
         return {"control": self.control, **shared} if self.control else shared
+
+    def place(self, column: int) -> dict[str, Any]:
+        """Return the coordinates of a column: those shared, and the layer unless it is the head."""
+        layer = self.layers[column]
+        return self.where if layer == HEAD else {**self.where, "layer": layer}
+
+    def named(self, name: str, column: int | None) -> str:
+        """Return the name of an estimate of a column."""
+        return f"head_{name}" if column is not None and self.layers[column] == HEAD else name
 
     def numbered(self) -> list[int]:
         """Return the columns of the encoder's own layers: neither baseline nor head."""

@@ -71,12 +71,12 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
             draft.warn("no-clips", "No clip of the group takes part in this task.", task=counts.task, group=label)
             continue
         _warn_small(draft, counts, sums, group, label)
-        for column, layer in enumerate(counts.layers):
+        for column in range(layers):
             place = group * layers + column
             bounded = rates.method[place] != "none"
             indices[column, label] = draft.add(
                 Estimate(
-                    name=name,
+                    name=counts.named(name, column),
                     value=float(rates.value[place]),
                     low=float(rates.low[place]) if bounded else None,
                     high=_high(counts, float(rates.high[place])) if bounded else None,
@@ -84,7 +84,7 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
                     method=rates.method[place],
                     n=int(rates.clusters[place]),
                     unit="speakers",
-                    where={**counts.where, "layer": layer, "group": label},
+                    where={**counts.place(column), "group": label},
                 )
             )
     return indices

@@ -41,13 +41,16 @@ def _name(layer: Coordinate) -> str:
     return "log-mel" if layer == BASELINE else "own head" if layer == HEAD else str(layer)
 
 
-def _rates(draft: Draft, task: TaskCounts) -> list[Estimate]:
+def _rates(draft: Draft, task: TaskCounts) -> list[tuple[Coordinate, Estimate]]:
+    """Return the error rates of a metric with their layers, in the order of the layers."""
     rows = [
-        row
+        (row.where.get("layer", HEAD), row)
         for row in draft.estimates
-        if row.name == "error_rate" and row.where["task"] == task.task and row.where["metric"] == task.metric
+        if row.name in ("error_rate", "head_error_rate")
+        and row.where["task"] == task.task
+        and row.where["metric"] == task.metric
     ]
-    return sorted(rows, key=lambda row: _order(row.where["layer"]))
+    return sorted(rows, key=lambda pair: _order(pair[0]))
 
 
 def _error_axis(task: TaskCounts, field: str = "value") -> Axis:
@@ -59,13 +62,13 @@ def _curves(draft: Draft, task: TaskCounts, shown: GapRows) -> Figure:
     names = set(shown.comparison.names)
     data = [
         {
-            "layer": _name(row.where["layer"]),
+            "layer": _name(layer),
             "group": str(row.where["group"]),
             "value": row.value,
             "low": row.low,
             "high": row.high,
         }
-        for row in _rates(draft, task)
+        for layer, row in _rates(draft, task)
         if row.where["group"] in names
     ]
     by = shown.comparison.groups.by
@@ -89,7 +92,7 @@ def _curves(draft: Draft, task: TaskCounts, shown: GapRows) -> Figure:
 
 
 def _against(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> Figure:
-    overall = {row.where["layer"]: row.value for row in _rates(draft, task) if row.where["group"] == "all"}
+    overall = {layer: row.value for layer, row in _rates(draft, task) if row.where["group"] == "all"}
     data = [
         {
             "error": overall[task.layers[column]],
@@ -126,13 +129,13 @@ def _against(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> Figure:
 def _map(draft: Draft, task: TaskCounts, small: set[str]) -> Figure:
     data = [
         {
-            "layer": _name(row.where["layer"]),
+            "layer": _name(layer),
             "group": str(row.where["group"]),
             "value": row.value,
             "small": row.where["group"] in small,
             "speakers": row.n,
         }
-        for row in _rates(draft, task)
+        for layer, row in _rates(draft, task)
         if str(row.where["group"]).count("&") == 0
     ]
     spec = heat_map(

@@ -5,7 +5,8 @@ one: with rates e of the worst and the best group, absolute e_w - e_b, relative 
 log(o_w / o_b) with o = (errors + 1/2) / (hits + 1/2).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -57,15 +58,16 @@ class Comparison:
 
 @dataclass(slots=True, kw_only=True)
 class GapRows:
-    """Where the rows of one comparison stand in the report, by layer column, and what the judge needs besides."""
+    """Where the estimates of one comparison stand in the report, by layer column and kind or group."""
 
     comparison: Comparison
-    gap: dict[tuple[int, str], int]
-    others: dict[tuple[int, str], int]
-    worst: dict[int, str]
-    best: dict[int, str]
-    p: dict[int, float]
-    correlation: dict[str, int]
+    rates: dict[tuple[int, str], int]
+    gap: dict[tuple[int, str], int] = field(default_factory=dict)
+    others: dict[tuple[int, str], int] = field(default_factory=dict)
+    worst: dict[int, str] = field(default_factory=dict)
+    best: dict[int, str] = field(default_factory=dict)
+    p: dict[int, int] = field(default_factory=dict)
+    correlation: dict[str, int] = field(default_factory=dict)
 
 
 def compare_groups(groups: GroupSet, counts: TaskCounts, cohort: Cohort, options: Options) -> Comparison | None:
@@ -89,9 +91,19 @@ def compare_groups(groups: GroupSet, counts: TaskCounts, cohort: Cohort, options
     )
 
 
-def add_gaps(draft: Draft, comparison: Comparison, cohort: Cohort, options: Options, context: Context) -> GapRows:
-    """Add gaps of all kinds, each group against the others, noise floor, p-values, and the pattern over layers."""
-    rows = GapRows(comparison=comparison, gap={}, others={}, worst={}, best={}, p={}, correlation={})
+def add_gaps(
+    draft: Draft,
+    comparison: Comparison,
+    rates: dict[tuple[int, str], int],
+    cohort: Cohort,
+    options: Options,
+    context: Context,
+) -> GapRows:
+    """Add gaps of all kinds, each group against the others, noise floor, p-values, and the pattern over layers.
+
+    `rates` are the indices of the error rates by layer column and group.
+    """
+    rows = GapRows(comparison=comparison, rates=rates)
     drawn = _drawn(comparison, cohort)
     chance = _chance(comparison, options, context)
     spreads: dict[str, Floats] = {
@@ -114,8 +126,7 @@ def add_gaps(draft: Draft, comparison: Comparison, cohort: Cohort, options: Opti
 
 def _where(rows: GapRows, column: int | None = None, **more: str) -> dict[str, str | int]:
     counts = rows.comparison.counts
-    layer = {} if column is None else {"layer": counts.layers[column]}
-    return {**counts.where, **layer, "by": rows.comparison.groups.by, **more}
+    return {**(counts.where if column is None else counts.place(column)), "by": rows.comparison.groups.by, **more}
 
 
 def _add(
@@ -197,7 +208,9 @@ def _add_gap(draft: Draft, rows: GapRows, column: int, kind: str, replicates: Fl
     if kind == "relative":
         ends = (float(np.expm1(ends[0])), float(np.expm1(ends[1])), float(np.expm1(ends[2])))
     where = _where(rows, column, kind=kind)
-    rows.gap[column, kind] = _add(draft, rows, context, "gap", ends, METHOD, **where)
+    rows.gap[column, kind] = _add(
+        draft, rows, context, rows.comparison.counts.named("gap", column), ends, METHOD, **where
+    )
     return ends[0]
 
 
@@ -286,17 +299,21 @@ def _add_chance(draft: Draft, rows: GapRows, column: int, chance: _Chance, conte
     rates = _scale(_totals(rows.comparison.sums), column, "absolute")[:, :, None]
     observed = float(_statistic(rates, rows.comparison.speakers)[0, 0])
     found = monte_carlo_p(observed, chance.statistics[:, column], level=context.level)
-    rows.p[column] = found[0]
     where = _where(rows, column)
-    _add(draft, rows, context, "p_value", found, PERMUTED, test="gap", correction="none", **where)
+    named = partial(rows.comparison.counts.named, column=column)
+    rows.p[column] = _add(
+        draft, rows, context, named("p_value"), found, PERMUTED, test="gap", correction="none", **where
+    )
     tail = (1 - context.level) / 2
     permuted = chance.gaps[:, column]
     low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()
     floor = float(permuted.mean())
-    _add(draft, rows, context, "noise_floor", (floor, min(low, floor), max(high, floor)), PERMUTED, **where)
+    ends = (floor, min(low, floor), max(high, floor))
+    _add(draft, rows, context, named("noise_floor"), ends, PERMUTED, **where)
     if gap.low is not None and gap.high is not None:
         left = (gap.value - floor, gap.low - floor, gap.high - floor)
-        _add(draft, rows, context, "debiased_gap", left, f"{METHOD}, less the mean under {PERMUTED}", **where)
+        method = f"{METHOD}, less the mean under {PERMUTED}"
+        _add(draft, rows, context, named("debiased_gap"), left, method, **where)
 
 
 def _add_pattern(

@@ -6,6 +6,7 @@ of the labels over speakers, Holm-corrected over all attributes and their crossi
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,11 +52,11 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
     _warn_about_limits(draft, task)
     columns = [task.best()] + ([task.layers.index(HEAD)] if HEAD in task.layers else [])
     tests = [(row, column) for column in columns for row in rows]
-    corrected = adjust([row.p[column] for row, column in tests], "holm")
+    corrected = adjust([draft.estimates[row.p[column]].value for row, column in tests], "holm")
     shown: list[Told] = []
     silent: list[Told] = []
     for (row, column), p in zip(tests, corrected, strict=True):
-        _add_corrected(draft, row, column, p, context)
+        _add_corrected(draft, row, column, p)
         gap = draft.estimates[row.gap[column, "absolute"]]
         found = gap.low is not None and gap.low > 0 and p < 1 - context.level
         (shown if found else silent).append((row, column, p, gap))
@@ -96,28 +97,16 @@ def _worth_telling(shown: Sequence[Told]) -> list[Told]:
     return sorted(kept, key=lambda told: -(told[3].low or 0.0))[:_FINDINGS_OF_GROUPS]
 
 
-def _add_corrected(draft: Draft, row: GapRows, column: int, p: float, context: Context) -> None:
-    counts = row.comparison.counts
-    raw = next(
-        estimate
-        for estimate in draft.estimates
-        if estimate.name == "p_value"
-        and estimate.where["correction"] == "none"
-        and estimate.where["by"] == row.comparison.groups.by
-        and estimate.where["layer"] == counts.layers[column]
-        and all(estimate.where[key] == value for key, value in counts.where.items())
-    )
+def _add_corrected(draft: Draft, row: GapRows, column: int, p: float) -> None:
+    raw = draft.estimates[row.p[column]]
     scale = p / raw.value
     draft.add(
-        Estimate(
-            name="p_value",
+        replace(
+            raw,
             value=p,
             low=min(p, (raw.low or 0.0) * scale),
             high=max(p, min((raw.high or 1.0) * scale, 1.0)),
-            level=context.level,
             method=f"{PERMUTED}, Holm over the attributes of the task",
-            n=raw.n,
-            unit=raw.unit,
             where={**raw.where, "correction": "holm"},
         )
     )
@@ -130,7 +119,7 @@ def _layer_words(layer: int | str) -> str:
 def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) -> None:
     counts = row.comparison.counts
     worst, best = row.worst[column], row.best[column]
-    rates = {name: _rate(draft, counts, column, name) for name in (worst, best)}
+    rates = {name: row.rates[column, name] for name in (worst, best)}
     high, low = (point(draft.estimates[rates[name]]) for name in (worst, best))
     severity: Severity = "high" if (gap.low or 0) >= HIGH else "medium" if (gap.low or 0) >= MEDIUM else "low"
     others = draft.estimates[row.others[column, worst]]
@@ -146,8 +135,7 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
         f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {_span(gap)}; "
         f"p {_p(p)} (labels permuted over speakers, Holm).{rest}",
         [row.gap[column, "absolute"], rates[worst], rates[best], row.others[column, worst]],
-        **counts.where,
-        layer=counts.layers[column],
+        **counts.place(column),
         by=row.comparison.groups.by,
         group=worst,
     )
@@ -159,20 +147,6 @@ def _before_the_encoder(draft: Draft, row: GapRows, column: int) -> str:
         return ""
     gap = draft.estimates[row.gap[layers.index(BASELINE), "absolute"]]
     return f" On log-mel energies, without the encoder, the gap by {row.comparison.groups.by} is {_span(gap)}."
-
-
-def _rate(draft: Draft, counts: TaskCounts, column: int, group: str) -> int:
-    for index, estimate in enumerate(draft.estimates):
-        where = estimate.where
-        if (
-            estimate.name == "error_rate"
-            and where["group"] == group
-            and where["layer"] == counts.layers[column]
-            and where["task"] == counts.task
-            and where["metric"] == counts.metric
-        ):
-            return index
-    raise KeyError(group)
 
 
 def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> None:

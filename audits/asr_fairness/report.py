@@ -54,7 +54,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
 def _estimate(
     draft: Draft, counts: TaskCounts, inputs: Inputs, cohort: Cohort, options: Options, context: Context
 ) -> list[GapRows]:
-    add_error_rates(draft, counts, cohort, context)
+    rates = add_error_rates(draft, counts, cohort, context)
     add_best_layer(draft, counts, cohort, context)
     rows = []
     for groups in inputs.sets:
@@ -77,7 +77,7 @@ def _estimate(
                 **counts.where,
                 by=groups.by,
             )
-        rows.append(add_gaps(draft, comparison, cohort, options, context))
+        rows.append(add_gaps(draft, comparison, rates, cohort, options, context))
     return rows
 
 

@@ -8,7 +8,7 @@ import pytest
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD, TaskCounts, sum_by_speaker
 from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates
-from audits.asr_fairness.gaps import add_gaps, compare_groups
+from audits.asr_fairness.gaps import Comparison, GapRows, add_gaps, compare_groups
 from audits.asr_fairness.groups import group_sets, reported_groups
 from audits.asr_fairness.judging import _pattern_words, _worth_telling
 from audits.context import Cache, Context, Draft
@@ -35,7 +35,9 @@ def _cohort(sets: list, attributes: list[dict[str, str]]) -> Cohort:
     )
 
 
-def _counts(task: str = "asr", metric: str = "wer", layers: tuple[int | str, ...] = (-1, 0, 1, 2, 3, 4, HEAD)) -> TaskCounts:
+def _counts(
+    task: str = "asr", metric: str = "wer", layers: tuple[int | str, ...] = (-1, 0, 1, 2, 3, 4, HEAD)
+) -> TaskCounts:
     rng = np.random.default_rng(1)
     rows = SPEAKERS * CLIPS
     bad = np.repeat(np.arange(SPEAKERS) % 2 == 1, CLIPS)
@@ -43,8 +45,8 @@ def _counts(task: str = "asr", metric: str = "wer", layers: tuple[int | str, ...
     rate = np.where(bad, 0.5, 0.2)[:, None] * np.linspace(1, 0.5, len(layers))
     errors = rng.binomial(10, rate).astype(float)
     return TaskCounts(
-        task=task,
-        metric=metric,
+        task="asr",
+        metric="wer",
         layers=layers,
         clips=np.arange(rows),
         errors=errors,
@@ -62,6 +64,10 @@ def scene(tmp_path: Path) -> tuple:
     return sets, _cohort(sets, attributes), options, context
 
 
+def _gaps(draft: Draft, comparison: Comparison, cohort: Cohort, options: Options, context: Context) -> GapRows:
+    return add_gaps(draft, comparison, {}, cohort, options, context)
+
+
 def _find(draft: Draft, name: str, **where: object) -> list:
     return [
         row
@@ -71,7 +77,7 @@ def _find(draft: Draft, name: str, **where: object) -> list:
 
 
 def test_a_rate_is_errors_over_trials_of_the_whole_group(scene) -> None:
-    sets, cohort, _, context = scene
+    _, cohort, _, context = scene
     counts, draft = _counts(), Draft()
     add_error_rates(draft, counts, cohort, context)
     in_x = np.array([row["accent"] == "x" for row in _attributes()])
@@ -86,7 +92,8 @@ def test_unknown_is_shown_and_never_compared(scene) -> None:
     sets, cohort, options, context = scene
     counts, draft = _counts(), Draft()
     add_error_rates(draft, counts, cohort, context)
-    assert len(_find(draft, "error_rate", group="accent=unknown")) == len(counts.layers)
+    assert len(_find(draft, "error_rate", group="accent=unknown")) == len(counts.layers) - 1
+    assert len(_find(draft, "head_error_rate", group="accent=unknown")) == 1
     (row,) = _find(draft, "error_rate", group="accent=unknown", layer=0)
     assert (row.low, row.high, row.method) == (None, None, "none")
     assert any(warning.id == "small-group" and "one speaker" in warning.message for warning in draft.warnings)
@@ -98,7 +105,7 @@ def test_the_three_gaps_by_hand(scene) -> None:
     sets, cohort, options, context = scene
     counts, draft = _counts(), Draft()
     comparison = compare_groups(sets[0], counts, cohort, options)
-    rows = add_gaps(draft, comparison, cohort, options, context)
+    rows = _gaps(draft, comparison, cohort, options, context)
     column = 1
     errors, hits, sizes = (
         part.sum(0)[..., column] if part.ndim == 3 else part.sum(0)
@@ -126,7 +133,7 @@ def test_a_gap_relative_to_no_errors_is_absent_and_says_why(scene) -> None:
     in_y = np.array([row["accent"] == "y" for row in _attributes()])
     counts.errors[np.ix_(~in_y, [2])] = 0.0
     counts.hits[np.ix_(~in_y, [2])] = 10.0
-    rows = add_gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
+    rows = _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
     assert (2, "relative") not in rows.gap
     assert any(warning.id == "undefined-gap" and warning.where["layer"] == 1 for warning in draft.warnings)
     # No errors in any bootstrap sample, and yet the interval of the absolute gap has room for some.
@@ -135,7 +142,7 @@ def test_a_gap_relative_to_no_errors_is_absent_and_says_why(scene) -> None:
 
 
 def test_few_speakers_are_not_compared(scene) -> None:
-    sets, cohort, options, _ = scene
+    sets, cohort, _, _ = scene
     strict = Options(model="m", manifest=Path("f"), by=("accent",), min_speakers=21)
     assert compare_groups(sets[0], _counts(), cohort, strict) is None
 
@@ -155,7 +162,7 @@ def test_word_errors_above_one_keep_all_gaps_finite(scene) -> None:
     counts, draft = _counts(), Draft()
     counts.errors[:] += 12
     counts.hits[:] = 0
-    rows = add_gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
+    rows = _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
     assert draft.estimates[rows.gap[1, "log_odds"]].low is not None
     add_error_rates(draft, counts, cohort, context)
     assert all(row.value > 1 for row in _find(draft, "error_rate", group="all"))
@@ -175,7 +182,7 @@ def test_best_layer_is_neither_baseline_nor_head(scene) -> None:
 def test_layer_pattern_needs_four_layers(scene) -> None:
     sets, cohort, options, context = scene
     counts, draft = _counts(layers=(0, 1, 2)), Draft()
-    rows = add_gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
+    rows = _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
     assert not rows.correlation
     assert {warning.where["kind"] for warning in draft.warnings if warning.id == "no-layer-pattern"} == {
         "absolute",
@@ -210,7 +217,7 @@ def test_a_crossing_is_told_only_where_it_shows_more_than_its_parts(scene) -> No
     counts, draft = _counts(), Draft()
     told = []
     for groups in sets:
-        row = add_gaps(draft, compare_groups(groups, counts, cohort, options), cohort, options, context)
+        row = _gaps(draft, compare_groups(groups, counts, cohort, options), cohort, options, context)
         told.append((row, 5, 0.001, draft.estimates[row.gap[5, "absolute"]]))
     kept = {row.comparison.groups.by for row, *_ in _worth_telling(told)}
     assert kept == {"accent", "gender"}
