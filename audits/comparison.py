@@ -9,6 +9,9 @@ from audits.statistics.differences import independent_difference
 LESS_IS_BETTER = frozenset({"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others"})
 """Estimates that count as a regression when they rise."""
 
+WITHOUT_CHANGE = frozenset({"p_value", "head_p_value", "noise_floor", "head_noise_floor"})
+"""Estimates about one run's evidence: their difference says nothing about the models."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -40,7 +43,7 @@ def changes(before: Report, after: Report) -> Iterator[Change]:
     later = {_key(row): row for row in after.estimates}
     for row in before.estimates:
         other = later.get(_key(row))
-        if other is not None:
+        if other is not None and row.name not in WITHOUT_CHANGE:
             yield Change(
                 name=row.name,
                 where=_key(row)[1],

@@ -241,6 +241,8 @@ def check_config(folder: ModelFolder) -> None:
             raise _implausible(folder, key, "is not a list of whole numbers from 1 to 10000")
         if not 0 < len(values) == len(kernels) <= 64:
             raise _implausible(folder, key, f"and conv_kernel have {len(values)} and {len(kernels)} entries")
+    if folder.family == "whisper" and config.get("max_source_positions", WHISPER_FRAMES) != WHISPER_FRAMES:
+        raise _implausible(folder, "max_source_positions", f"is not {WHISPER_FRAMES}, the 30 s of Whisper")
     names = config.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise _implausible(folder, "architectures", "is not a list of names")
@@ -358,20 +360,17 @@ def _check_size(loader: Any, config: Any, folder: ModelFolder) -> None:
 
 def _check_extractor(extractor: Any, model: Any, folder: ModelFolder) -> None:
     """Check that what the feature extractor makes is what the encoder takes."""
-    wanted: list[tuple[str, object, object]] = [("sampling_rate", getattr(extractor, "sampling_rate", None), RATE)]
-    wanted.append(("model_input_names", (extractor.model_input_names or [""])[0], model.main_input_name))
+    needed: dict[str, object] = {"sampling_rate": RATE}
     if folder.family == "whisper":
-        wanted.append(("feature_size", extractor.feature_size, model.config.num_mel_bins))
-        wanted.append(("nb_max_frames", getattr(extractor, "nb_max_frames", None), 2 * WHISPER_FRAMES))
-        wanted.append(("max_source_positions of the encoder", model.config.max_source_positions, WHISPER_FRAMES))
+        needed |= {"feature_size": model.config.num_mel_bins, "nb_max_frames": 2 * WHISPER_FRAMES}
     if folder.family == "wav2vec2-bert":
-        taken = model.config.feature_projection_input_dim
-        wanted.append(("feature_size * stride", extractor.feature_size * getattr(extractor, "stride", 1), taken))
-        wanted.append(("stride", getattr(extractor, "stride", 1), 2))
-    for name, found, needed in wanted:
-        if found != needed:
+        needed |= {"stride": 2, "num_mel_bins": model.config.feature_projection_input_dim // 2}
+    wanted = [(name, getattr(extractor, name, None), value) for name, value in needed.items()]
+    wanted.append(("model_input_names", (extractor.model_input_names or [""])[0], model.main_input_name))
+    for name, found, value in wanted:
+        if found != value:
             raise InputError(
-                f"The feature extractor does not fit the encoder: {name} is {found}, and {needed} is needed.",
+                f"The feature extractor does not fit the encoder: {name} is {found}, and {value} is needed.",
                 where=str(Path(folder.path) / "preprocessor_config.json"),
                 hint="Fetch the feature extractor that the encoder was trained with.",
             )
