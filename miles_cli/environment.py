@@ -1,6 +1,5 @@
 """On what machine, with what versions: the provenance of a run."""
 
-import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -67,7 +66,7 @@ def provenance(context: Context, seconds: Mapping[str, float]) -> Provenance:
         threads=torch.get_num_threads(),
         seed=context.seed,
         command=("miles", *sys.argv[1:]),
-        seconds={"total": round(_age(), 3), **seconds},
+        seconds=seconds,
     )
 
 
@@ -79,8 +78,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _age() -> float:
-    times = os.times()
-    return times.user + times.system

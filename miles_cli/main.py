@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from audits import registry
-from audits.errors import MilesError, shadowed
+from audits.errors import InputError, MilesError, shadowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,28 @@ VERBS = (
 )
 
 
+def _audits() -> tuple[registry.Entry, ...]:
+    found = registry.entries()
+    verbs = {verb.name for verb in VERBS}
+    for entry in found:
+        if entry.name in verbs:
+            raise InputError(
+                f"The package {entry.distribution} brings an audit named {entry.name}, a command of ours.",
+                hint=f"pip uninstall {entry.distribution}, or ask its authors for another name.",
+            )
+    return found
+
+
 class Commands(TyperGroup):
     """A group that lists commands by their names alone and imports only the one that is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return all names, audits first."""
-        return [*(entry.name for entry in registry.entries()), *(verb.name for verb in VERBS)]
+        return [*(entry.name for entry in _audits()), *(verb.name for verb in VERBS)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a stand-in that carries the line for the help."""
-        for entry in registry.entries():
+        for entry in _audits():
             if entry.name == cmd_name:
                 return TyperCommand(cmd_name, callback=_nothing, help=entry.summary, rich_help_panel="Audits")
         for verb in VERBS:

@@ -23,8 +23,13 @@ class Watch:
 
     def __init__(self, *, quiet: bool) -> None:
         self.seconds: dict[str, float] = {}
+        self._start = time.monotonic()
         self._quiet = quiet
         self._console = Console(stderr=True)
+
+    def elapsed(self) -> dict[str, float]:
+        """Return the wall seconds of every phase, and of all since the watch was made."""
+        return {"total": round(time.monotonic() - self._start, 3), **self.seconds}
 
     @contextmanager
     def phase(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:

@@ -114,7 +114,7 @@ def _assemble(
         coverage=draft.coverage,
         gates=tuple(gates.judge(gate, draft.estimates) for gate in parsed),
         figures=tuple(draft.figures),
-        provenance=provenance(context, watch.seconds),
+        provenance=provenance(context, watch.elapsed()),
     )
 
 

@@ -6,6 +6,7 @@ any moment leaves either a whole entry or none. Two runs may share a cache: they
 
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ VARIABLE = "MILES_CACHE"
 _PART = ".part-"
 _STALE = 3600.0
 """Seconds after which an unfinished entry is one that a killed run left behind."""
+EXAMPLES = "demo"
+_MADE = re.compile(r"[a-z]+-[0-9a-f]{12}|\.part-\w+")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.safetensors")
 
 
@@ -91,30 +94,47 @@ class Cache:
             Path(name).unlink(missing_ok=True)
             raise
 
+    def examples(self, name: str) -> Path:
+        """Return the folder of a made example, corpus and model, that a demo runs on."""
+        return self.folder / EXAMPLES / name
+
     def usage(self) -> dict[str, tuple[int, int]]:
         """Return entries and bytes of each kind."""
         found: dict[str, tuple[int, int]] = {}
-        for entry in self._entries():
-            count, size = found.get(entry.parts[-3], (0, 0))
-            found[entry.parts[-3]] = (count + 1, size + entry.stat().st_size)
+        for kind, entry in [*self._entries(), *self._made()]:
+            count, size = found.get(kind, (0, 0))
+            found[kind] = (count + 1, size + _size(entry))
         return dict(sorted(found.items()))
 
     def clear(self) -> int:
-        """Remove every entry, what killed runs left of some, and no other file; return the bytes freed."""
+        """Remove every entry and no other file; return the bytes freed."""
         freed = 0
-        for entry in [*self._entries(), *self._leftovers()]:
-            freed += entry.stat().st_size
-            entry.unlink(missing_ok=True)
+        for _, entry in [*self._entries(), *self._made()]:
+            freed += _size(entry)
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
         return freed
 
-    def _entries(self) -> Iterator[Path]:
+    def _made(self) -> Iterator[tuple[str, Path]]:
+        yield from ((EXAMPLES, made) for made in self.folder.glob(f"{EXAMPLES}/*") if _MADE.fullmatch(made.name))
+
+    def _entries(self) -> Iterator[tuple[str, Path]]:
         # Only names that we write: the folder may be one that the user keeps other things in.
-        yield from (file for file in self.folder.glob("*/??/*.safetensors") if _ENTRY.fullmatch(file.name))
+        for file in self.folder.glob("*/??/*.safetensors"):
+            if _ENTRY.fullmatch(file.name):
+                yield file.parts[-3], file
 
     def _leftovers(self) -> Iterator[Path]:
         # An entry that is being written now belongs to a run at work.
         past = time.time() - _STALE
         yield from (file for file in self.folder.glob(f"*/??/{_PART}*") if file.stat().st_mtime < past)
+
+
+def _size(entry: Path) -> int:
+    files = entry.rglob("*") if entry.is_dir() else (entry,)
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _unwritable(folder: Path, error: Exception) -> IncompleteError:

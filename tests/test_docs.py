@@ -148,6 +148,8 @@ def names_used(folder: Path) -> set[str]:
                 found += _texts(node.args[3])
             if _is_call(node, "add_layer_choice"):
                 found += _texts(node.args[1])
+            if _is_call(node, "named"):
+                found += [form for text in _texts(node.args[0]) for form in (text, f"head_{text}")]
     return set(found)
 
 
@@ -242,15 +244,18 @@ def _encoder(folder: Path) -> None:
     from probes.loading.guarded import transformers
 
     hub = transformers()
+    symbols = ["<pad>", "|", *sorted({letter for text in TEXTS for letter in text} - {" "})]
     config = hub.Wav2Vec2Config(
         hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=24, conv_dim=(8,) * 5,
         conv_kernel=(10, 3, 3, 3, 2), conv_stride=(5, 4, 2, 2, 2), feat_extract_norm="layer",
         do_stable_layer_norm=True, num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, hidden_dropout=0,
-        attention_dropout=0, feat_proj_dropout=0, layerdrop=0, mask_time_prob=0,
+        attention_dropout=0, feat_proj_dropout=0, layerdrop=0, mask_time_prob=0, vocab_size=len(symbols),
+        pad_token_id=0,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        hub.Wav2Vec2Model(config).save_pretrained(folder)
+        hub.Wav2Vec2ForCTC(config).save_pretrained(folder)
+    (folder / "vocab.json").write_text(json.dumps({symbol: place for place, symbol in enumerate(symbols)}))
     hub.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
 
 
@@ -430,8 +435,8 @@ def _documented_where(page: Path) -> dict[str, set[str]]:
 def test_estimates_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
     report = json.loads((prepared / "work/runs/first/report.json").read_text(encoding="utf-8"))
     documented = _documented_where(AUDITS["asr_fairness"])
-    met = {row["name"]: set(row["where"]) for row in report["estimates"]}
-    assert {name: documented.get(name) for name in met} == met
+    odd = [row for row in report["estimates"] if documented.get(row["name"]) != set(row["where"])]
+    assert odd == []
     methods = {row["method"] for row in report["estimates"] if row["name"] == "error_rate"}
     assert methods - coded(AUDITS["asr_fairness"]) == set()
 

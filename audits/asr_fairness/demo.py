@@ -21,8 +21,7 @@ VERSION = 1
 
 def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Speak the corpus and train the encoder, or take both from the cache, and return the audit's options."""
-    name = f"fairness-{sha256_json([VERSION, context.seed, balanced])[:12]}"
-    folder = context.cache.folder / "demo" / name
+    folder = context.cache.examples(f"fairness-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
         _make(folder, context, balanced)
     return Options(

@@ -247,8 +247,8 @@ def _add_others(draft: Draft, rows: GapRows, column: int, drawn: SpeakerSums, co
     floor = np.concatenate([_floor(rows.comparison, column, "absolute"), np.zeros(count)])
     found = simultaneous_contrasts(points, replicates, contrasts, speakers, level=context.level, floor=floor)
     for place, name in enumerate(rows.comparison.names):
-        where = _where(rows, column, group=name)
-        rows.others[column, name] = _add(draft, rows, context, "gap_to_others", found.at(place), METHOD_OTHERS, **where)
+        label, where = rows.comparison.counts.named("gap_to_others", column), _where(rows, column, group=name)
+        rows.others[column, name] = _add(draft, rows, context, label, found.at(place), METHOD_OTHERS, **where)
 
 
 def _rest(sums: SpeakerSums, column: int) -> Floats:

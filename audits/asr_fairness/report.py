@@ -23,6 +23,8 @@ LIMITATIONS = (
     "groups are part of every gap.",
     "Speaker identification is closed-set: it gets harder with more speakers, and with more speakers of the same "
     "group, so its error rates hold for this set of speakers only.",
+    "The layer with the least error is chosen and judged on the same clips, so its error is a little flattered; the "
+    "choice does not look at groups.",
     "Layers are probed one by one, without the weighted sum over layers that downstream models often use.",
     "The definitions of error, gap and layer pattern are those of miles; published studies may define them otherwise.",
 )

@@ -73,7 +73,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "cited": [(report.estimates[index], content.label(report.estimates[index])) for index in content.cited(report)],
         "groups": content.people(report),
         "open_groups": OPEN_GROUPS,
-        "small": {str(w.where.get("group")) for w in report.warnings if w.id == content.SMALL and len(w.where) == 1},
+        "small": {str(w.where.get("group")) for w in report.warnings if w.id == content.SMALL},
         "notices": content.notices(report),
         "command": shlex.join(report.provenance.command),
         "settings": json.dumps(report.settings, sort_keys=True, indent=1, ensure_ascii=False),

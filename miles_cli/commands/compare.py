@@ -15,7 +15,7 @@ from audits.report_file import read_report
 def command(
     runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; the first is the one compared with.")],
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Estimates to show, as in a gate: 'gap[by=accent]'.")
+        list[str] | None, typer.Option("--only", help="Estimates to show, as in a gate: 'gap\\[by=accent]'.")
     ] = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[

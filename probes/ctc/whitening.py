@@ -59,12 +59,16 @@ class _Sums:
     def add(self, frames: Tensor, owner: Tensor) -> None:
         layers, _, width = frames.shape
         if not self.shift.numel():
-            # Large common means would eat the digits of the variance.
             self.shift = frames.mean(1).double()
             self.total = torch.zeros((self.folds, layers, width), dtype=torch.float64)
             self.square = torch.zeros((self.folds, layers, width, width), dtype=torch.float64)
         for fold in owner.unique().tolist():
-            mine = frames[:, owner == fold] - self.shift[:, None].float()
-            self.count[fold] += mine.shape[1]
-            self.total[fold] += mine.sum(1)
+            mine = frames[:, owner == fold]
+            count, centre = mine.shape[1], mine.mean(1)
+            # Large common means would eat the digits of the variance: products are taken around the part's own.
+            mine = mine - centre[:, None]
+            away = centre.double() - self.shift
+            self.count[fold] += count
+            self.total[fold] += count * away
             self.square[fold] += mine.transpose(1, 2) @ mine
+            self.square[fold] += count * away[:, :, None] * away[:, None, :]

@@ -25,7 +25,7 @@ def outcome(expression: str, *rows: Estimate) -> str:
     [
         ("gap > 0.4", True), ("gap > 0.5", False), ("gap >= 0.5", True), ("gap < 0.5", False), ("gap <= 0.5", True),
         ("gap == 0.5", True), ("gap != 0.5", False), ("gap.value > 0.4", True), ("gap.low > 0.4", False),
-        ("gap.high > 0.59", True), ("gap[by=accent].low>=.4", True), ("  gap [ by = accent ] . low > 4e-1 ", False),
+        ("gap.high > 0.59", True), ("gap[by=accent].low>=.4", True), ("  gap [ by = accent ] .low > 4e-1 ", False),
         ("gap[layer=3] > 0", True), ("gap[layer=3.0] > 0", True), ("gap > -1", True), ("gap > +1", False),
         ("gap[group=accent=north, mid&gender=female,by=accent] > 0", True),
     ],

@@ -1,0 +1,221 @@
+"""Do the intervals cover and the tests keep their level, on speakers whose true rates are known?
+
+Every speaker has an error rate of his own (beta), and speakers bring unequal numbers of clips: the situation in
+which an interval over clips claims far too much.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.estimating import Cohort, add_error_rates
+from audits.asr_fairness.gaps import add_gaps, compare_groups
+from audits.asr_fairness.groups import group_sets, reported_groups
+from audits.asr_fairness.judging import judge
+from audits.context import Cache, Context, Draft
+from audits.statistics import (
+    cluster_weights,
+    independent_difference,
+    monte_carlo_p,
+    paired_difference,
+    permuted_group_sums,
+    rate_intervals,
+    ratio,
+    resampled_sums,
+    simultaneous_contrasts,
+    wilson,
+)
+
+Floats = NDArray[np.float64]
+
+
+def speakers(
+    count: int, rate: float, rng: np.random.Generator, *, spread: float = 0.15, most: int = 60
+) -> tuple[Floats, Floats]:
+    """Draw errors and clips of speakers whose rates have this mean and this intra-speaker correlation."""
+    concentration = 1 / spread - 1
+    own = rng.beta(rate * concentration, (1 - rate) * concentration, count)
+    clips = np.clip(np.round(rng.lognormal(2.5, 0.7, count)), 2, most)
+    return rng.binomial(clips.astype(int), own).astype(float), clips
+
+
+def at_most(level: float, trials: int, sure: float = 0.999) -> int:
+    """Return how many of the trials may go wrong by chance where the true share is the level."""
+    return int(binom.ppf(sure, trials, level))
+
+
+@pytest.mark.parametrize(("count", "rate"), [(25, 0.3), (40, 0.15), (60, 0.1)])
+def test_intervals_over_speakers_cover_and_those_over_clips_do_not(count: int, rate: float) -> None:
+    rng = np.random.default_rng(20)
+    replications = 800
+    covered = naive = 0
+    for _ in range(replications):
+        errors, clips = speakers(count, rate, rng)
+        weights = cluster_weights(count, 600, rng)
+        found = rate_intervals(errors[:, None], clips[:, None], weights)
+        covered += bool(found.low[0] <= rate <= found.high[0])
+        low, high = wilson(int(errors.sum()), int(clips.sum()))
+        naive += low <= rate <= high
+    assert 0.93 <= covered / replications <= 0.97, covered / replications
+    assert naive / replications < 0.75
+
+
+def test_groups_without_an_error_keep_room_for_one() -> None:
+    rng = np.random.default_rng(4)
+    covered = empty = 0
+    for _ in range(400):
+        # One bad speaker in fifty: about half of the samples of 30 speakers hold none.
+        own = np.where(rng.random(30) < 0.02, 0.9, 0.0)
+        errors = rng.binomial(8, own).astype(float)[:, None]
+        found = rate_intervals(errors, np.full((30, 1), 8.0), cluster_weights(30, 400, rng))
+        if errors.sum() == 0:
+            empty += 1
+            covered += bool(found.low[0] <= 0.018 <= found.high[0])
+            assert found.method == ("Clopper-Pearson over clusters",)
+    assert empty > 100
+    assert covered == empty
+
+
+def test_paired_and_independent_differences_cover() -> None:
+    rng = np.random.default_rng(8)
+    replications, paired, independent = 400, 0, 0
+    for _ in range(replications):
+        own = rng.beta(2, 8, 40)
+        clips = np.full(40, 20)
+        first, second = (rng.binomial(clips, np.clip(own * scale, 0, 1)).astype(float) for scale in (1.25, 1.0))
+        truth = 0.25 * 0.2
+        found = paired_difference(first, second, clips.astype(float), rng=rng, repeats=600)
+        assert found is not None
+        paired += found[1] <= truth <= found[2]
+        other, sizes = speakers(40, 0.2, rng)
+        one, one_sizes = speakers(40, 0.3, rng)
+        intervals = [
+            rate_intervals(e[:, None], n[:, None], cluster_weights(40, 600, rng))
+            for e, n in ((other, sizes), (one, one_sizes))
+        ]
+        ends = [(float(i.value[0]), float(i.low[0]), float(i.high[0])) for i in intervals]
+        low, high = independent_difference(ends[0], ends[1])[1:]
+        independent += low <= 0.1 <= high
+    assert 0.92 <= paired / replications <= 0.98, paired / replications
+    assert 0.92 <= independent / replications <= 0.985, independent / replications
+
+
+def compared(groups: int, rates: Floats, rng: np.random.Generator) -> tuple[bool, bool]:
+    """Return whether any pair of groups excludes zero, and whether the permutation test rejects."""
+    sizes = rng.integers(10, 30, groups)
+    parts = [speakers(int(size), rate, rng) for size, rate in zip(sizes, rates, strict=True)]
+    labels = np.repeat(np.arange(groups), sizes)
+    errors, clips = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
+    member = (labels[:, None] == np.arange(groups)).astype(float)
+    weights = cluster_weights(len(labels), 500, rng)
+    drawn = ratio(resampled_sums(weights, errors[:, None] * member), resampled_sums(weights, clips[:, None] * member))
+    points = ratio((errors[:, None] * member).sum(0), (clips[:, None] * member).sum(0))
+    pairs = np.array([np.eye(groups)[a] - np.eye(groups)[b] for a in range(groups) for b in range(a)])
+    found = simultaneous_contrasts(points, drawn, pairs, sizes)
+    assert (found.low <= found.value).all()
+    assert (found.value <= found.high).all()
+    sums = np.stack([errors, clips], axis=1)
+    shuffled = np.concatenate(list(permuted_group_sums(sums, labels, groups, 250, rng)))
+    share = shuffled[..., 0] / shuffled[..., 1]
+    p, low, high = monte_carlo_p(float(np.ptp(points)), np.ptp(share, axis=1))
+    assert low <= p <= high
+    return bool(((found.low > 0) | (found.high < 0)).any()), p <= 0.05
+
+
+@pytest.mark.parametrize("groups", [2, 6])
+def test_gaps_that_are_not_there_are_found_no_more_often_than_stated(groups: int) -> None:
+    rng = np.random.default_rng(30 + groups)
+    outcomes = np.array([compared(groups, np.full(groups, 0.2), rng) for _ in range(400)])
+    assert outcomes[:, 0].sum() <= at_most(0.05, 400), outcomes.mean(0)
+    assert outcomes[:, 1].sum() <= at_most(0.05, 400), outcomes.mean(0)
+    # A test that never rejects would pass, too.
+    assert outcomes[:, 1].sum() >= 4
+
+
+@pytest.mark.parametrize("groups", [2, 6])
+def test_a_planted_gap_is_found(groups: int) -> None:
+    rng = np.random.default_rng(50 + groups)
+    rates = np.full(groups, 0.1)
+    rates[-1] = 0.5
+    outcomes = np.array([compared(groups, rates, rng) for _ in range(60)])
+    assert (outcomes.sum(0) >= 57).all(), outcomes.mean(0)
+
+
+def people(count: int, rng: np.random.Generator) -> list[dict[str, str]]:
+    """Give every speaker a coin and a region, whatever he says and hears."""
+    regions = rng.permutation(np.repeat(["north", "south", "west"], [count // 2, count // 4, count - 3 * (count // 4)]))
+    coins = np.where(rng.random(count) < 0.5, "head", "tail")
+    return [{"coin": str(coin), "region": str(region)} for coin, region in zip(coins, regions, strict=True)]
+
+
+def audited(attributes: list[dict[str, str]], own: Floats, rng: np.random.Generator, tmp: Any) -> Draft:
+    """Judge synthetic counts as the audit does; `own` is every speaker's error rate on every layer."""
+    each = rng.integers(4, 13, len(attributes))
+    speaker = np.repeat(np.arange(len(attributes)), each)
+    wrong = (rng.random((len(speaker), own.shape[1])) < own[speaker]).astype(float)
+    counts = TaskCounts(
+        task="sid", metric="error", layers=tuple(range(own.shape[1])), clips=np.arange(len(speaker)), errors=wrong,
+        hits=1 - wrong, sizes=np.ones(len(speaker)),
+    )  # fmt: skip
+    clips = [attributes[place] for place in speaker]
+    sets = group_sets(clips, ["coin", "region"], max_order=2)
+    names, member = reported_groups(clips, sets)
+    weights = cluster_weights(len(attributes), 400, rng)
+    cohort = Cohort(speakers=speaker, weights=weights, names=names, member=member)
+    options = Options(model="m", manifest=tmp, by=("coin", "region"), min_speakers=5, bootstrap=400, permutations=400)
+    context = Context(seed=int(rng.integers(2**31)), cache=Cache(tmp))
+    draft = Draft()
+    rates = add_error_rates(draft, counts, cohort, context)
+    rows = []
+    for groups in sets:
+        comparison = compare_groups(groups, counts, cohort, options)
+        if comparison is not None:
+            rows.append(add_gaps(draft, comparison, rates, cohort, options, context))
+    assert len(rows) == 3
+    judge(draft, [counts], rows, SimpleNamespace(skipped=(), recordings=()), context)  # type: ignore[arg-type]
+    return draft
+
+
+def gaps(draft: Draft) -> list[Any]:
+    return [finding for finding in draft.findings if finding.id == "fairness.gap"]
+
+
+LAYERS = 4
+
+
+def own_rates(base: Floats, rng: np.random.Generator) -> Floats:
+    """Draw speakers' rates around a mean, much alike on all layers, the third layer the best."""
+    depth = np.array([0.1, 0.05, 0.0, 0.08])
+    shift = rng.normal(0, 0.10, len(base))[:, None] + rng.normal(0, 0.03, (len(base), LAYERS))
+    return np.clip(base[:, None] + depth + shift, 0.0, 1.0)
+
+
+@pytest.mark.slow
+def test_the_audit_raises_no_more_false_alarms_than_its_level(tmp_path: Any) -> None:
+    rng = np.random.default_rng(70)
+    replications = 150
+    alarms = [
+        len(gaps(audited(people(48, rng), own_rates(np.full(48, 0.2), rng), rng, tmp_path))) > 0
+        for _ in range(replications)
+    ]
+    assert sum(alarms) <= at_most(0.05, replications), sum(alarms)
+
+
+@pytest.mark.slow
+def test_the_audit_finds_a_planted_gap_and_names_its_attribute(tmp_path: Any) -> None:
+    rng = np.random.default_rng(80)
+    found = blamed = 0
+    for _ in range(40):
+        attributes = people(48, rng)
+        south = np.array([person["region"] == "south" for person in attributes])
+        findings = gaps(audited(attributes, own_rates(np.where(south, 0.5, 0.15), rng), rng, tmp_path))
+        found += any(item.where["by"] == "region" and item.where["group"] == "region=south" for item in findings)
+        blamed += any(item.where["by"] == "coin" for item in findings)
+    assert found >= 38
+    assert blamed <= at_most(0.05, 40)

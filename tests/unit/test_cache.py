@@ -1,0 +1,152 @@
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from probes import cache as module
+from probes.cache import Cache
+from probes.errors import IncompleteError
+
+KEY = {"encoder": "a1", "clips": ["b2", "c3"]}
+
+
+def entry() -> dict[str, torch.Tensor]:
+    return {"pooled": torch.arange(12.0).reshape(3, 4), "counts": torch.tensor([1, 2])}
+
+
+def same(found: dict[str, torch.Tensor] | None, wanted: dict[str, torch.Tensor]) -> bool:
+    return found is not None and found.keys() == wanted.keys() and all(found[key].equal(wanted[key]) for key in wanted)
+
+
+def test_what_was_written_is_read_and_nothing_else(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    assert cache.read("kind", KEY) is None
+    assert not cache.has("kind", KEY)
+    cache.write("kind", KEY, entry())
+    assert cache.has("kind", KEY)
+    assert same(cache.read("kind", KEY), entry())
+    for kind, key in (("other", KEY), ("kind", {**KEY, "encoder": "a2"}), ("kind", {**KEY, "clips": ["c3", "b2"]})):
+        assert cache.read(kind, key) is None
+    assert same(cache.read("kind", dict(reversed(KEY.items()))), entry())
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".safetensors"]
+
+
+def test_views_and_slices_are_written_as_they_look(tmp_path: Path) -> None:
+    wide = torch.arange(20.0).reshape(4, 5)
+    cut = {"a": wide[:, 1:3], "b": wide.T, "none": torch.empty(0, 3)}
+    Cache(tmp_path).write("kind", 1, cut)
+    assert same(Cache(tmp_path).read("kind", 1), cut)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "page", "flipped header"])
+def test_a_damaged_entry_is_dropped_and_can_be_written_again(tmp_path: Path, damage: str) -> None:
+    cache = Cache(tmp_path)
+    cache.write("kind", KEY, entry())
+    path = cache.path("kind", KEY)
+    whole = path.read_bytes()
+    spoilt = {"empty": b"", "cut": whole[:-5], "page": b"<!DOCTYPE html>" * 9, "flipped header": b"\xff" + whole[1:]}
+    path.write_bytes(spoilt[damage])
+    assert cache.read("kind", KEY) is None
+    assert not path.exists()
+    cache.write("kind", KEY, entry())
+    assert same(cache.read("kind", KEY), entry())
+
+
+def test_a_folder_that_cannot_be_written_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(IncompleteError) as error:
+        Cache(tmp_path / "file").write("kind", KEY, entry())
+    assert error.value.exit_code == 3
+    assert "MILES_CACHE" in error.value.hint
+    assert error.value.where == str(tmp_path / "file")
+    # Reading from there is no error: there is nothing.
+    assert Cache(tmp_path / "nowhere").read("kind", KEY) is None
+
+
+@pytest.mark.parametrize("raised", [OSError(28, "No space left on device"), RuntimeError("I/O error")])
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception) -> None:
+    import safetensors.torch
+
+    def fail(_: object, name: str) -> None:
+        Path(name).write_bytes(b"half")
+        raise raised
+
+    monkeypatch.setattr(safetensors.torch, "save_file", fail)
+    with pytest.raises(IncompleteError, match=str(raised.args[-1])):
+        Cache(tmp_path).write("kind", KEY, entry())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import safetensors.torch
+
+    def interrupt(_: object, name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(safetensors.torch, "save_file", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Cache(tmp_path).write("kind", KEY, entry())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_size_is_that_of_the_entries(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    assert cache.usage() == {}
+    for key in range(3):
+        cache.write("pooled", key, entry())
+    cache.write("frames", 0, entry())
+    (tmp_path / "notes.txt").write_bytes(b"0" * 1000)
+    one = cache.path("frames", 0).stat().st_size
+    assert cache.usage() == {"frames": (1, one), "pooled": (3, 3 * one)}
+    assert cache.clear() == 4 * one
+    assert cache.usage() == {}
+
+
+def test_clearing_takes_our_entries_and_nobody_elses(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.write("kind", KEY, entry())
+    folder = cache.path("kind", KEY).parent
+    others = [
+        tmp_path / "model.safetensors",
+        tmp_path / "kind" / "model.safetensors",
+        folder / "model.safetensors",
+        folder / "notes.txt",
+        folder / ".part-now",
+        tmp_path / "kind" / "deeper" / "still" / f"{'0' * 64}.safetensors",
+    ]
+    for path in others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"mine")
+    left = folder / ".part-old"
+    left.write_bytes(b"by a killed run")
+    os.utime(left, (time.time() - 2 * module._STALE,) * 2)
+    cache.clear()
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(others)
+
+
+def test_the_place_is_the_users_or_the_platforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILES_CACHE", str(tmp_path))
+    assert Cache.default().folder == tmp_path
+    monkeypatch.setenv("MILES_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert Cache.default().folder.name == "miles"
+
+
+def test_two_processes_may_write_the_same_entry(tmp_path: Path) -> None:
+    code = (
+        "import sys, torch; from pathlib import Path; from probes.cache import Cache\n"
+        "for turn in range(40): Cache(Path(sys.argv[1])).write('kind', turn % 4, {'a': torch.full((500,), turn % 4.0)})"
+    )
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    both = [subprocess.Popen(command, cwd=root) for _ in range(2)]
+    assert [one.wait(timeout=120) for one in both] == [0, 0]
+    for key in range(4):
+        found = Cache(tmp_path).read("kind", key)
+        assert found is not None
+        assert found["a"].unique().tolist() == [float(key)]
+    assert not list(tmp_path.rglob(".part-*"))

@@ -1,0 +1,77 @@
+import dataclasses
+import math
+
+import pytest
+
+from audits.comparison import Change, changes, unmatched
+from audits.records import Estimate, Report
+
+
+def row(name: str = "gap", value: float = 0.2, half: float = 0.05, **more: object) -> Estimate:
+    ends = {"low": value - half, "high": value + half, "method": "bootstrap"}
+    where = more.pop("where", {"by": "accent"})
+    return Estimate(**{"name": name, "value": value, **ends, "n": 9, "unit": "speakers", "where": where, **more})  # type: ignore[arg-type]
+
+
+def report(sample: Report, *rows: Estimate) -> Report:
+    return dataclasses.replace(sample, estimates=rows, findings=(), gates=())
+
+
+def change(sample: Report, before: Estimate, after: Estimate) -> Change:
+    (found,) = changes(report(sample, before), report(sample, after))
+    return found
+
+
+def test_the_interval_of_a_change_is_movers(sample_report: Report) -> None:
+    found = change(sample_report, row(value=0.2, half=0.03), row(value=0.3, half=0.04))
+    assert found.difference == pytest.approx((0.1, 0.1 - math.hypot(0.04, 0.03), 0.1 + math.hypot(0.04, 0.03)))
+    assert found.excludes_zero
+    assert found.is_worse
+
+
+def test_rows_are_matched_by_name_and_place_in_any_order_of_keys(sample_report: Report) -> None:
+    one = row(where={"by": "accent", "layer": 3})
+    same = row(where={"layer": 3, "by": "accent"})
+    other = row(where={"by": "accent", "layer": "3"})
+    assert len(list(changes(report(sample_report, one), report(sample_report, same)))) == 1
+    assert list(changes(report(sample_report, one), report(sample_report, other))) == []
+    first, second = report(sample_report, one, row("rate")), report(sample_report, other, row("rate"), row("more"))
+    assert unmatched(first, second) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "excludes", "worse"),
+    [(0.21, 0.05, False, True), (0.5, 0.05, True, True), (0.0, 0.01, True, False), (0.2, 0.05, False, False)],
+)
+def test_only_a_change_beyond_its_interval_counts(
+    sample_report: Report, value: float, half: float, excludes: bool, worse: bool
+) -> None:
+    found = change(sample_report, row(), row(value=value, half=half))
+    assert (found.excludes_zero, found.is_worse) == (excludes, worse)
+
+
+def test_a_rise_is_worse_only_where_less_is_better(sample_report: Report) -> None:
+    for name, worse in (("gap", True), ("error_rate", True), ("gap_to_others", True), ("best_layer", False)):
+        assert change(sample_report, row(name), row(name, value=0.9)).is_worse is worse
+
+
+def test_what_has_no_interval_or_another_level_has_no_interval_of_its_change(sample_report: Report) -> None:
+    none = row(low=None, high=None, method="none")
+    for before, after in ((none, row()), (row(), none), (row(), row(level=0.9))):
+        found = change(sample_report, before, after)
+        assert found.difference is None
+        assert not found.excludes_zero
+
+
+def test_an_exact_number_moves_by_as_much_as_it_moves(sample_report: Report) -> None:
+    ends = {"low": None, "high": None, "method": "exact"}
+    found = change(sample_report, row(**ends), row(value=0.3, **ends))
+    assert found.difference == pytest.approx((0.1, 0.1, 0.1))
+
+
+def test_a_run_against_itself_has_not_changed(sample_report: Report) -> None:
+    found = list(changes(sample_report, sample_report))
+    assert len(found) == len({(row.name, row.where) for row in found}) > 100
+    assert not any(row.excludes_zero for row in found)
+    assert all(row.difference is not None and row.difference[0] == 0 for row in found)
+    assert unmatched(sample_report, sample_report) == (0, 0)

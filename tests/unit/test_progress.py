@@ -1,0 +1,91 @@
+import io
+import sys
+import time
+
+import pytest
+
+from miles_cli import progress
+from miles_cli.progress import Watch
+from probes.progress import Silent
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_silent_listener_accepts_everything() -> None:
+    with Silent().phase("Encoding", 3, "clips") as advance:
+        assert advance(2) is None
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_short_phases_say_nothing_where_nobody_watches(capsys: pytest.CaptureFixture[str], quiet: bool) -> None:
+    watch = Watch(quiet=quiet)
+    with watch.phase("Encoding", 100, "clips") as advance:
+        for _ in range(100):
+            advance(1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_line_every_half_minute_where_nobody_watches(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    watch = Watch(quiet=False)
+    with watch.phase("Encoding", 100, "clips") as advance:
+        for _ in range(10):
+            now[0] += 10
+            advance(5)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert lines[0] == "Encoding: 15 of 100 clips, 0.5 a second, about 170 s left"
+    assert len(lines) == 3
+    assert watch.seconds == {"Encoding": 100.0}
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    watch = Watch(quiet=False)
+    watch._console.width = 120
+    with watch.phase("Encoding", 4, "clips") as advance:
+        advance(3)
+        time.sleep(0.3)
+    shown = stream.getvalue()
+    assert "Encoding" in shown
+    assert "clips" in shown
+    assert "3/4" in shown
+
+
+def test_quiet_shows_no_bar_on_a_terminal_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Watch(quiet=True).phase("Encoding", 4, "clips") as advance:
+        advance(4)
+    assert stream.getvalue() == ""
+
+
+def test_seconds_add_up_over_phases_of_one_name_and_survive_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    watch = Watch(quiet=True)
+    for seconds in (1.5, 2.0):
+        with pytest.raises(RuntimeError), watch.phase("Encoding", 1, "clips"):
+            now[0] += seconds
+            raise RuntimeError
+    with watch.phase("Statistics", 0, "metrics"):
+        pass
+    assert watch.seconds == {"Encoding": 3.5, "Statistics": 0.0}
+
+
+def test_a_phase_of_nothing_and_one_step_too_many_are_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = Watch(quiet=False)
+    with watch.phase("Encoding", 0, "clips") as advance:
+        advance(0)
+        advance(7)
+    assert capsys.readouterr().out == ""
