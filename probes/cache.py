@@ -25,6 +25,7 @@ _PART = ".part-"
 _STALE = 3600.0
 """Seconds after which an unfinished entry is one that a killed run left behind."""
 EXAMPLES = "demo"
+"""Subfolder of the examples that demos run on."""
 _MADE = re.compile(r"[a-z]+-[0-9a-f]{12}|\.part-\w+")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.safetensors")
 
@@ -107,9 +108,10 @@ class Cache:
         return dict(sorted(found.items()))
 
     def clear(self) -> int:
-        """Remove every entry and no other file; return the bytes freed."""
+        """Remove every entry, what killed runs left of some, and no other file; return the bytes freed."""
         freed = 0
-        for _, entry in [*self._entries(), *self._made()]:
+        kept = [*self._entries(), *self._made()]
+        for entry in [*(entry for _, entry in kept), *self._leftovers()]:
             freed += _size(entry)
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
