@@ -61,7 +61,11 @@ def read_report(path: Path) -> Report:
         )
         raise InputError("There is no finished report here.", where=str(file), hint=mend)
     try:
-        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
+        text = file.read_text(encoding="utf-8")
+        data = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        if "\\u" in text:
+            # An escape may stand for half a character, which no page can hold.
+            json.dumps(data, ensure_ascii=False).encode("utf-8")
         jsonschema.validate(data, schema())
         report = Report.from_json(data)
         _check_rows(report)
@@ -115,16 +119,7 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one step, so that a reader finds the old one or the new one."""
-    write_bytes(path, encode(text))
-
-
-def encode(text: str) -> bytes:
-    r"""Return a text in UTF-8; a lone surrogate, from a file name that is not UTF-8, becomes an escape that JSON has.
-
-    >>> encode('"gr\u00fcn \udcff"')
-    b'"gr\xc3\xbcn \\udcff"'
-    """
-    return text.encode("utf-8", "backslashreplace")
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ from audits.context import Cache, Context, Draft, Plan
 from audits.errors import InputError
 from audits.records import Report
 from audits.registry import AuditSpec
-from audits.report_file import dumps, encode, fingerprint, write_records, write_report
+from audits.report_file import dumps, fingerprint, write_records, write_report
 from miles_cli import folders
 from miles_cli.environment import choose_device, provenance, version
 from miles_cli.options import PRESENTATION, Common
@@ -72,6 +72,10 @@ def _check(common: Common) -> None:
         raise InputError(f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1.")
     if not 0 <= common.seed < 2**63:
         raise InputError(f"{common.seed} is no seed.", where="--seed", hint="Give a whole number from 0 to 2^63 - 1.")
+    for word in sys.argv[1:]:
+        if word != word.encode("utf-8", "replace").decode():
+            # It would stand in the report, which is UTF-8.
+            raise InputError(f"{word!r} is not UTF-8.", where="the command line", hint="Rename the file or folder.")
 
 
 def _settings(options: Any, common: Common) -> dict[str, Any]:
@@ -136,7 +140,7 @@ def _print_plan(spec: AuditSpec, plan: Plan) -> None:
 
 def _tell(report: Report, folder: Path, common: Common) -> None:
     if common.json:
-        sys.stdout.buffer.write(encode(dumps(report)))
+        sys.stdout.buffer.write(dumps(report).encode("utf-8"))
     elif not common.quiet:
         from miles_cli.terminal import print_summary
 

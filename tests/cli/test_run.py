@@ -47,12 +47,12 @@ def test_a_run_leaves_what_the_contract_says(finished_run: Finished, world: Any)
     assert not (folder / "state").exists()
     assert report["audit"] == "audit-fairness"
     assert report["subject"]["path"] == str(world.model)
-    assert report["coverage"] == {"given": 48, "used": 48, "skipped": []}
+    assert report["coverage"] == {"given": 60, "used": 60, "skipped": []}
     assert report["provenance"]["command"][:3] == ["miles", "audit-fairness", str(world.model)]
     assert "Traceback" not in outcome.err
     with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 48
+    assert len(rows) == 60
     assert {"path", "speaker", "gender", "accent", "status"} <= set(rows[0])
     # Every file can be read by others, not by its owner alone.
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in folder.rglob("*") if path.is_file())
@@ -144,7 +144,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     cached = set(Path(environment["MILES_CACHE"]).rglob("*"))
     done = call_miles(*world.command("--dry-run"), cwd=tmp_path)
     assert done.code == 0, done.err
-    for word in ("wav2vec2", "48 items", "forwards", "disk", "time"):
+    for word in ("wav2vec2", "60 items", "forwards", "disk", "time"):
         assert word in done.out
     assert list(tmp_path.iterdir()) == []
     assert set(Path(environment["MILES_CACHE"]).rglob("*")) == cached
@@ -235,7 +235,7 @@ def test_a_configuration_file_gives_the_same_run(
         permutations = 100
         probe-epochs = 1
         folds = 3
-        min_speakers = 4
+        min_speakers = 5
         """,
         encoding="utf-8",
     )

@@ -1,6 +1,7 @@
 """Does every wrong input end in one panel that says what is wrong, and in nothing else?"""
 
 import json
+import os
 import pickle
 import resource
 import shutil
@@ -358,6 +359,7 @@ simple("gate_no_key", "--fail-if", "--fail-if", "gap[accent] > 0.1")
 simple("values_missing", "no such file", "--values", "/nowhere/map.csv")
 simple("audio_root_missing", "--audio-root", "--audio-root", "/nowhere/at/all")
 simple("column_missing", "--path-col", "--path-col", "sound")
+simple("name_not_utf8", "UTF-8", "--audio-root", os.fsdecode(b"caf\xe9"))
 simple("config_missing", "/nowhere/audit.toml", "--config", "/nowhere/audit.toml")
 
 
@@ -502,6 +504,7 @@ def hostile(report: dict[str, Any], name: str) -> str:
         "coverage": lambda: report["coverage"].update(used=1),
         "figure outside": lambda: report["figures"][0].update(file="../../trace"),
         "severity": lambda: report["findings"][0].update(severity="terrible"),
+        "half a character": lambda: report.update(title="\ud800"),
     }
     changes[name]()
     return json.dumps(report)
@@ -516,7 +519,7 @@ BROKEN = {"empty": "", "no JSON": "{", "list": "[]", "null": "null", "deep": "["
     [
         "missing key", "extra key", "other schema", "value is text", "not a number", "infinite", "no float holds it",
         "ends reversed", "no interval", "evidence from nowhere", "evidence below nought", "coverage",
-        "figure outside", "severity", *BROKEN,
+        "figure outside", "severity", "half a character", *BROKEN,
     ],
 )  # fmt: skip
 def test_a_report_that_no_run_wrote_is_refused(

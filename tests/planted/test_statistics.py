@@ -199,7 +199,7 @@ def own_rates(base: Floats, rng: np.random.Generator) -> Floats:
 @pytest.mark.slow
 def test_the_audit_raises_no_more_false_alarms_than_its_level(tmp_path: Any) -> None:
     rng = np.random.default_rng(70)
-    replications = 150
+    replications = 110
     alarms = [
         len(gaps(audited(people(48, rng), own_rates(np.full(48, 0.2), rng), rng, tmp_path))) > 0
         for _ in range(replications)
