@@ -3,6 +3,7 @@
 import errno
 import sys
 from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -123,6 +124,10 @@ def main() -> None:
     """Run the command line; every way out goes through here."""
     if shadowed():
         sys.exit(f"probes is another package ({shadowed()}); miles needs its own.")
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a character shows a question mark; a finished run must not fail for it.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app(prog_name="miles")
     except MilesError as error:

@@ -280,6 +280,14 @@ def test_show_compare_render_list_and_cache(
     assert "pooled-embeddings" in cache.out
 
 
+def test_a_terminal_without_the_characters_is_no_obstacle(finished_run: Finished, world: Any, run_miles: Call) -> None:
+    narrow = {"PYTHONIOENCODING": "ascii"}
+    assert run_miles("show", finished_run[0], variables=narrow).code == 0
+    done = run_miles(*world.command("--out", finished_run[0], "--json"), variables=narrow)
+    assert done.code == 0
+    assert done.out == (finished_run[0] / "report.json").read_text(encoding="utf-8")
+
+
 def test_a_regression_fails_only_when_asked(finished_run: Finished, copied_run: Path, call_miles: Call) -> None:
     path = copied_run / "report.json"
     report = json.loads(path.read_text(encoding="utf-8"))
