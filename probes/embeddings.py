@@ -110,6 +110,10 @@ class Embeddings:
         """Return the number of layers."""
         return int(self._entry(POOLED, self.batches[0])["pooled"].shape[1])
 
+    def mean_seconds(self) -> float:
+        """Return the mean length of the items, seconds at 16 kHz."""
+        return sum(item.samples for item in self._items) / len(self._items) / 16000
+
     def pooled_width(self) -> int:
         """Return the width of a pooled vector."""
         return int(self._entry(POOLED, self.batches[0])["pooled"].shape[2])

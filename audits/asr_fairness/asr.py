@@ -20,6 +20,8 @@ from probes.ctc import Alphabet, Utterances, fit_ctc
 from probes.words import count_characters, count_words, normalise
 
 ALIGNMENTS = 4
+STEP_FRAMES = 8000
+"""Frames of one step, about, for an alphabet of up to 64 symbols."""
 MEMORY = 6e8
 """Bytes of covariances that are held at once; more layers are taken in turns."""
 
@@ -77,6 +79,7 @@ class _Clips:
     ) -> None:
         self._stack, self._places, self._targets = stack, list(places), targets
         self.folds, self.symbols = split.dev.shape[0], symbols
+        self.step = _clips_at_once(stack, symbols)
         self.fold, self.dev = torch.from_numpy(split.fold), torch.from_numpy(split.dev)
         self.order = [batch.items for batch in stack.embeddings.batches]
         self._stored = {clip: batch for batch in stack.embeddings.batches for clip in batch.items}
@@ -97,6 +100,12 @@ class _Clips:
             fold=self.fold[chosen],
             dev=self.dev[:, chosen],
         )
+
+
+def _clips_at_once(stack: Stack, symbols: int) -> int:
+    """Return how many clips make a step: fewer where they are long or the alphabet is large."""
+    frames = STEP_FRAMES * min(1.0, 64 / symbols)
+    return int(min(32, max(1, frames // stack.embeddings.mean_seconds() / 50)))
 
 
 def _layers_at_once(stack: Stack, options: Options) -> int:

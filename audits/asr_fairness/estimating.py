@@ -18,6 +18,9 @@ MIN_REPORTED = 5
 MIN_WORDS = 100
 """Reference words (or characters) under which it is, too."""
 
+MIN_ERRING = 5
+"""Speakers with errors under which the interval of a rate tends to be too short."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
@@ -71,6 +74,7 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
             draft.warn("no-clips", "No clip of the group takes part in this task.", task=counts.task, group=label)
             continue
         _warn_small(draft, counts, sums, group, label)
+        _warn_few_errors(draft, counts, sums, group, label)
         for column in range(layers):
             place = group * layers + column
             bounded = rates.method[place] != "none"
@@ -104,6 +108,20 @@ def _warn_small(draft: Draft, counts: TaskCounts, sums: SpeakerSums, group: int,
     if speakers < 2:
         message += " There is no interval: one speaker says nothing about others."
     draft.warn("small-group", message, task=counts.task, metric=counts.metric, group=label)
+
+
+def _warn_few_errors(draft: Draft, counts: TaskCounts, sums: SpeakerSums, group: int, label: str) -> None:
+    """Say where an interval rests on the errors of so few speakers that it tends to be too short."""
+    erring = (sums.errors[:, group] > 0).sum(0)
+    layers = [str(counts.layers[column]) for column in np.flatnonzero((erring > 0) & (erring < MIN_ERRING))]
+    if layers and sums.speakers[group] >= MIN_REPORTED and not counts.control:
+        draft.warn(
+            "few-errors",
+            f"On layer {', '.join(layers)} all errors of {label} come from fewer than {MIN_ERRING} speakers: its "
+            "interval tends to be too short there, at its upper end.",
+            **counts.where,
+            group=label,
+        )
 
 
 def replicate_rates(counts: TaskCounts, cohort: Cohort) -> Floats:

@@ -19,6 +19,8 @@ from probes.loading.levels import parse_bins
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.words import normalise
 
+SHORTEST = 400
+"""Samples of one window of log-mel energies, 25 ms."""
 TOO_SHORT = "shorter than one frame of the encoder"
 TOO_LONG = "longer than the 30 s that whisper takes"
 NO_TEXT = "empty transcript"
@@ -139,7 +141,9 @@ def _layers(options: Options, folder: ModelFolder) -> tuple[int, ...] | None:
         return None
     key = "encoder_layers" if folder.family == "whisper" else "num_hidden_layers"
     count = folder.config.get(key)
-    if not all(text.isdigit() for text in options.layers) or len(set(options.layers)) < len(options.layers):
+    if not all(text.isascii() and text.isdigit() for text in options.layers) or len(set(options.layers)) < len(
+        options.layers
+    ):
         raise InputError(
             f"{','.join(options.layers)} are no layers.", where="--layers", hint="Give all, or numbers such as 0,3,6."
         )
@@ -221,7 +225,7 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording |
     samples = len(loaded.waveform.samples)
     if folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:
         return TOO_LONG
-    if frame_count(folder, samples) < 1:
+    if samples < SHORTEST or frame_count(folder, samples) < 1:
         return TOO_SHORT
     return Recording(
         clip=clip,

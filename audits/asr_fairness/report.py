@@ -106,6 +106,13 @@ def _warn_about_data(draft: Draft, inputs: Inputs, measured: Measured, options: 
         draft.warn("resampled", f"{resampled} clips had another sample rate and were resampled to {RATE} Hz.")
     if mixed:
         draft.warn("mixed-down", f"{mixed} clips had several channels, which were averaged.")
+    contents = [(item.sha256, item.clip.start, item.clip.end) for item in inputs.recordings]
+    repeated = len(contents) - len(set(contents))
+    if repeated:
+        draft.warn(
+            "repeated-recordings",
+            f"{repeated} clips have the same content as another: a probe may be tested on what it was trained on.",
+        )
     if measured.sid is not None:
         _warn_about_enrolment(draft, measured, inputs, options)
     if measured.asr is not None:

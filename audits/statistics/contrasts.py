@@ -38,9 +38,10 @@ def simultaneous_contrasts(
     """Return contrasts with joint intervals from the largest studentised deviation over all of them.
 
     For contrast c with value d_c = sum_g c_g x_g, standard error s_c over the bootstrap samples and
-    deviations (d*_c - mean d*_c) / s_c, the interval is d_c +- q s_c k_c, where q is the `level`
-    quantile of the largest absolute deviation over the contrasts (single-step max-t: Westfall and Young
-    1993) and k_c = sqrt(m / (m - 1)) t(m - 1) / z corrects for the m clusters of the smallest group in it.
+    deviations (d*_c - mean d*_c) / s_c, let q be the `level` quantile of the largest absolute deviation
+    over the contrasts (single-step max-t: Westfall and Young 1993) and a its normal tail, a = 1 - Phi(q). The
+    interval is d_c +- s_c sqrt(m / (m - 1)) t(1 - a; m - 1) with the m clusters of the smallest group in c:
+    Student's quantile at the same tail, since s_c is estimated from few clusters.
 
     Parameters
     ----------
@@ -71,11 +72,11 @@ def simultaneous_contrasts(
     covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(np.zeros(points.size) if floor is None else floor)
     error = np.sqrt(np.maximum(np.einsum("cg,gh,ch->c", contrasts, covariance, contrasts), 1e-300))
     quantile = np.quantile(_largest_deviations(kept, contrasts, error), level)
+    # The tail beyond which the largest deviation falls with probability 1 - level, never that of one contrast alone.
+    tail = min(float(norm.sf(quantile)), (1.0 - level) / 2)
     smallest = np.array([clusters[row != 0].min() for row in contrasts])
-    tail = (1.0 + level) / 2
-    stretch = np.sqrt(smallest / (smallest - 1)) * t.ppf(tail, smallest - 1) / norm.ppf(tail)
     value = contrasts @ points
-    half = max(float(quantile), float(norm.ppf(tail))) * error * stretch
+    half = error * np.sqrt(smallest / (smallest - 1)) * t.isf(tail, smallest - 1)
     return Contrasts(value=value, low=value - half, high=value + half)
 
 

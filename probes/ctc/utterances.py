@@ -7,9 +7,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-CHUNK = 32
-"""Clips of one step; enough for one large product, few enough for memory."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterances:
@@ -63,6 +60,10 @@ class Source(Protocol):
         """Size of the alphabet with blank."""
 
     @property
+    def step(self) -> int:
+        """Clips of one step: enough for one large product, few enough for memory."""
+
+    @property
     def fold(self) -> Tensor:
         """The fold that tests each clip, shape (clips,)."""
 
@@ -91,7 +92,7 @@ def chunks(source: Source, order: Sequence[int] | None = None, only: Tensor | No
     waiting: list[int] = []
     for position in range(len(source.order)) if order is None else order:
         waiting += [clip for clip in source.order[position] if only is None or bool(only[clip])]
-        if len(waiting) >= CHUNK:
+        if len(waiting) >= source.step:
             yield waiting
             waiting = []
     if waiting:

@@ -23,7 +23,7 @@ def one_thread() -> Iterator[None]:
 class Planted:
     """Every letter is a point; each layer adds noise of its own size, and `inf` means noise alone."""
 
-    folds, symbols = FOLDS, len(LETTERS) + 1
+    folds, symbols, step = FOLDS, len(LETTERS) + 1, 32
 
     def __init__(self, noises: Sequence[float], *, loud: float = 0.0, seed: int = 0) -> None:
         self._draw = torch.Generator().manual_seed(seed)

@@ -14,7 +14,7 @@ from torch.nn.functional import ctc_loss, log_softmax
 
 from probes.ctc import Alphabet, CtcProbes, Utterances, fit_ctc
 from probes.ctc.passes import even_alignment, forward_backward, scores
-from probes.ctc.utterances import CHUNK, chunks
+from probes.ctc.utterances import chunks
 from probes.ctc.whitening import whiten
 
 FOLDS, LAYERS, WIDTH, SYMBOLS = 3, 2, 6, 5
@@ -35,7 +35,7 @@ def rng(seed: int = 0) -> torch.Generator:
 class Corpus:
     """Random frames with random letters; clip i is of speaker i % 9, and every fold tests three speakers."""
 
-    folds, symbols = FOLDS, SYMBOLS
+    folds, symbols, step = FOLDS, SYMBOLS, 32
 
     def __init__(self, clips: int = 40, *, seed: int = 0, stored: int = 1) -> None:
         draw = rng(seed)
@@ -272,7 +272,7 @@ def test_clips_are_read_a_chunk_at_a_time() -> None:
     corpus = Corpus(150, stored=8)
     steps: list[int] = []
     fit_ctc(corpus, generator=rng(), alignments=2, epochs=2, advance=steps.append)
-    assert max(corpus.reads) < CHUNK + 8
+    assert max(corpus.reads) < corpus.step + 8
     assert sum(steps) <= 1 + 2 + 2
 
 
