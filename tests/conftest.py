@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
+from audits.numbers import described
 from audits.records import (
     Coverage,
     Estimate,
@@ -21,7 +22,6 @@ from audits.records import (
     Subject,
     Warning,
 )
-from audits.numbers import described
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {

@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from audits.numbers import described, interval, point
 from audits.records import Estimate, Figure, Finding, Report, Warning
 from audits.rendering.figures import draw, for_page
 from audits.rendering.html import to_html
-from audits.numbers import described, interval, point
 from probes.errors import InputError
 
 TITLES = ["What we found", "What was asked", "Coverage", "Figures", "Tables", "What this cannot say", "Provenance"]

@@ -4,11 +4,11 @@ import json
 import re
 from dataclasses import replace
 
+from audits.numbers import described
 from audits.records import Estimate, Report
 from audits.rendering import write_pages
 from audits.rendering.content import SECTIONS
 from audits.rendering.markdown import MOST_ROWS, code, escaped, to_markdown
-from audits.numbers import described
 
 
 def test_sections_stand_in_their_order(sample_report) -> None:

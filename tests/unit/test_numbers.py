@@ -2,8 +2,8 @@
 
 import pytest
 
-from audits.records import Estimate
 from audits.numbers import counted, decimals, described, interval, placed, point, written
+from audits.records import Estimate
 
 
 def _estimate(value, low=None, high=None, *, method="bootstrap", n=969, unit="speakers", level=0.95) -> Estimate:

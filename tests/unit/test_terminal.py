@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from audits.records import Estimate, Finding
 from audits.numbers import described
+from audits.records import Estimate, Finding
 from audits.rendering.terminal import MOST_ESTIMATES, summarise
 
 
