@@ -53,6 +53,21 @@ def changes(before: Report, after: Report) -> Iterator[Change]:
             )
 
 
+def differing(before: Report, after: Report) -> list[str]:
+    """Return what else differs between the runs, so that a change is not laid to the model alone."""
+    found = []
+    if (before.subject and before.subject.sha256) != (after.subject and after.subject.sha256):
+        found.append("model")
+    hashes = [{source.role: source.sha256 for source in report.data} for report in (before, after)]
+    found += sorted(role for role in hashes[0].keys() | hashes[1].keys() if hashes[0].get(role) != hashes[1].get(role))
+    places = {"model", "manifest", "fail_if"}
+    keys = (before.settings.keys() | after.settings.keys()) - places
+    found += sorted(key for key in keys if before.settings.get(key) != after.settings.get(key))
+    if before.provenance.miles != after.provenance.miles:
+        found.append("version of miles")
+    return found
+
+
 def unmatched(before: Report, after: Report) -> tuple[int, int]:
     """Return how many estimates stand in the first report only, and in the second only."""
     first, second = {_key(row) for row in before.estimates}, {_key(row) for row in after.estimates}

@@ -38,13 +38,13 @@ class Gate:
     number: float
 
 
-def parse(expression: str) -> Gate:
-    """Read one gate.
+def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
+    """Read one gate; `known` are the names of estimates that it may use, if they are known beforehand.
 
     Raises
     ------
     InputError
-        Where the expression has not the shape of a gate.
+        Where the expression has not the shape of a gate, or names no estimate.
 
     Examples
     --------
@@ -58,6 +58,12 @@ def parse(expression: str) -> Gate:
             f"The gate {expression!r} cannot be read.",
             where="--fail-if",
             hint="Write name[key=value,key=value].field OP number, such as 'gap[by=accent].low > 0.05'.",
+        )
+    if known and match["name"] not in known:
+        raise InputError(
+            f"The gate {expression!r} names no estimate of this audit.",
+            where="--fail-if",
+            hint=f"There are: {', '.join(known)}.",
         )
     keys = []
     # A comma separates two conditions only where another key follows: group names may hold commas.

@@ -30,7 +30,10 @@ def decimals(estimate: Estimate) -> int:
         return 0
     width = 0.0 if estimate.low is None or estimate.high is None else estimate.high - estimate.low
     if width > 0:
-        return max(0, 1 - math.floor(math.log10(width)))
+        places = max(0, 1 - math.floor(math.log10(width)))
+        # An end that is not zero must not be written as zero: it decides on which side the interval lies.
+        hidden = any(number and not round(number, places) for number in ends)
+        return places + 1 if hidden and any(round(number, places + 1) for number in ends) else places
     size = max(abs(number) for number in ends)
     return max(0, 2 - math.floor(math.log10(size))) if size else 0
 

@@ -39,6 +39,8 @@ class AuditSpec:
         (options, context) -> Plan: checks every input and writes nothing.
     run
         (options, plan, context) -> Draft: measures and judges.
+    estimates
+        Names that a gate may use; a gate on another is refused before anything runs. Empty: any name.
     demo
         (context, *, balanced) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
     """
@@ -51,6 +53,7 @@ class AuditSpec:
     plan: str
     run: str
     demo: str = ""
+    estimates: tuple[str, ...] = ()
 
     def check(self, options: Any, context: "Context") -> "Plan":
         """Check every input; nothing is written."""

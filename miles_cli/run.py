@@ -1,6 +1,8 @@
 """One audit carried out: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +28,7 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
     MilesError
         Where the input is wrong or the audit could not be completed.
     """
-    parsed = [gates.parse(expression) for expression in common.fail_if]
+    parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
     _check(common)
     watch = Watch(quiet=common.quiet)
     context = Context(
@@ -38,16 +40,16 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
         progress=watch,
     )
     plan = spec.check(options, context)
-    if common.dry_run:
-        _print_plan(spec, plan)
-        return 0
     settings = _settings(options, common)
     subject = plan.subject and plan.subject.sha256
     mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)
     report = folders.finished(folder, mark, force=common.force)
+    if common.dry_run:
+        _print_plan(spec, plan)
+        return 0
     if report is None:
-        with folders.working(folder, mark):
+        with folders.working(folder, mark), _told_when_interrupted(folder):
             draft = spec.carry_out(options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
             _write(report, draft, folder, watch)
@@ -57,6 +59,15 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
         write_pages_and_report(report, folder)
     _tell(report, folder, common)
     return 1 if any(gate.outcome == "fail" for gate in report.gates) else 0
+
+
+@contextmanager
+def _told_when_interrupted(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"Interrupted. The same command with --out {folder} goes on from here.\n")
+        raise
 
 
 def write_pages_and_report(report: Report, folder: Path) -> None:

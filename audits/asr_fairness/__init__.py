@@ -64,6 +64,8 @@ class Options:
     permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", panel=_GROUPS)
 
 
+_OF_A_LAYER = ("error_rate", "gap", "gap_to_others", "debiased_gap", "noise_floor", "p_value")
+
 AUDIT = AuditSpec(
     name="audit-fairness",
     title="Fairness of a speech encoder, layer by layer",
@@ -76,4 +78,9 @@ AUDIT = AuditSpec(
     plan="audits.asr_fairness.inputs:plan",
     run="audits.asr_fairness.report:run",
     demo="audits.asr_fairness.demo:prepare",
+    estimates=(
+        *_OF_A_LAYER,
+        *(f"head_{name}" for name in _OF_A_LAYER),
+        *("best_layer", "fairest_layer", "layer_correlation", "control_error_rate"),
+    ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
-from audits.asr_fairness.gaps import GapRows
+from audits.asr_fairness.gaps import FEWEST_LAYERS, GapRows
 from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
 from audits.context import Draft
 from audits.records import Coordinate, Estimate, Figure, Json
@@ -106,7 +106,7 @@ def _against(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> Figure:
         for column in task.numbered()
     ]
     spec: Json = {}
-    if len(task.numbered()) > 1:
+    if len(task.numbered()) >= FEWEST_LAYERS:
         spec = scatter(
             data,
             x=Axis("error", "Overall error of the layer", format=".2f", zero=False),
@@ -166,15 +166,12 @@ def _forest(draft: Draft, rows: Sequence[GapRows]) -> Figure:
             place = layer if layer == "own head" else f"layer {layer}"
             data.append(
                 {
-                    "by": f"{row.comparison.groups.by}: {row.worst[column]} against {row.best[column]}"
-                    if "&" not in row.comparison.groups.by
-                    else row.comparison.groups.by,
+                    "by": f"{row.worst[column]} against {row.best[column]}",
                     "value": gap.value,
                     "low": gap.low,
                     "high": gap.high,
                     "panel": f"{TITLES[task.task].capitalize()}, {place}",
-                    "worst": row.worst[column],
-                    "best": row.best[column],
+                    "undecided": not row.found.get(column, False),
                 }
             )
     spec = forest(
@@ -185,13 +182,14 @@ def _forest(draft: Draft, rows: Sequence[GapRows]) -> Figure:
         high="high",
         reference=0.0,
         facet="panel",
+        greyed="undecided",
     )
     return Figure(
         id="gaps",
         title="Which gaps are beyond chance?",
         caption="Gap between the worst and the best group by each attribute and crossing, on the layer with the least "
-        f"error and on the checkpoint's own head. The {_level(draft)} intervals hold for all pairs of groups at once; "
-        "one that reaches zero shows no difference.",
+        f"error and on the checkpoint's own head. The {_level(draft)} intervals hold for all pairs of groups of one "
+        "attribute at once. Grey: not beyond chance once all the comparisons of the task are counted.",
         file="gaps",
         spec=spec,
     )

@@ -27,6 +27,8 @@ from audits.statistics import (
     simultaneous_contrasts,
 )
 
+FEWEST_LAYERS = 4
+"""Layers under which no pattern over layers is estimated."""
 KINDS = ("absolute", "relative", "log_odds")
 METHOD = "cluster bootstrap, simultaneous over all pairs of groups"
 METHOD_OTHERS = "cluster bootstrap, simultaneous over all groups"
@@ -67,6 +69,7 @@ class GapRows:
     worst: dict[int, str] = field(default_factory=dict)
     best: dict[int, str] = field(default_factory=dict)
     p: dict[int, int] = field(default_factory=dict)
+    found: dict[int, bool] = field(default_factory=dict)
     correlation: dict[str, int] = field(default_factory=dict)
 
 
@@ -189,12 +192,14 @@ def _add_gap(draft: Draft, rows: GapRows, column: int, kind: str, replicates: Fl
     names = rows.comparison.names
     worst, best = names.index(rows.worst[column]), names.index(rows.best[column])
     totals = _totals(rows.comparison.sums)
-    if kind == "relative" and totals.errors[0, best, column] == 0:
-        draft.warn(
-            "undefined-gap",
-            f"{names[best]} has no errors: a gap relative to it is not defined.",
-            **_where(rows, column, kind=kind),
-        )
+    rates = _scale(totals, column, "absolute")[0]
+    undefined = ""
+    if kind == "relative" and rates[best] == 0:
+        undefined = f"{names[best]} has no errors: a gap relative to it is not defined."
+    if kind == "log_odds" and rates[worst] >= 1:
+        undefined = f"The word error rate of {names[worst]} is 1 or more: it has no odds."
+    if undefined:
+        draft.warn("undefined-gap", undefined, **_where(rows, column, kind=kind))
         return None
     points = _scale(totals, column, kind, smooth=0.0 if kind == "relative" else 0.5)[0]
     pairs = np.array([_contrast(len(names), *pair) for pair in combinations(range(len(names)), 2)])
@@ -226,7 +231,10 @@ def _floor(comparison: Comparison, column: int, kind: str) -> Floats:
     It is that of half an error among one trial more than there are speakers.
     """
     totals, speakers = _totals(comparison.sums), comparison.speakers.astype(np.float64)
-    certain = (totals.errors[0, :, column] == 0) | (totals.hits[0, :, column] == 0)
+    certain = totals.errors[0, :, column] == 0
+    if comparison.counts.metric == "error" or kind == "log_odds":
+        # Of words, a rate without hits may still vary: insertions make it exceed 1.
+        certain = certain | (totals.hits[0, :, column] == 0)
     share = 0.5 / (speakers + 1.0)
     variance = share * (1 - share) / speakers
     if kind == "relative":
@@ -322,11 +330,11 @@ def _add_pattern(
     """Add the rank correlation over layers of error and gap, and the layer with the least gap."""
     counts = rows.comparison.counts
     columns = [column for column in counts.numbered() if np.isfinite(points[column])]
-    if len(columns) < len(counts.numbered()) or len(columns) < 4:
+    if len(columns) < len(counts.numbered()) or len(columns) < FEWEST_LAYERS:
         draft.warn(
             "no-layer-pattern",
-            f"A pattern over layers needs a {kind} gap on at least four of them; there are {len(columns)}.",
-            **_where(rows, kind=kind),
+            f"A pattern over layers needs gaps on all layers and at least {FEWEST_LAYERS} of them.",
+            **counts.where,
         )
         return
     everyone = sum_by_speaker(counts, cohort.speakers, np.ones((1, len(cohort.speakers)), dtype=bool))
@@ -336,7 +344,7 @@ def _add_pattern(
     value = float(spearman(overall[None], points[columns][None])[0])
     interval = percentile_interval(replicates, 10**6, level=context.level)
     if interval is None or not np.isfinite(value):
-        draft.warn("no-layer-pattern", "Error or gap is the same on all layers.", **_where(rows, kind=kind))
+        draft.warn("no-layer-pattern", "A pattern over layers needs errors and gaps that differ.", **counts.where)
         return
     ends = (value, min(interval[0], value), max(interval[1], value))
     method = "percentile cluster bootstrap of Spearman's correlation"

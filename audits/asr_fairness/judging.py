@@ -49,7 +49,6 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
             task=task.task,
         )
         return
-    _warn_about_limits(draft, task)
     columns = [task.best()] + ([task.layers.index(HEAD)] if HEAD in task.layers else [])
     tests = [(row, column) for column in columns for row in rows]
     corrected = adjust([draft.estimates[row.p[column]].value for row, column in tests], "holm")
@@ -58,27 +57,30 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
     for (row, column), p in zip(tests, corrected, strict=True):
         _add_corrected(draft, row, column, p)
         gap = draft.estimates[row.gap[column, "absolute"]]
-        found = gap.low is not None and gap.low > 0 and p < 1 - context.level
-        (shown if found else silent).append((row, column, p, gap))
+        row.found[column] = gap.low is not None and gap.low > 0 and p < 1 - context.level
+        (shown if row.found[column] else silent).append((row, column, p, gap))
     for row, column, p, gap in _worth_telling(shown):
         _tell_gap(draft, row, column, p, gap)
+    _tell_crossings(draft, task, shown)
     if silent:
         _tell_silence(draft, task, silent)
     _tell_pattern(draft, task, [row for row, *_ in shown] or rows[:1])
 
 
-def _warn_about_limits(draft: Draft, task: TaskCounts) -> None:
-    """Say so where the probe hears next to nothing or makes next to no error: gaps are squeezed to nothing there."""
-    best = task.best()
-    rate = float(task.errors[:, best].sum() / task.sizes.sum())
-    if rate > 0.9 or rate < 0.02:
-        why = "learned next to nothing" if rate > 0.9 else "makes next to no errors"
-        draft.warn(
-            "at-the-limit",
-            f"On its best layer the probe {why} ({METRIC_WORDS[task.metric]} {rate:.3f}): gaps are squeezed together "
-            "there and say little about the groups.",
-            **task.where,
-        )
+def _limit(draft: Draft, task: TaskCounts, column: int) -> str:
+    """Say so where a probe hears next to nothing or makes next to no error: gaps are squeezed to nothing there."""
+    rate = float(task.errors[:, column].sum() / task.sizes.sum())
+    if 0.02 <= rate <= 0.9:
+        return ""
+    why = "learned next to nothing" if rate > 0.9 else "makes next to no errors"
+    who = _layer_words(task.layers[column])
+    draft.warn(
+        "at-the-limit",
+        f"{who[0].upper()}{who[1:]} {why} ({METRIC_WORDS[task.metric]} {rate:.3f}): gaps are squeezed together there "
+        "and say little about the groups.",
+        **task.place(column),
+    )
+    return f" Mind that {who} {why} ({METRIC_WORDS[task.metric]} {rate:.2f})."
 
 
 Told = tuple[GapRows, int, float, Estimate]
@@ -95,6 +97,22 @@ def _worth_telling(shown: Sequence[Told]) -> list[Told]:
         if len(parts) > 1 and gap.low is not None and gap.low > max(parents, default=0.0):
             kept.append(told)
     return sorted(kept, key=lambda told: -(told[3].low or 0.0))[:_FINDINGS_OF_GROUPS]
+
+
+def _tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Told]) -> None:
+    """Name the crossings that differ beyond chance and got no finding of their own."""
+    told = {id(row) for row, *_ in _worth_telling(shown)}
+    rest = [(row, column, gap) for row, column, _, gap in shown if id(row) not in told]
+    if rest:
+        named = dict.fromkeys(row.comparison.groups.by for row, _, _ in rest)
+        draft.find(
+            "fairness.crossings",
+            "info",
+            f"In {TASK_WORDS[task.task]}, the groups by {', '.join(named)} differ beyond chance too, but not by more "
+            "than the attributes on their own.",
+            [row.gap[column, "absolute"] for row, column, _ in rest],
+            **task.where,
+        )
 
 
 def _add_corrected(draft: Draft, row: GapRows, column: int, p: float) -> None:
@@ -123,30 +141,36 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
     high, low = (point(draft.estimates[rates[name]]) for name in (worst, best))
     severity: Severity = "high" if (gap.low or 0) >= HIGH else "medium" if (gap.low or 0) >= MEDIUM else "low"
     others = draft.estimates[row.others[column, worst]]
+    evidence = [row.gap[column, "absolute"], row.rates[column, worst], row.rates[column, best]]
     rest = ""
     if len(row.comparison.names) > 2:
         beyond = "above" if (others.low or 0) > 0 else "against"
-        rest = f" It is {_span(others)} {beyond} all other groups together."
-    rest += _before_the_encoder(draft, row, column)
+        rest = f" Its rate is {_span(others)} {beyond} that of all other groups together."
+        evidence.append(row.others[column, worst])
+    before = _before_the_encoder(row, column)
+    if before is not None:
+        rest += f" On log-mel energies, without the encoder, that is {_span(draft.estimates[before])}."
+        evidence.append(before)
+    rest += _limit(draft, counts, column)
     draft.find(
         "fairness.gap",
         severity,
         f"In {TASK_WORDS[counts.task]}, {_layer_words(counts.layers[column])} errs more often on {worst} than on "
         f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {_span(gap)}; "
         f"p {_p(p)} (labels permuted over speakers, Holm).{rest}",
-        [row.gap[column, "absolute"], rates[worst], rates[best], row.others[column, worst]],
+        evidence,
         **counts.place(column),
         by=row.comparison.groups.by,
         group=worst,
     )
 
 
-def _before_the_encoder(draft: Draft, row: GapRows, column: int) -> str:
+def _before_the_encoder(row: GapRows, column: int) -> int | None:
+    """Return the row of log-mel that says how far the same group is from the others there."""
     layers = row.comparison.counts.layers
     if BASELINE not in layers or layers[column] == HEAD:
-        return ""
-    gap = draft.estimates[row.gap[layers.index(BASELINE), "absolute"]]
-    return f" On log-mel energies, without the encoder, the gap by {row.comparison.groups.by} is {_span(gap)}."
+        return None
+    return row.others[layers.index(BASELINE), row.worst[column]]
 
 
 def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> None:
@@ -156,35 +180,40 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> Non
     quiet = [told for told in singles if told not in doubtful]
     sentences = []
     if quiet:
-        # The smallest gap that an interval of this width would have left zero out of in four of five audits.
-        seen = max(1.43 * ((gap.high or 0) - (gap.low or 0)) / 2 for _, _, _, gap in quiet)
-        sentences.append(
-            f"no difference could be shown by {', '.join(_placed(told) for told in quiet)}. A gap in "
-            f"{METRIC_WORDS[task.metric]} of less than about {seen:.2f} may have been missed."
-        )
+        sentences.append(f"no difference could be shown by {'; '.join(_placed(told) for told in quiet)}.")
     if doubtful:
-        named = ", ".join(f"{_placed(told)}, p {_p(told[2])}" for told in doubtful)
+        named = "; ".join(f"{_placed(told)}, p {_p(told[2])}" for told in doubtful)
         sentences.append(
-            f"the gap by {named} is not beyond what chance gives among all the comparisons made (labels permuted over "
-            "speakers, Holm)."
+            f"what was seen by {named} may be chance, given all the comparisons made (labels permuted over speakers, "
+            "Holm)."
         )
-    crossed = len(silent) - len(singles)
+    crossed = {told[0].comparison.groups.by for told in silent if told not in singles}
     if crossed:
-        sentences.append(f"{crossed} crossing{'s' * (crossed != 1)} of attributes showed none beyond chance either.")
+        sentences.append(f"{', '.join(sorted(crossed))} showed nothing beyond chance either.")
+    columns = dict.fromkeys(column for _, column, _, _ in silent)
+    missed = ", ".join(f"{_missed(silent, column):.2f} on {_layer_words(task.layers[column])}" for column in columns)
+    sentences.append(f"a gap in {METRIC_WORDS[task.metric]} of less than about {missed} may have been missed.")
     first, *rest = sentences
+    text = " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(part[0].upper() + part[1:] for part in rest)])
     draft.find(
         "fairness.no-gap-shown",
         "info",
-        " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(sentence[0].upper() + sentence[1:] for sentence in rest)]),
+        text + "".join(_limit(draft, task, column) for column in columns),
         [row.gap[column, "absolute"] for row, column, _, _ in singles],
         **task.where,
     )
 
 
+def _missed(silent: Sequence[Told], column: int) -> float:
+    """Return the gap that an interval as wide as the widest would leave zero out of in four of five audits."""
+    widths = [(gap.high or 0) - (gap.low or 0) for _, other, _, gap in silent if other == column]
+    return 1.43 * max(widths) / 2
+
+
 def _placed(told: Told) -> str:
     row, column, _, gap = told
     layer = row.comparison.counts.layers[column]
-    return f"{row.comparison.groups.by} ({'own head' if layer == HEAD else f'layer {layer}'}: {_span(gap)})"
+    return f"{row.comparison.groups.by} on {'the own head' if layer == HEAD else f'layer {layer}'}, {_span(gap)}"
 
 
 def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:

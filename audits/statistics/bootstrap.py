@@ -83,6 +83,8 @@ STUDENTISED = "studentised cluster bootstrap"
 STUDENT_T = "Student t over clusters"
 EXACT_CLUSTERS = "Clopper-Pearson over clusters"
 NO_INTERVAL = "none"
+FEW = 10
+"""Clusters with an error, or with a success, under which an interval is widened."""
 
 
 def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: float = 0.95) -> RateIntervals:
@@ -92,7 +94,8 @@ def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: flo
     / (sum_i n_i)^2 over m clusters, the interval is r - s q(1 - a/2) to r - s q(a/2), q the quantiles of
     (r* - r) / s* over the bootstrap samples (Davison and Hinkley 1997, section 5.2). It follows the skew
     of rare errors, where the percentile interval covers far too seldom. Under five clusters it is
-    Student's instead, and where no or every trial went wrong the exact interval with the clusters as trials.
+    Student's instead. Where fewer than ten clusters show an error (or a success) it is widened to the
+    Korn-Graubard interval, and where none does it is the exact one with the clusters as trials.
 
     Parameters
     ----------
@@ -119,16 +122,18 @@ def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: flo
     tails = _studentised_quantiles(errors, sizes, weights, value, level)
     low, high, method = np.full(value.size, np.nan), np.full(value.size, np.nan), []
     for index in range(value.size):
-        # Every cluster without an error, or none with a success: resampling shows no variance at all.
-        certain = total[index] == 0 or bool((errors[:, index] == sizes[:, index]).all())
-        name, ends = _interval(value[index], error[index], int(clusters[index]), certain, tails[:, index], level)
+        # Clusters that show an error, or that show a success: with none, resampling sees no variance at all.
+        rare = int(min((errors[:, index] > 0).sum(), (errors[:, index] < sizes[:, index]).sum()))
+        name, ends = _interval(
+            value[index], error[index], int(clusters[index]), trials[index], rare, tails[:, index], level
+        )
         method.append(name)
         low[index], high[index] = ends
     return RateIntervals(value=value, low=low, high=high, clusters=clusters, method=tuple(method))
 
 
 def _interval(
-    value: float, error: float, clusters: int, certain: bool, tails: Floats, level: float
+    value: float, error: float, clusters: int, trials: float, rare: int, tails: Floats, level: float
 ) -> tuple[str, tuple[float, float]]:
     from scipy.stats import t
 
@@ -136,12 +141,35 @@ def _interval(
 
     if clusters < 2:
         return NO_INTERVAL, (np.nan, np.nan)
-    if certain:
+    if rare == 0:
         return EXACT_CLUSTERS, clopper_pearson(0 if value == 0 else clusters, clusters, level=level)
     if clusters < 5 or not np.isfinite(tails).all():
         half = error * float(t.ppf((1.0 + level) / 2, clusters - 1))
-        return STUDENT_T, (max(value - half, 0.0), value + half)
-    return STUDENTISED, (max(min(value - tails[1] * error, value), 0.0), max(value - tails[0] * error, value))
+        method, low, high = STUDENT_T, value - half, value + half
+    else:
+        method, low, high = STUDENTISED, value - tails[1] * error, value - tails[0] * error
+    if rare < FEW and value < 1:
+        # So few clusters differ from the rest that resampling cannot know how others would.
+        wider = _korn_graubard(value, error, clusters, trials, level)
+        method, low, high = f"{method}, or Korn-Graubard where wider", min(low, wider[0]), max(high, wider[1])
+    return method, (max(min(low, value), 0.0), max(high, value))
+
+
+def _korn_graubard(value: float, error: float, clusters: int, trials: float, level: float) -> tuple[float, float]:
+    """Return the exact interval for as many independent trials as carry the same information.
+
+    n* = n / deff (t(n - 1) / t(m - 1))^2 with deff = s^2 n / (r (1 - r)), never below 1 (Korn and
+    Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts").
+    """
+    from scipy.stats import beta, t
+
+    tail = (1.0 - level) / 2
+    effect = max(error**2 * trials / (value * (1 - value)), 1.0)
+    shrink = float(t.isf(tail, max(trials - 1, 1)) / t.isf(tail, clusters - 1)) ** 2
+    effective = min(trials / effect * shrink, trials)
+    hits = value * effective
+    low, high = beta.ppf(tail, hits, effective - hits + 1), beta.isf(tail, hits + 1, effective - hits)
+    return float(low), float(high)
 
 
 def _studentised_quantiles(errors: Floats, sizes: Floats, weights: Floats, value: Floats, level: float) -> Floats:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from audits import gates
-from audits.comparison import Change, changes, unmatched
+from audits.comparison import Change, changes, differing, unmatched
 from audits.errors import InputError
 from audits.records import Report
 from audits.report_file import read_report
@@ -53,6 +53,7 @@ def _print(first: Path, second: Path, before: Report, after: Report, rows: list[
     changed = [row for row in rows if row.excludes_zero]
     shown = rows if everything else changed
     only_first, only_second = unmatched(before, after)
+    typer.echo(f"The runs differ in: {', '.join(differing(before, after)) or 'nothing but chance'}.")
     typer.echo(
         f"{second} against {first}: {len(changed)} of {len(rows)} changes exclude zero "
         f"({level} intervals, each on its own)."

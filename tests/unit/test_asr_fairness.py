@@ -157,13 +157,18 @@ def test_few_words_are_not_compared(scene) -> None:
     assert compare_groups(sets[0], few, cohort, options) is None
 
 
-def test_word_errors_above_one_keep_all_gaps_finite(scene) -> None:
+def test_a_word_error_rate_above_one_has_no_odds_and_says_so(scene) -> None:
     sets, cohort, options, context = scene
     counts, draft = _counts(), Draft()
     counts.errors[:] += 12
     counts.hits[:] = 0
     rows = _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
-    assert draft.estimates[rows.gap[1, "log_odds"]].low is not None
+    assert (1, "log_odds") not in rows.gap
+    assert any(warning.where.get("kind") == "log_odds" for warning in draft.warnings if warning.id == "undefined-gap")
+    relative, absolute = (draft.estimates[rows.gap[1, kind]] for kind in ("relative", "absolute"))
+    assert absolute.low > 0
+    # Nobody was right in any word, and still the relative gap is as sure as the absolute one.
+    assert 0 < relative.low < relative.value < relative.high < 1
     add_error_rates(draft, counts, cohort, context)
     assert all(row.value > 1 for row in _find(draft, "error_rate", group="all"))
 
@@ -184,11 +189,7 @@ def test_layer_pattern_needs_four_layers(scene) -> None:
     counts, draft = _counts(layers=(0, 1, 2)), Draft()
     rows = _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
     assert not rows.correlation
-    assert {warning.where["kind"] for warning in draft.warnings if warning.id == "no-layer-pattern"} == {
-        "absolute",
-        "relative",
-        "log_odds",
-    }
+    assert [warning.where for warning in draft.warnings if warning.id == "no-layer-pattern"] == [counts.where]
 
 
 def test_sums_by_speaker_add_up() -> None:
