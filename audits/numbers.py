@@ -32,8 +32,8 @@ def decimals(estimate: Estimate) -> int:
     if width > 0:
         places = max(0, 1 - math.floor(math.log10(width)))
         # An end that is not zero must not be written as zero: it decides on which side the interval lies.
-        hidden = any(number and not round(number, places) for number in ends)
-        return places + 1 if hidden and any(round(number, places + 1) for number in ends) else places
+        hidden = [end for end in (estimate.low, estimate.high) if end and not round(end, places)]
+        return places + 1 if any(round(end, places + 1) for end in hidden) else places
     size = max(abs(number) for number in ends)
     return max(0, 2 - math.floor(math.log10(size))) if size else 0
 

@@ -80,7 +80,7 @@ def _stored(path: Path) -> str | None:
 
 
 @contextmanager
-def working(folder: Path, mark: str) -> Iterator[None]:
+def working(folder: Path, mark: str, *, force: bool = False) -> Iterator[None]:
     """Hold a run folder while a run works in it; on success the state is removed.
 
     Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
@@ -104,6 +104,12 @@ def working(folder: Path, mark: str) -> Iterator[None]:
         ) from error
     try:
         _hold(lock, folder)
+        if (folder / NAME).exists() and not force:
+            raise InputError(
+                "Another run has just finished in this folder.",
+                where=str(folder),
+                hint="Run it again to see its report.",
+            )
         _clear(folder, OURS[:-1])
         write_text(state / "settings.json", json.dumps({"fingerprint": mark}))
         try:

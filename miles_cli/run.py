@@ -49,7 +49,7 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
         _print_plan(spec, plan)
         return 0
     if report is None:
-        with folders.working(folder, mark), _told_when_interrupted(folder):
+        with folders.working(folder, mark, force=common.force), _told_when_interrupted(folder):
             draft = spec.carry_out(options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
             _write(report, draft, folder, watch)

@@ -117,7 +117,7 @@ def _layers_at_once(stack: Stack, options: Options) -> int:
 def _paths(
     source: _Clips, stack: Stack, places: Sequence[int], texts: list[str], options: Options, context: Context
 ) -> list[list[Tensor]]:
-    key = ["ctc", 1, stack.key, list(places), texts, options.folds, options.probe_epochs, context.seed]
+    key = ["ctc", 2, source.step, stack.key, list(places), texts, options.folds, options.probe_epochs, context.seed]
     key += [source.fold.tolist(), source.dev.tolist()]
     entry = context.cache.read("fairness-probes", key)
     if entry is None:
@@ -162,6 +162,8 @@ def head_transcripts(stack: Stack, inputs: Inputs, options: Options) -> list[str
     if not heads or not vocabulary.is_file():
         return []
     symbols = _symbols(json.loads(vocabulary.read_text(encoding="utf-8")))
+    if not symbols:
+        return []
     blank = inputs.folder.config.get("pad_token_id", 0)
     texts = []
     for path in heads:

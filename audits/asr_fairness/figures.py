@@ -6,6 +6,7 @@ from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
 from audits.asr_fairness.gaps import FEWEST_LAYERS, GapRows
 from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
 from audits.context import Draft
+from audits.numbers import percent
 from audits.records import Coordinate, Estimate, Figure, Json
 
 TITLES = {"sid": "speaker identification", "asr": "transcription"}
@@ -214,4 +215,4 @@ def coverage_figure(rows: Sequence[Json]) -> Figure:
 
 
 def _level(draft: Draft) -> str:
-    return f"{draft.estimates[0].level:.0%}".replace("%", " %")
+    return percent(draft.estimates[0].level)

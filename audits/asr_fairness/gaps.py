@@ -45,9 +45,6 @@ class Comparison:
         The groups and how many speakers each has.
     sums
         Sums per speaker and group.
-    labels
-        Group of each speaker for permutation, -1 for speakers of none; a speaker in several groups is
-        counted to the one with most of the trials.
     """
 
     groups: GroupSet
@@ -55,7 +52,11 @@ class Comparison:
     names: tuple[str, ...]
     speakers: NDArray[np.int64]
     sums: SpeakerSums
-    labels: NDArray[np.int64]
+
+    @property
+    def people(self) -> int:
+        """Speakers in any of the groups; one may be in several."""
+        return int((self.sums.sizes.sum(1) > 0).sum())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +91,6 @@ def compare_groups(groups: GroupSet, counts: TaskCounts, cohort: Cohort, options
         names=tuple(groups.names[place] for place in chosen),
         speakers=kept.speakers,
         sums=kept,
-        labels=np.where(kept.sizes.sum(1) > 0, kept.sizes.argmax(1), -1),
     )
 
 
@@ -149,7 +149,7 @@ def _add(
             high=ends[2],
             level=context.level,
             method=method,
-            n=int(rows.comparison.speakers.sum()),
+            n=rows.comparison.people,
             unit="speakers",
             where=where,
         )
@@ -209,9 +209,12 @@ def _add_gap(draft: Draft, rows: GapRows, column: int, kind: str, replicates: Fl
     found = simultaneous_contrasts(
         points, replicates, pairs, rows.comparison.speakers, level=context.level, floor=floor
     )
-    ends = found.at(mine)
+    value, low, high = found.at(mine)
+    ends = (value, low, high)
     if kind == "relative":
-        ends = (float(np.expm1(ends[0])), float(np.expm1(ends[1])), float(np.expm1(ends[2])))
+        ends = (float(np.expm1(value)), float(np.expm1(max(low, -50.0))), float(np.expm1(min(high, 50.0))))
+    elif kind == "absolute" and rows.comparison.counts.metric == "error":
+        ends = (value, max(low, -1.0), min(high, 1.0))
     where = _where(rows, column, kind=kind)
     rows.gap[column, kind] = _add(
         draft, rows, context, rows.comparison.counts.named("gap", column), ends, METHOD, **where
@@ -266,47 +269,58 @@ def _rest(sums: SpeakerSums, column: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Chance:
-    """What shuffled labels give, shape (permutations, layers): the largest gap, and the largest test statistic."""
+    """The test statistic of every layer, and what shuffled labels make of it and of the largest gap.
 
+    `observed` has shape (layers,), the others (permutations, layers).
+    """
+
+    observed: Floats
     gaps: Floats
     statistics: Floats
 
 
 def _chance(comparison: Comparison, options: Options, context: Context) -> _Chance:
     """Shuffle the labels over speakers and compare again, on all layers at once."""
-    counts = comparison.counts
-    present = comparison.labels >= 0
-    sums = np.concatenate([comparison.sums.errors.sum(1), comparison.sums.sizes.sum(1)[:, None]], axis=1)[present]
+    counts, sums = comparison.counts, comparison.sums
     rng = generator(context.seed, "permutation", counts.task, counts.metric, comparison.groups.by)
+    sizes = sums.sizes[..., None]
+    # Sums of errors, sizes and their products: from them any group's rate and its error follow.
+    parts = [sums.errors, sums.errors**2, sums.errors * sizes, sizes, sizes**2, (sizes > 0).astype(np.float64)]
+    joined = np.concatenate(parts, axis=2)
+    layers = sums.errors.shape[2]
+    observed = _statistic(joined.sum(0)[None], layers)[1][0]
     gaps, statistics = [], []
-    for block in permuted_group_sums(
-        sums, comparison.labels[present], len(comparison.names), options.permutations, rng
-    ):
-        rates = ratio(block[..., :-1], block[..., -1:])
-        gaps.append(rates.max(1) - rates.min(1))
-        statistics.append(_statistic(rates, comparison.speakers))
-    return _Chance(np.concatenate(gaps), np.concatenate(statistics))
+    for block in permuted_group_sums(joined, sums.sizes > 0, options.permutations, rng):
+        gap, statistic = _statistic(block, layers)
+        gaps.append(gap)
+        statistics.append(statistic)
+    return _Chance(observed, np.concatenate(gaps), np.concatenate(statistics))
 
 
-def _statistic(rates: Floats, speakers: NDArray[np.int64]) -> Floats:
-    """Return the largest difference of two groups, each divided by sqrt(1/m + 1/m') of its speakers.
+def _statistic(joined: Floats, layers: int) -> tuple[Floats, Floats]:
+    """Return the largest gap, and the largest difference of two groups over its standard error, (samples, layers).
 
-    Undivided, a small group's noise would hide the gap between two large ones. `rates` has shape
-    (samples, groups, layers).
+    Divided, groups of unequal size or spread do not make each other's noise look like a gap (Chung and
+    Romano 2013); the standard errors are those of clusters, computed anew in every sample.
     """
-    largest = np.zeros((rates.shape[0], rates.shape[2]))
+    errors, squares, products = (joined[..., place * layers : (place + 1) * layers] for place in range(3))
+    sizes, sizes2, speakers = (joined[..., 3 * layers + place, None] for place in range(3))
+    rates = ratio(errors, sizes)
+    share = 0.5 / (speakers + 1.0)
+    least = share * (1 - share) / np.maximum(speakers, 1.0)
+    spread = np.maximum(squares - 2 * rates * products + rates**2 * sizes2, 0.0)
+    variance = ratio(spread * speakers, sizes**2 * np.maximum(speakers - 1, 1.0)) + least * (spread <= 1e-12)
+    largest = np.zeros((len(joined), layers))
     for one, other in combinations(range(rates.shape[1]), 2):
-        scale = np.sqrt(1 / speakers[one] + 1 / speakers[other])
+        scale = np.sqrt(variance[:, one] + variance[:, other])
         np.maximum(largest, np.abs(rates[:, one] - rates[:, other]) / scale, out=largest)
-    return largest
+    return rates.max(1) - rates.min(1), largest
 
 
 def _add_chance(draft: Draft, rows: GapRows, column: int, chance: _Chance, context: Context) -> None:
     """Add the p-value of the gap, the gap that chance alone makes, and what is left of the gap without it."""
     gap = draft.estimates[rows.gap[column, "absolute"]]
-    rates = _scale(_totals(rows.comparison.sums), column, "absolute")[:, :, None]
-    observed = float(_statistic(rates, rows.comparison.speakers)[0, 0])
-    found = monte_carlo_p(observed, chance.statistics[:, column], level=context.level)
+    found = monte_carlo_p(float(chance.observed[column]), chance.statistics[:, column], level=context.level)
     where = _where(rows, column)
     named = partial(rows.comparison.counts.named, column=column)
     rows.p[column] = _add(

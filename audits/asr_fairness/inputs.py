@@ -24,6 +24,7 @@ SHORTEST = 400
 TOO_SHORT = "shorter than one frame of the encoder"
 TOO_LONG = "longer than the 30 s that whisper takes"
 NO_TEXT = "empty transcript"
+NO_SPEAKER = "no speaker"
 UNREADABLE = "unreadable recording"
 
 
@@ -100,7 +101,7 @@ def plan(options: Options, context: Context) -> Plan:
         sets=tuple(sets),
         layers=layers,
     )
-    content = sha256_json(sorted([item.sha256, item.clip.start, item.clip.end] for item in recordings))
+    content = sha256_json([_identity(item) for item in recordings] + [[clip.name, why] for clip, why in skipped])
     return Plan(
         inputs=inputs,
         subject=Subject(
@@ -116,6 +117,12 @@ def plan(options: Options, context: Context) -> Plan:
         cost=_cost(inputs, options),
         notes=tuple(note.message for note in manifest.notes),
     )
+
+
+def _identity(item: Recording) -> list[object]:
+    """Return all of a recording that the estimates depend on, value maps and bins included."""
+    clip = item.clip
+    return [clip.name, item.sha256, clip.start, clip.end, clip.speaker, sorted(clip.attributes.items()), item.text]
 
 
 def _check_options(options: Options) -> None:
@@ -141,9 +148,8 @@ def _layers(options: Options, folder: ModelFolder) -> tuple[int, ...] | None:
         return None
     key = "encoder_layers" if folder.family == "whisper" else "num_hidden_layers"
     count = folder.config.get(key)
-    if not all(text.isascii() and text.isdigit() for text in options.layers) or len(set(options.layers)) < len(
-        options.layers
-    ):
+    numbers = {int(text) for text in options.layers if text.isascii() and text.isdigit()}
+    if len(numbers) < len(options.layers):
         raise InputError(
             f"{','.join(options.layers)} are no layers.", where="--layers", hint="Give all, or numbers such as 0,3,6."
         )
@@ -221,6 +227,14 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording |
                 hint="Mend the text, use --tasks sid, or leave such clips out with --on-bad-clip skip.",
             )
         return NO_TEXT
+    if clip.speaker is None:
+        if options.on_bad_clip == "stop":
+            raise InputError(
+                "The clip has no speaker, and everything here is counted by speakers.",
+                where=clip.where,
+                hint="Name its speaker, or leave such clips out with --on-bad-clip skip.",
+            )
+        return NO_SPEAKER
     loaded = load_clip(clip)
     samples = len(loaded.waveform.samples)
     if folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:

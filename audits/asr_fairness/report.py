@@ -1,6 +1,8 @@
 """The audit from plan to draft: measure, estimate, compare, judge, draw, list."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from audits.asr_fairness import Options
@@ -16,6 +18,9 @@ from audits.context import Context, Draft, Plan
 from audits.records import Coverage, Json
 from probes.activations import RATE
 
+MOST_PERMUTATIONS = 20_000
+FIXED = ("path", "line", "speaker", "status", "seconds", "text")
+"""Columns of records.csv that are always there."""
 LIMITATIONS = (
     "A probe shows what a linear map can read off frozen embeddings of these recordings; it does not show what a "
     "fine-tuned or larger model would do with them.",
@@ -33,6 +38,9 @@ LIMITATIONS = (
 def run(options: Options, plan: Plan, context: Context) -> Draft:
     """Carry the audit out on checked inputs."""
     inputs: Inputs = plan.inputs
+    # With fewer, no p-value could be small enough after Holm's correction over both places of every comparison.
+    needed = math.ceil(20 * 2 * len(inputs.sets) / (1 - context.level))
+    options = replace(options, permutations=max(options.permutations, min(needed, MOST_PERMUTATIONS)))
     measured = measure(inputs, options, context)
     draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
     _warn_about_data(draft, inputs, measured, options)
@@ -64,7 +72,8 @@ def _estimate(
         if comparison is None:
             draft.warn(
                 "too-few-speakers",
-                f"By {groups.by}, fewer than two groups have {options.min_speakers} speakers: no gap is estimated.",
+                f"By {groups.by}, fewer than two groups have enough speakers ({options.min_speakers}) and words: no "
+                "gap is estimated.",
                 **counts.where,
                 by=groups.by,
             )
@@ -73,8 +82,8 @@ def _estimate(
         if left_out:
             draft.warn(
                 "not-compared",
-                f"By {groups.by}, {len(left_out)} group{'s' * (len(left_out) != 1)} with fewer than "
-                f"{options.min_speakers} speakers {'are' if len(left_out) != 1 else 'is'} shown but not compared: "
+                f"By {groups.by}, {len(left_out)} group{'s' * (len(left_out) != 1)} with too few speakers (under "
+                f"{options.min_speakers}) or words {'are' if len(left_out) != 1 else 'is'} shown but not compared: "
                 f"{', '.join(sorted(left_out)[:8])}{' and others' if len(left_out) > 8 else ''}.",
                 **counts.where,
                 by=groups.by,
@@ -153,7 +162,8 @@ def _records(inputs: Inputs, measured: Measured) -> Sequence[dict[str, Any]]:
     places = [{int(clip): row for row, clip in enumerate(counts.clips)} for counts in measured.counts]
     for number, item in enumerate(inputs.recordings):
         row: dict[str, Any] = {"path": item.clip.name, "line": item.clip.line, "speaker": item.speaker}
-        row |= {**item.clip.attributes, "status": "used", "seconds": round(item.samples / RATE, 3), "text": item.text}
+        row |= {"status": "used", "seconds": round(item.samples / RATE, 3), "text": item.text}
+        row |= {_column(name): level for name, level in item.clip.attributes.items()}
         for counts, place in zip(measured.counts, places, strict=True):
             row |= _columns(counts, place.get(number))
         for layer, texts in measured.hypotheses.items():
@@ -161,9 +171,15 @@ def _records(inputs: Inputs, measured: Measured) -> Sequence[dict[str, Any]]:
         rows.append(row)
     empty = dict.fromkeys(rows[0], "")
     for clip, reason in inputs.skipped:
-        named = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or "", **clip.attributes}
-        rows.append({**empty, **named, "status": reason})
+        named = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or "", "status": reason}
+        levels = {_column(name): level for name, level in clip.attributes.items()}
+        rows.append({**empty, **named, **levels})
     return rows
+
+
+def _column(name: str) -> str:
+    """Return the column of an attribute in records.csv, apart from the columns that are always there."""
+    return f"attribute_{name}" if name in FIXED else name
 
 
 def _columns(counts: TaskCounts, row: int | None) -> dict[str, Any]:

@@ -83,7 +83,8 @@ def _answers(
     stack: Stack, split: SidSplit, clips: NDArray[np.int64], options: Options, context: Context, control: str
 ) -> NDArray[np.int64]:
     shuffled = control == "shuffled-labels"
-    key = ["sid", 1, stack.key, stack.places, split.labels.tolist(), options.folds, context.seed, shuffled]
+    key = ["sid", 2, stack.key, stack.places, split.labels.tolist(), split.fold.tolist(), PENALTY]
+    key += [[clips.tolist() for clips in split.training], context.seed, shuffled]
     entry = context.cache.read("fairness-probes", key)
     if entry is None:
         entry = {"answers": _fit(stack, split, clips, context, shuffled)}

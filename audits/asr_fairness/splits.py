@@ -35,9 +35,8 @@ def within_speakers(
         clips[speakers[index]].append(index)
     fold = np.full(len(speakers), -1, dtype=np.int64)
     order: dict[str, list[int]] = {}
-    for number, (speaker, own) in enumerate(sorted(clips.items())):
-        if len(own) < least:
-            continue
+    taking_part = {speaker: own for speaker, own in sorted(clips.items()) if len(own) >= least}
+    for number, (speaker, own) in enumerate(taking_part.items()):
         order[speaker] = [own[place] for place in rng.permutation(len(own))]
         for place, index in enumerate(order[speaker]):
             fold[index] = (place + number) % folds

@@ -40,15 +40,15 @@ def simultaneous_contrasts(
     For contrast c with value d_c = sum_g c_g x_g, standard error s_c over the bootstrap samples and
     deviations (d*_c - mean d*_c) / s_c, let q be the `level` quantile of the largest absolute deviation
     over the contrasts (single-step max-t: Westfall and Young 1993) and a its normal tail, a = 1 - Phi(q). The
-    interval is d_c +- s_c sqrt(m / (m - 1)) t(1 - a; m - 1) with the m clusters of the smallest group in c:
-    Student's quantile at the same tail, since s_c is estimated from few clusters.
+    interval is d_c +- s_c sqrt(m / (m - 1)) t(1 - a; f) with the m clusters of the smallest group in c and
+    Satterthwaite's degrees of freedom f: Student's quantile at the same tail, since s_c is estimated.
 
     Parameters
     ----------
     points
         Value of each group, shape (groups,).
     replicates
-        Bootstrapped values, shape (repeats, groups); samples with a NaN are left out.
+        Bootstrapped values, shape (repeats, groups); NaN where a sample has nothing of a group.
     contrasts
         Coefficients, shape (contrasts, groups).
     clusters
@@ -68,15 +68,19 @@ def simultaneous_contrasts(
     """
     from scipy.stats import norm, t
 
-    kept = replicates[np.isfinite(replicates).all(axis=1)]
-    covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(np.zeros(points.size) if floor is None else floor)
+    # A sample without a group says nothing of it; the others in it still count.
+    kept = np.where(np.isfinite(replicates), replicates, np.nanmean(replicates, axis=0))
+    extra = np.zeros(points.size) if floor is None else floor
+    covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(extra)
     error = np.sqrt(np.maximum(np.einsum("cg,gh,ch->c", contrasts, covariance, contrasts), 1e-300))
     quantile = np.quantile(_largest_deviations(kept, contrasts, error), level)
     # The tail beyond which the largest deviation falls with probability 1 - level, never that of one contrast alone.
     tail = min(float(norm.sf(quantile)), (1.0 - level) / 2)
+    share = contrasts**2 * np.maximum(np.diag(covariance), 1e-100)
+    freedom = share.sum(1) ** 2 / (share**2 / (clusters - 1)).sum(1)
     smallest = np.array([clusters[row != 0].min() for row in contrasts])
     value = contrasts @ points
-    half = error * np.sqrt(smallest / (smallest - 1)) * t.isf(tail, smallest - 1)
+    half = error * np.sqrt(smallest / (smallest - 1)) * t.isf(tail, freedom)
     return Contrasts(value=value, low=value - half, high=value + half)
 
 

@@ -10,26 +10,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+BLOCK = 250
 
 
-def permuted_group_sums(
-    sums: Floats, labels: NDArray[np.int64], groups: int, repeats: int, rng: np.random.Generator
-) -> Iterator[Floats]:
+def permuted_group_sums(sums: Floats, present: Bools, repeats: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Yield the sums per group under shuffled labels, in blocks of shape (block, groups, ...).
+
+    A cluster in one group swaps its label with another such cluster. A cluster in several groups (a
+    speaker under several conditions) swaps the labels of its own parts: it is compared with itself.
 
     Parameters
     ----------
     sums
-        Sums per cluster, shape (clusters, ...).
-    labels
-        Group of each cluster, shape (clusters,), in 0..groups-1.
+        Sums per cluster and group, shape (clusters, groups, ...).
+    present
+        Whether a cluster is in a group, shape (clusters, groups).
+
+    Examples
+    --------
+    >>> sums = np.array([[3.0, 0.0], [0.0, 5.0]])
+    >>> blocks = permuted_group_sums(sums, sums > 0, 100, np.random.default_rng(0))
+    >>> sorted({tuple(row) for block in blocks for row in block.tolist()})
+    [(3.0, 5.0), (5.0, 3.0)]
     """
-    flat = sums.reshape(len(sums), -1)
-    for start in range(0, repeats, 250):
-        block = min(250, repeats - start)
+    groups = sums.shape[1]
+    flat = sums.reshape(len(sums), groups, -1)
+    single = present.sum(1) == 1
+    labels = present[single].argmax(1)
+    alone = flat[single].sum(1)
+    several, where = flat[present.sum(1) > 1], present[present.sum(1) > 1]
+    for start in range(0, repeats, BLOCK):
+        block = min(BLOCK, repeats - start)
         shuffled = rng.permuted(np.tile(labels, (block, 1)), axis=1)
-        totals = np.stack([(shuffled == group).astype(np.float64) @ flat for group in range(groups)], axis=1)
-        yield totals.reshape(block, groups, *sums.shape[1:])
+        totals = np.stack([(shuffled == group).astype(np.float64) @ alone for group in range(groups)], axis=1)
+        if len(several):
+            totals += _swapped_within(several, where, block, rng)
+        yield totals.reshape(block, groups, *sums.shape[2:])
+
+
+def _swapped_within(flat: Floats, present: Bools, block: int, rng: np.random.Generator) -> Floats:
+    keys = np.where(present, rng.random((block, *present.shape)), 2.0)
+    # Present groups first, in their own order and in a random one: the first take the parts of the second.
+    target = np.argsort(~present, axis=1, kind="stable")
+    source = np.argsort(keys, axis=2, kind="stable")
+    totals = np.zeros((block, present.shape[1], flat.shape[2]))
+    for cluster, parts in enumerate(flat):
+        for place in range(int(present[cluster].sum())):
+            totals[:, target[cluster, place]] += parts[source[:, cluster, place]]
+    return totals
 
 
 def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> tuple[float, float, float]:

@@ -8,6 +8,7 @@ import typer
 from audits import gates
 from audits.comparison import Change, changes, differing, unmatched
 from audits.errors import InputError
+from audits.numbers import percent
 from audits.records import Report
 from audits.report_file import read_report
 
@@ -49,7 +50,7 @@ def _print(first: Path, second: Path, before: Report, after: Report, rows: list[
     from rich.table import Table
     from rich.text import Text
 
-    level = f"{before.estimates[0].level:.0%}" if before.estimates else ""
+    level = percent(before.estimates[0].level) if before.estimates else ""
     changed = [row for row in rows if row.excludes_zero]
     shown = rows if everything else changed
     only_first, only_second = unmatched(before, after)

@@ -118,7 +118,7 @@ def speak_corpus(
     seed: int,
     planted: str = "scottish",
     balanced: bool = False,
-    training_clips: int = 1200,
+    training_clips: int = 1800,
     training_speakers: int = 150,
     audit_speakers: int = 24,
     clips_per_speaker: int = 5,

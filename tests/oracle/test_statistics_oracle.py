@@ -92,17 +92,36 @@ def test_pooled_rates_are_those_of_fairlearn() -> None:
 def test_few_speakers_get_students_interval_and_none_gets_none() -> None:
     from scipy.stats import t
 
-    errors = np.array([[1.0, 2, 0], [2, 0, 0], [6, 0, 0], [3, 0, 0]])
+    errors = np.array([[1.0, 2, 0], [9, 0, 0], [2, 0, 0], [8, 0, 0]])
     sizes = np.array([[10.0, 9, 9], [10, 0, 9], [10, 0, 9], [10, 0, 9]])
     found = rate_intervals(errors, sizes, cluster_weights(4, 400, np.random.default_rng(0)))
     shares = errors[:, 0] / 10
     half = t.ppf(0.975, 3) * shares.std(ddof=1) / 2
-    assert found.method == ("Student t over clusters", "none", "Clopper-Pearson over clusters")
-    assert (found.low[0], found.high[0]) == pytest.approx((max(0.3 - half, 0), 0.3 + half))
+    assert found.method == (
+        "Student t over clusters, or Korn-Graubard where wider",
+        "none",
+        "Clopper-Pearson over clusters",
+    )
+    assert (found.low[0], found.high[0]) == pytest.approx((max(0.5 - half, 0), 0.5 + half))
     assert np.isnan(found.low[1])
     assert np.isnan(found.high[1])
     # Without one error the speakers, not their clips, are the trials.
     assert (found.low[2], found.high[2]) == pytest.approx(clopper_pearson(0, 4))
+
+
+def test_one_error_of_one_speaker_leaves_room_above() -> None:
+    errors, sizes = np.zeros((6, 1)), np.full((6, 1), 6.0)
+    errors[0] = 1
+    found = rate_intervals(errors, sizes, cluster_weights(6, 1000, np.random.default_rng(0)))
+    # Korn and Graubard: 36 trials count for 36 (t(35) / t(5))^2 = 22.5, of which 0.62 errors.
+    assert found.high[0] == pytest.approx(0.206, abs=0.01)
+    assert found.low[0] == pytest.approx(0.0, abs=0.01)
+
+
+def test_speakers_who_err_equally_often_give_no_interval_without_width() -> None:
+    errors, sizes = np.full((2, 1), 1.0), np.full((2, 1), 6.0)
+    found = rate_intervals(errors, sizes, cluster_weights(2, 1000, np.random.default_rng(0)))
+    assert found.low[0] < 1 / 6 < found.high[0]
 
 
 def test_the_percentile_interval_of_a_mean_is_students() -> None:
@@ -151,8 +170,9 @@ def test_the_permutation_test_is_scipys() -> None:
     values = rng.normal(size=30)
     values[:12] += 0.6
     labels = np.array([0] * 12 + [1] * 18)
-    sums = np.stack([values, np.ones(30)], axis=1)
-    shuffled = np.concatenate(list(permuted_group_sums(sums, labels, 2, 20_000, rng)))
+    member = labels[:, None] == np.arange(2)
+    sums = np.stack([values, np.ones(30)], axis=1)[:, None] * member[:, :, None]
+    shuffled = np.concatenate(list(permuted_group_sums(sums, member, 20_000, rng)))
     means = shuffled[..., 0] / shuffled[..., 1]
     p, low, high = monte_carlo_p(abs(values[:12].mean() - values[12:].mean()), np.abs(means[:, 0] - means[:, 1]))
     theirs = permutation_test(
@@ -166,12 +186,25 @@ def test_the_permutation_test_is_scipys() -> None:
 def test_permuting_keeps_speakers_whole_and_group_sizes_as_they_are() -> None:
     sums = np.arange(24.0).reshape(12, 2)
     labels = np.array([0] * 3 + [1] * 9)
-    blocks = list(permuted_group_sums(sums, labels, 2, 600, np.random.default_rng(0)))
+    member = labels[:, None] == np.arange(2)
+    grouped = sums[:, None] * member[:, :, None]
+    blocks = list(permuted_group_sums(grouped, member, 600, np.random.default_rng(0)))
     assert [len(block) for block in blocks] == [250, 250, 100]
     totals = np.concatenate(blocks)
     assert np.allclose(totals.sum(axis=1), sums.sum(axis=0))
     # Both columns of a speaker go together: three speakers' second column is their first one plus three.
     assert np.allclose(totals[:, 0, 1], totals[:, 0, 0] + 3)
+
+
+def test_a_speaker_in_several_groups_swaps_only_its_own_parts() -> None:
+    # Ten speakers under both conditions, each ten errors worse under the second; differences keep their size.
+    base = np.arange(10.0)
+    sums = np.stack([base, base + 10], axis=1)[:, :, None]
+    totals = np.concatenate(list(permuted_group_sums(sums, np.ones((10, 2), bool), 500, np.random.default_rng(0))))
+    assert np.allclose(totals.sum(axis=1), sums.sum())
+    difference = totals[:, 1, 0] - totals[:, 0, 0]
+    assert set(np.unique(difference).tolist()) <= {float(value) for value in range(-100, 101, 20)}
+    assert abs(difference.mean()) < 5
 
 
 @pytest.mark.parametrize(("observed", "p"), [(2.0, 0.4), (9.0, 0.2), (-9.0, 1.0)])

@@ -120,8 +120,8 @@ def compared(groups: int, rates: Floats, rng: np.random.Generator) -> tuple[bool
     found = simultaneous_contrasts(points, drawn, pairs, sizes)
     assert (found.low <= found.value).all()
     assert (found.value <= found.high).all()
-    sums = np.stack([errors, clips], axis=1)
-    shuffled = np.concatenate(list(permuted_group_sums(sums, labels, groups, 250, rng)))
+    sums = np.stack([errors, clips], axis=1)[:, None] * member[:, :, None]
+    shuffled = np.concatenate(list(permuted_group_sums(sums, member > 0, 250, rng)))
     share = shuffled[..., 0] / shuffled[..., 1]
     p, low, high = monte_carlo_p(float(np.ptp(points)), np.ptp(share, axis=1))
     assert low <= p <= high

@@ -92,9 +92,16 @@ def test_what_an_earlier_run_left_goes_before_the_work(tmp_path: Path) -> None:
         (tmp_path / name).write_text("old", encoding="utf-8")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "old.png").write_bytes(b"old")
-    with folders.working(tmp_path, MARK):
+    with folders.working(tmp_path, MARK, force=True):
         assert left(tmp_path) == ["state", "state/lock", "state/settings.json"]
     assert left(tmp_path) == []
+
+
+def test_a_report_that_was_finished_meanwhile_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text("new", encoding="utf-8")
+    with pytest.raises(InputError, match="just finished"), folders.working(tmp_path, MARK):
+        raise AssertionError
+    assert (tmp_path / "report.json").read_text(encoding="utf-8") == "new"
 
 
 def test_a_link_among_the_pages_is_removed_and_not_followed(tmp_path: Path) -> None:
