@@ -7,6 +7,7 @@ of the labels over speakers, Holm-corrected over all attributes and their crossi
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from audits.statistics import adjust
 HIGH, MEDIUM = 0.10, 0.03
 TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
 METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
+POWER = 0.84
+"""Normal quantile of four in five."""
 _FINDINGS_OF_GROUPS = 4
 
 
@@ -207,7 +210,8 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> Non
 def _missed(silent: Sequence[Told], column: int) -> float:
     """Return the gap that an interval as wide as the widest would leave zero out of in four of five audits."""
     widths = [(gap.high or 0) - (gap.low or 0) for _, other, _, gap in silent if other == column]
-    return 1.43 * max(widths) / 2
+    level = silent[0][3].level
+    return (NormalDist().inv_cdf((1 + level) / 2) + POWER) / NormalDist().inv_cdf((1 + level) / 2) * max(widths) / 2
 
 
 def _placed(told: Told) -> str:
