@@ -61,6 +61,9 @@ class Plan:
         (what, how much) in words, for `--dry-run`.
     notes
         What the user should know before it starts.
+    coordinates
+        Every key that `where` of an estimate of this run can have, with all the values that it can take; a gate on
+        another is refused before anything runs. Empty: not known.
     """
 
     inputs: Any
@@ -68,6 +71,7 @@ class Plan:
     data: tuple[Source, ...]
     cost: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    coordinates: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +82,8 @@ class Draft:
     ----------
     records
         One mapping per item judged; all have the same keys, the columns of records.csv.
+    files
+        Contents of further files of the run folder by name; the names stand in the audit's spec.
     subject
         Where the parameter count is known only after loading; otherwise the plan's stands.
     """
@@ -89,6 +95,7 @@ class Draft:
     figures: list[Figure] = field(default_factory=list)
     coverage: Coverage = field(default_factory=lambda: Coverage(given=0, used=0))
     records: Sequence[Mapping[str, Any]] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
     subject: Subject | None = None
 
     def add(self, estimate: Estimate) -> int:

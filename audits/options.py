@@ -18,7 +18,7 @@ METADATA = "miles"
 class OptionSpec:
     """What the command line knows of one option beyond its name, type and default.
 
-    `listed` is for tuples: whether commas separate values, and several may follow one flag.
+    `listed` is for tuples: whether commas separate values; `several`: whether several may follow one flag.
     """
 
     help: str
@@ -29,6 +29,7 @@ class OptionSpec:
     metavar: str | None = None
     panel: str | None = None
     listed: bool = True
+    several: bool = True
 
 
 def option(help: str, default: Any = None, **spec: Any) -> Any:
@@ -37,8 +38,9 @@ def option(help: str, default: Any = None, **spec: Any) -> Any:
 
 
 def argument(help: str, **spec: Any) -> Any:
-    """Declare a positional argument, which must be given."""
-    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, required=True, **spec)})
+    """Declare a positional argument, which must be given unless `required=False`."""
+    said = {"required": True, **spec}
+    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, **said)})
 
 
 def specs_of(options: type) -> dict[str, OptionSpec]:

@@ -41,6 +41,8 @@ class AuditSpec:
         (options, plan, context) -> Draft: measures and judges.
     estimates
         Names that a gate may use; a gate on another is refused before anything runs. Empty: any name.
+    files
+        Names of the files that its run folder holds besides those of every audit.
     demo
         (context, *, balanced) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
     """
@@ -54,6 +56,7 @@ class AuditSpec:
     run: str
     demo: str = ""
     estimates: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     def check(self, options: Any, context: "Context") -> "Plan":
         """Check every input; nothing is written."""
@@ -72,6 +75,18 @@ AUDITS: tuple[Entry, ...] = (
         summary="Where in a speech encoder do some groups of speakers fare worse?",
         needs="a speech encoder and a manifest of recordings with speakers and their attributes",
         target="audits.asr_fairness:AUDIT",
+    ),
+    Entry(
+        name="certify",
+        summary="Within which radius can no perturbation change a smoothed classifier's answer?",
+        needs="an image classifier and labelled images, or another tool's log of certificates",
+        target="audits.certification:AUDIT",
+    ),
+    Entry(
+        name="lipschitz",
+        summary="By how much can a small change of a picture move a classifier's logits?",
+        needs="an image classifier; labelled images for radii",
+        target="audits.lipschitz:AUDIT",
     ),
 )
 

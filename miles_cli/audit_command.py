@@ -6,8 +6,9 @@ other. A list option takes several values after one flag (`--by gender accent`),
 
 import inspect
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import Field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, cast, get_args, get_origin
@@ -16,9 +17,19 @@ import typer
 from typer.core import TyperCommand
 
 from audits.errors import InputError
-from audits.options import METADATA, OptionSpec, build, specs_of
+from audits.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.registry import AuditSpec, entries
 from miles_cli.options import Common
+
+
+_KINDS: dict[type, tuple[str, str]] = {
+    int: ("a whole number", "5"),
+    float: ("a number", "0.5"),
+    bool: ("true or false", "true"),
+    str: ("a text", '"name"'),
+    Path: ("a path in quotation marks", '"folder/file"'),
+}
+"""How each type of option is called, and how a value of it is written in TOML."""
 
 
 def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
@@ -29,9 +40,11 @@ def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
 
         context: typer.Context = values.pop("context")
         merged = merge(spec.name, spec.options, context, values)
-        options = build(spec.options, _part(spec.options, merged))
-        common = build(Common, _part(Common, merged))
-        raise typer.Exit(carry_out(spec, options, common))
+        with explained(spec.name, spec.options, context, merged):
+            options = build(spec.options, _part(spec.options, merged))
+            common = build(Common, _part(Common, merged))
+            status = carry_out(spec, options, common)
+        raise typer.Exit(status)
 
     return make_command(spec.name, f"{spec.summary}\n\n{spec.question}{examples}", (spec.options, Common), carry_out)
 
@@ -47,14 +60,15 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
             parameters.append(
                 inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             )
-            if _is_list(item.type) and spec.listed:
+            if _is_list(item.type) and spec.listed and spec.several:
                 listed.append("--" + item.name.replace("_", "-"))
     callback = _with_signature(run, parameters)
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     app.command(
         name,
         cls=_command_class(
-            tuple(listed), sum(spec.positional for record in records for spec in specs_of(record).values())
+            tuple(listed),
+            sum(spec.positional and spec.required for record in records for spec in specs_of(record).values()),
         ),
         help=help,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,9 +83,26 @@ def merge(name: str, options: type, context: typer.Context, values: Mapping[str,
     stored = read_config(Path(config), name, options) if config else {}
     merged = {**{key: value for key, value in values.items() if key not in given}, **stored, **given}
     known = {item.name: item for record in (options, Common) for item in fields(record)}
-    return {
-        key: _converted(known[key].type, known[key].metadata[METADATA], key, value) for key, value in merged.items()
-    }
+    return {key: _converted(known[key], value, f"{config}, key {_written(key)}") for key, value in merged.items()}
+
+
+@contextmanager
+def explained(name: str, options: type, context: typer.Context, values: Mapping[str, Any]) -> Iterator[None]:
+    """Let an error about an option name the file where its value stands, and have a mend in any case."""
+    try:
+        yield
+    except InputError as error:
+        for key, spec in {**specs_of(options), **specs_of(Common)}.items():
+            flag = flag_of(key, spec)
+            if error.where != flag:
+                continue
+            value = values.get(key)
+            repeated = isinstance(value, tuple) and len(set(value)) < len(value)
+            error.hint = error.hint or ("Give each value once." if repeated else f"{flag}: {spec.help}")
+            config = values.get("config")
+            if config and not _was_given(context, key) and key in read_config(config, name, options):
+                error.where = f"{config}, key {_written(key)}"
+        raise
 
 
 def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
@@ -84,10 +115,19 @@ def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("There is no such file.", where=str(path), hint="Check the path of --config.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"The configuration cannot be read: {error}", where=str(path)) from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(
+            f"The configuration cannot be read: {reason}.", where=str(path), hint="Give a text file with --config."
+        ) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"The configuration is not TOML: {error}", where=str(path)) from error
+        raise InputError(
+            f"The configuration is not TOML: {error}",
+            where=str(path),
+            hint='Write one option a line, such as seed = 0 or by = ["gender", "accent"]; text needs quotation marks.',
+        ) from error
     known = {**specs_of(options), **specs_of(Common)}
     merged = _top_and_table(data, name, path)
     found = {key.replace("-", "_"): value for key, value in merged.items()}
@@ -150,20 +190,32 @@ def _annotation(name: str, kind: Any, spec: OptionSpec, default: Any) -> tuple[A
     return Annotated[base | None, info], default
 
 
-def _converted(kind: Any, spec: OptionSpec, key: str, value: Any) -> Any:
-    base = _base(kind)
-    if _is_list(kind):
-        return _as_tuple(spec, value)
-    if value is None or isinstance(value, base):
-        if base is int and isinstance(value, bool):
-            raise InputError(f"{value!r} is not a whole number.", where=f"key {key}")
+def _converted(item: Field[Any], value: Any, where: str) -> Any:
+    """Return a value as the type of its option; only those of the file may be of another."""
+    base = _base(item.type)
+    if _is_list(item.type):
+        return _as_tuple(item.metadata[METADATA], value)
+    if value is None or (isinstance(value, base) and not (base is int and isinstance(value, bool))):
         return value
     try:
-        if base is bool or (base is int and not float(value).is_integer()):
+        if base is bool or isinstance(value, bool) or (base is int and not float(value).is_integer()):
             raise ValueError
         return base(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{value!r} cannot be read as {base.__name__}.", where=f"key {key}") from None
+    except (TypeError, ValueError, OverflowError):
+        name = _written(item.name)
+        wanted, example = _KINDS[base]
+        shown = example if item.default is None else _as_toml(item.default)
+        raise InputError(
+            f"{name} must be {wanted}, not {_as_toml(value)}.", where=where, hint=f"Write {name} = {shown}."
+        ) from None
+
+
+def _written(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def _as_toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _as_tuple(spec: OptionSpec, value: Any) -> tuple[str, ...]:

@@ -26,8 +26,10 @@ def default_folder(command: str) -> Path:
     return Path("runs") / f"{command}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
-def finished(folder: Path, mark: str, *, force: bool) -> Report | None:
+def finished(folder: Path, mark: str, *, force: bool, extra: Sequence[str] = ()) -> Report | None:
     """Return the report of a finished run with the same settings; None where there is work to do.
+
+    `extra` names the files that this audit writes besides those of every audit.
 
     Raises
     ------
@@ -39,7 +41,7 @@ def finished(folder: Path, mark: str, *, force: bool) -> Report | None:
     if not folder.is_dir():
         raise InputError("The run folder is a file.", where=str(folder), hint="Name another folder with --out.")
     strangers = sorted(
-        item.name for item in folder.iterdir() if item.name not in OURS and not item.name.startswith(PART)
+        item.name for item in folder.iterdir() if item.name not in (*OURS, *extra) and not item.name.startswith(PART)
     )
     if strangers:
         raise InputError(
@@ -80,7 +82,7 @@ def _stored(path: Path) -> str | None:
 
 
 @contextmanager
-def working(folder: Path, mark: str, *, force: bool = False) -> Iterator[None]:
+def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str] = ()) -> Iterator[None]:
     """Hold a run folder while a run works in it; on success the state is removed.
 
     Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
@@ -110,13 +112,13 @@ def working(folder: Path, mark: str, *, force: bool = False) -> Iterator[None]:
                 where=str(folder),
                 hint="Run it again to see its report.",
             )
-        _clear(folder, OURS[:-1])
+        _clear(folder, (*OURS[:-1], *extra))
         write_text(state / "settings.json", json.dumps({"fingerprint": mark}))
         try:
             yield
         except InputError:
             # Wrong input that showed only while running.
-            _clear(folder, OURS)
+            _clear(folder, (*OURS, *extra))
             for place in missing:
                 with suppress(OSError):
                     place.rmdir()

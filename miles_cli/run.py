@@ -13,7 +13,7 @@ from audits.context import Cache, Context, Draft, Plan
 from audits.errors import InputError
 from audits.records import Report
 from audits.registry import AuditSpec
-from audits.report_file import dumps, fingerprint, write_records, write_report
+from audits.report_file import dumps, fingerprint, write_bytes, write_records, write_report
 from miles_cli import folders
 from miles_cli.environment import choose_device, provenance, version
 from miles_cli.options import PRESENTATION, Common
@@ -40,24 +40,27 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
         progress=watch,
     )
     plan = spec.check(options, context)
+    for gate in parsed:
+        gates.check_places(gate, plan.coordinates)
     settings = _settings(options, common)
     subject = plan.subject and plan.subject.sha256
     mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)
-    report = folders.finished(folder, mark, force=common.force)
+    report = folders.finished(folder, mark, force=common.force, extra=spec.files)
     if common.dry_run:
         _print_plan(spec, plan)
         return 0
+    earlier = report is not None
     if report is None:
-        with folders.working(folder, mark, force=common.force), _told_when_interrupted(folder):
+        with folders.working(folder, mark, force=common.force, extra=spec.files), _told_when_interrupted(folder):
             draft = spec.carry_out(options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
             _write(report, draft, folder, watch)
     elif tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
-        report = replace(report, gates=tuple(gates.judge(gate, report.estimates) for gate in parsed))
+        report = replace(report, gates=tuple(gates.judge(gate, report.estimates, report.warnings) for gate in parsed))
         report = replace(report, settings={**report.settings, "fail_if": list(common.fail_if)})
         write_pages_and_report(report, folder)
-    _tell(report, folder, common)
+    _tell(report, folder, common, earlier=earlier)
     return 1 if any(gate.outcome == "fail" for gate in report.gates) else 0
 
 
@@ -127,7 +130,7 @@ def _assemble(
         warnings=tuple(draft.warnings),
         limitations=tuple(draft.limitations),
         coverage=draft.coverage,
-        gates=tuple(gates.judge(gate, draft.estimates) for gate in parsed),
+        gates=tuple(gates.judge(gate, draft.estimates, draft.warnings) for gate in parsed),
         figures=tuple(draft.figures),
         provenance=provenance(context, watch.elapsed()),
     )
@@ -135,6 +138,8 @@ def _assemble(
 
 def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
     write_records(draft.records, folder / "records.csv")
+    for name, content in draft.files.items():
+        write_bytes(folder / name, content)
     with watch.phase("Writing the report", 1, "report"):
         write_pages_and_report(report, folder)
 
@@ -149,10 +154,12 @@ def _print_plan(spec: AuditSpec, plan: Plan) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _tell(report: Report, folder: Path, common: Common) -> None:
+def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> None:
     if common.json:
         sys.stdout.buffer.write(dumps(report).encode("utf-8"))
     elif not common.quiet:
         from miles_cli.terminal import print_summary
 
+        if earlier:
+            sys.stdout.write(f"{folder} was finished earlier; nothing was run.\n\n")
         print_summary(report, folder)

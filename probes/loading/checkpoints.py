@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
+_AGAIN = "Fetch the file again, or save the model again with save_pretrained()."
 _WRAPPERS = ("state_dict", "model", "model_state_dict", "net")
 
 
@@ -37,6 +38,15 @@ class ModelFolder:
     config: Mapping[str, Any]
     weights: tuple[Path, ...]
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Tensors by name, the architecture that the file names (or ""), and the keys beside the tensors."""
+
+    tensors: "dict[str, Tensor]"
+    arch: str = ""
+    others: tuple[str, ...] = ()
 
 
 def find_model(reference: str) -> ModelFolder:
@@ -80,6 +90,17 @@ def load_state_dict(path: Path) -> "dict[str, Tensor]":
     InputError
         Where the file is no checkpoint, is damaged, or would run code.
     """
+    return read_checkpoint(path).tensors
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint's tensors as `load_state_dict` does, and what else stands beside them.
+
+    Raises
+    ------
+    InputError
+        Where the file is no checkpoint, is damaged, or would run code.
+    """
     where = str(path)
     if path.is_dir():
         raise InputError("This is a folder, not a checkpoint.", where=where, hint="Name the file in it.")
@@ -95,15 +116,19 @@ def load_state_dict(path: Path) -> "dict[str, Tensor]":
 
         check_safetensors(path)
         tensors: dict[str, Tensor] = load_file(path)
-        return _strip(tensors)
-    return _strip(_unwrap(read_pickle(path, device="cpu"), where))
+        return Checkpoint(_strip(tensors))
+    return _unwrap(read_pickle(path, device="cpu"), where)
 
 
-def _unwrap(content: object, where: str) -> "dict[str, Tensor]":
+def _unwrap(content: object, where: str) -> Checkpoint:
     from torch import Tensor
 
+    arch = ""
+    others: tuple[str, ...] = ()
     for name in _WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
+            others = tuple(str(key) for key in content if key != name)
+            arch = content["arch"] if isinstance(content.get("arch"), str) else ""
             content = content[name]
             break
     if not isinstance(content, Mapping):
@@ -122,7 +147,7 @@ def _unwrap(content: object, where: str) -> "dict[str, Tensor]":
         keys = ", ".join(list(named)[:10]) or "none"
         what = f"Its entry {other!r} is a {type(named[other]).__name__}, not a tensor." if other else "It is empty."
         raise InputError(what, where=where, hint=f"Save model.state_dict(). Names in the file: {keys}.")
-    return named
+    return Checkpoint(_strip(named), arch, others)
 
 
 def _strip(tensors: "dict[str, Tensor]") -> "dict[str, Tensor]":
@@ -181,9 +206,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
             where=str(folder),
             hint="Give the folder made by save_pretrained(), or the one of a hub model.",
         )
-    config = parse_json(read_text(path), str(path))
+    config = _read_json(path)
     if not isinstance(config, dict):
-        raise InputError(f"The config is a {type(config).__name__}, not an object.", where=str(path))
+        raise InputError(f"The config is a {type(config).__name__}, not an object.", where=str(path), hint=_AGAIN)
     family = config.get("model_type")
     if not isinstance(family, str) or not family:
         raise InputError(
@@ -192,6 +217,16 @@ def _read_config(folder: Path) -> dict[str, Any]:
             hint='Save the model with transformers, which writes it, or add it, such as "model_type": "wav2vec2".',
         )
     return config
+
+
+def _read_json(path: Path) -> object:
+    try:
+        return parse_json(read_text(path), str(path))
+    except InputError as error:
+        # The readers' advice is about tables; only that on a page or a pointer in the file's place holds here too.
+        if not impostor(path.read_bytes()[:512]):
+            error.hint = _AGAIN
+        raise
 
 
 def _check_links(folder: Path) -> None:
@@ -226,10 +261,10 @@ def _find_weights(folder: Path) -> tuple[Path, ...]:
 
 
 def _read_index(folder: Path, index: Path) -> tuple[Path, ...]:
-    content = parse_json(read_text(index), str(index))
+    content = _read_json(index)
     names = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(names, dict) or not names or not all(isinstance(name, str) for name in names.values()):
-        raise InputError("The index has no weight_map of names.", where=f"{index}, weight_map")
+        raise InputError("The index has no weight_map of names.", where=f"{index}, weight_map", hint=_AGAIN)
     files = []
     for name in sorted(set(names.values())):
         file = folder / name

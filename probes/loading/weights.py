@@ -8,7 +8,10 @@ asks for more is refused, since an ordinary reader would run whatever the file s
 import math
 import pickle
 import re
+import struct
 import warnings
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from probes.errors import InputError
@@ -18,6 +21,11 @@ _MAX_HEADER = 100_000_000
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16,
     "U32": 32, "I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64, "C64": 64,
+}  # fmt: skip
+
+_NUMBERS = {
+    "f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
+    "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
 }  # fmt: skip
 
 
@@ -64,19 +72,67 @@ def _span(name: str, entry: object, where: str) -> tuple[int, int]:
     raise _damaged(f"its entry {name!r} contradicts itself", where)
 
 
+class _NumberKind:
+    """Stands for numpy.dtype while a checkpoint is read: it knows plain numbers only."""
+
+    def __init__(self, name: str, align: bool = False, copy: bool = False) -> None:
+        if name not in _NUMBERS:
+            raise pickle.UnpicklingError(f"GLOBAL numpy.dtype({str(name)[:20]!r})")
+        self.form = _NUMBERS[name]
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        if state[1] == ">":
+            raise pickle.UnpicklingError("GLOBAL numpy.dtype(big-endian)")
+
+
+def _read_number(kind: _NumberKind, data: bytes) -> float | int | bool:
+    """Stands for the function with which numpy restores a single number."""
+    value: float | int | bool = struct.unpack(f"<{kind.form}", data)[0]
+    return value
+
+
+def is_torchscript(path: Path) -> bool:
+    """Tell whether a file is a program saved by torch.jit.save; nothing of it is run."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.partition("/")[2] == "constants.pkl" for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse a zip whose entries are larger than the file: torch.save never compresses."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        # Not a zip, or cut off: torch's own reader tells which.
+        return
+    held = path.stat().st_size
+    if size > held:
+        raise _damaged(f"its entries would be {size} bytes long in a file of {held}", str(path))
+
+
 def read_pickle(path: Path, *, device: str) -> object:
     """Return the content of a file written by torch.save, if it needs no code; tensors go to `device`.
+
+    Single numbers of numpy, which training loops leave beside the weights, become numbers of Python.
 
     Raises
     ------
     InputError
-        Where the file is damaged, or is not made of tensors and plain containers.
+        Where the file is damaged, or is not made of tensors, numbers and plain containers.
     """
     import torch
 
     where = str(path)
+    if is_torchscript(path):
+        raise _refused("a TorchScript program", where)
+    _check_archive(path)
+    numbers: list[Callable[..., object] | tuple[Callable[..., object], str]] = [(_NumberKind, "numpy.dtype")]
+    numbers += [(_read_number, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.serialization.safe_globals(numbers):
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
             return torch.load(path, map_location=device, weights_only=True)
@@ -87,9 +143,7 @@ def read_pickle(path: Path, *, device: str) -> object:
         if _is_plain_pickle(path):
             raise _refused("a plain pickle, not one of torch.save", where) from None
         raise _damaged("it is cut off, or not a file written by torch.save", where) from None
-    except RuntimeError as error:
-        if "TorchScript" in str(error):
-            raise _refused("a TorchScript program", where) from None
+    except RuntimeError:
         raise _damaged("it is cut off, or not a file written by torch.save", where) from None
     except MemoryError:
         raise _damaged("it asks for more memory than there is", where) from None

@@ -1,0 +1,126 @@
+"""Within which radius does no perturbation change what a smoothed classifier says?
+
+Random noise turns any classifier into a smoothed one; counts of its votes under noise prove, image by image and
+with a stated error probability, a radius within which its prediction cannot change.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.options import argument, option
+from audits.registry import AuditSpec
+
+_MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a model"
+
+ARCHITECTURES = (
+    "mnist_lenet",
+    "small_cnn",
+    "cifar_resnet20",
+    "cifar_resnet32",
+    "cifar_resnet44",
+    "cifar_resnet56",
+    "cifar_resnet110",
+    "resnet50",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `miles certify` can be asked."""
+
+    model: str | None = argument(
+        "Weights (with --arch or --factory), or a Hugging Face image-classification folder.",
+        required=False,
+        metavar="CHECKPOINT",
+    )
+    data: Path | None = option(
+        "Images with labels: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE"
+    )
+    sigma: float | None = option(
+        "Noise in pixel units, [0, 1]: standard deviation (l2), or half the width of uniform noise (l1).", metavar="S"
+    )
+    n0: int = option("Draws that choose the class and the interval.", 100, metavar="N")
+    n: int = option("Draws that the certificate rests on; the most in decide and pilot.", 100_000, metavar="N")
+    alpha: float = option("Probability that an image's certificate is false, at most.", 0.001)
+    radii: tuple[str, ...] = option(
+        "Radii at which certified accuracy is told (default: a grid up to the ceiling).",
+        (),
+        several=False,
+        metavar="R,...",
+    )
+    mode: str = option(
+        "fixed: n draws an image; decide: until the radii are decided; pilot: as many as a first look asks for.",
+        "fixed",
+        choices=("fixed", "decide", "pilot"),
+        metavar="fixed|decide|pilot",
+    )
+    interval: str = option(
+        "Limits of the top class alone, of the top class and its rivals, or whichever the n0 draws favour.",
+        "one-sided",
+        choices=("one-sided", "two-class", "auto"),
+        metavar="HOW",
+        panel=_NOISE,
+    )
+    norm: str = option(
+        "l2 with Gaussian noise, or l1 with uniform noise.", "l2", choices=("l2", "l1"), metavar="l2|l1", panel=_NOISE
+    )
+    lipschitz: str | None = option(
+        "Lipschitz constant of each soft output, as you assert it, or computed: certify soft outputs with it.",
+        metavar="L|computed",
+        panel=_NOISE,
+    )
+    family_wise: bool = option("Make alpha hold for all images together: alpha / m each.", False, panel=_NOISE)
+    pilot: int = option("Draws of the pilot, which choose n (mode pilot).", 1000, metavar="N", panel=_NOISE)
+    target_loss: float = option(
+        "Share of the radius at n draws that the pilot may give up.", 0.025, metavar="SHARE", panel=_NOISE
+    )
+    batch: str = option("Draws in one forward pass; auto finds the fastest.", "auto", metavar="auto|N", panel=_NOISE)
+    arch: str | None = option("Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL)
+    factory: str | None = option(
+        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL
+    )
+    allow_code: bool = option("Allow --factory, TorchScript and .pt2, which run code.", False, panel=_MODEL)
+    mean: tuple[str, ...] = option(
+        "Mean of each channel (default: the model's own).", (), several=False, metavar="M,...", panel=_MODEL
+    )
+    std: tuple[str, ...] = option(
+        "Standard deviation of each channel (default: the model's own).",
+        (),
+        several=False,
+        metavar="S,...",
+        panel=_MODEL,
+    )
+    layout: str = option(
+        "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
+    )
+    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA)
+    max: int | None = option("Take this many images at the most.", metavar="N", panel=_DATA)
+    by: tuple[str, ...] = option(
+        "Columns whose levels are told apart.", (), several=False, metavar="COLUMN,...", panel=_DATA
+    )
+    attributes: Path | None = option("CSV with those columns, a row per image.", metavar="FILE", panel=_DATA)
+    from_counts: Path | None = option(
+        "Judge the counts of a finished run again: other alpha, interval, radii.", metavar="RUN", panel=_OTHER
+    )
+    from_log: Path | None = option("Audit another tool's log of certificates.", metavar="FILE.tsv", panel=_OTHER)
+
+
+AUDIT = AuditSpec(
+    name="certify",
+    title="Certified robustness of a smoothed classifier",
+    question=(
+        "On what share of these images is the smoothed classifier right, and proved not to change its mind within a "
+        "given distance?"
+    ),
+    summary="Within which radius can no perturbation change a smoothed classifier's answer?",
+    options=Options,
+    plan="audits.certification.inputs:plan",
+    run="audits.certification.report:run",
+    demo="audits.certification.demo:prepare",
+    files=("certify.tsv", "counts.safetensors"),
+    estimates=(
+        *("certified_accuracy", "average_certified_radius", "abstention_rate", "clean_accuracy", "noisy_accuracy"),
+        *("draws_per_item", "false_certificate_bound", "implied_alpha", "reachable_share"),
+        *("average_certified_radius_published", "average_certified_radius_gaussian"),
+    ),
+)

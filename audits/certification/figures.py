@@ -1,0 +1,178 @@
+"""The charts of the audit, each answering the question in its title."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from audits.certification.estimating import LEAST, class_name, parts
+from audits.certification.judging import ABSTAIN, Verdict
+from audits.certification.rules import Rule
+from audits.charts import Axis, bars, heat_map, interval_lines
+from audits.context import Context
+from audits.numbers import percent
+from audits.records import Figure, Json
+from audits.statistics import clopper_pearson
+
+POINTS = 40
+BINS = 12
+MOST_CLASSES = 30
+
+
+def draw(
+    verdicts: Sequence[Verdict],
+    rule: Rule,
+    names: Sequence[str],
+    attributes: dict[str, tuple[str, ...]],
+    context: Context,
+) -> list[Figure]:
+    """Return the figures of a run."""
+    figures = [_curve(verdicts, rule, context), _distribution(verdicts, rule)]
+    for key, title in (("label", "class"), ("group", "group")):
+        rows = _by_part(verdicts, rule, names, attributes, key)
+        if len({row["part"] for row in rows}) > 1:
+            figures.append(_map(rows, key, title, rule))
+    if rule.mode != "fixed" and verdicts[0].draws is not None:
+        figures.append(_cost(verdicts))
+    return figures
+
+
+def _unit(rule: Rule) -> str:
+    return f"{rule.geometry.norm} distance, pixels in [0, 1]"
+
+
+def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context) -> Figure:
+    top = max(rule.ceiling, max(row.radius for row in verdicts))
+    series = [("certified", [row.radius for row in verdicts])]
+    if verdicts[0].published is not None:
+        series = [("with the Lipschitz constant", series[0][1])]
+        series.append(("published bound", [row.published or 0.0 for row in verdicts]))
+        series.append(("without it", [row.gaussian or 0.0 for row in verdicts]))
+    rows: list[Json] = []
+    places = rule.radii if rule.mode == "decide" else tuple(np.linspace(0.0, top, POINTS + 1))
+    for name, radii in series:
+        for radius in places:
+            hits = sum(row.correct and own >= radius for row, own in zip(verdicts, radii, strict=True))
+            low, high = clopper_pearson(hits, len(verdicts), level=context.level)
+            rows.append({"radius": radius, "value": hits / len(verdicts), "low": low, "high": high, "radii": name})
+    return Figure(
+        id="certified-accuracy",
+        title="How far does the certified accuracy reach?",
+        caption=(
+            f"Share of {len(verdicts)} images on which the smoothed classifier is right and no perturbation within the "
+            f"distance can change its answer; band: {percent(context.level)} for each distance alone, over images. "
+            f"No image can be certified beyond {rule.ceiling:.3g}, where all draws agree."
+        ),
+        file="certified-accuracy",
+        spec=interval_lines(
+            rows,
+            x=Axis("radius", f"Radius ({_unit(rule)})", format=".2~f"),
+            y=Axis("value", "Certified accuracy", format=".2f"),
+            low="low",
+            high="high",
+            series="radii",
+            series_title="Radius",
+        ),
+    )
+
+
+def _distribution(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
+    top = max(rule.ceiling, max(row.radius for row in verdicts)) or 1.0
+    edges = np.linspace(0.0, top, BINS + 1)
+    names = [f"{low:.2f} to {high:.2f}" for low, high in pairwise(edges)]
+    rows: list[Json] = []
+    for answer, right in (("right", True), ("wrong", False)):
+        radii = [row.radius for row in verdicts if row.predict != ABSTAIN and row.correct == right]
+        counts, _ = np.histogram(radii, edges)
+        rows += [
+            {"radius": name, "images": int(count), "answer": answer} for name, count in zip(names, counts, strict=True)
+        ]
+    abstained = sum(row.predict == ABSTAIN for row in verdicts)
+    rows.append({"radius": "abstains", "images": abstained, "answer": "none"})
+    return Figure(
+        id="radii",
+        title="Which radii were certified?",
+        caption=(
+            "Images by certified radius. A wrong answer can be certified too: then no perturbation within the radius "
+            "makes it right."
+        ),
+        file="radii",
+        spec=bars(
+            rows,
+            label="radius",
+            value=Axis("images", "Images"),
+            series="answer",
+            series_title="Answer",
+        ),
+    )
+
+
+def _by_part(
+    verdicts: Sequence[Verdict], rule: Rule, names: Sequence[str], attributes: dict[str, tuple[str, ...]], key: str
+) -> list[Json]:
+    rows: list[Json] = []
+    shown = 0
+    for part in parts(verdicts, names, attributes):
+        if key not in part.where or shown >= MOST_CLASSES:
+            continue
+        shown += 1
+        count = len(part.verdicts)
+        for radius in rule.radii:
+            hits = sum(row.correct and row.radius >= radius for row in part.verdicts)
+            rows.append(
+                {
+                    "part": f"{part.where[key]} (n {count})",
+                    "radius": f"{radius:g}",
+                    "value": hits / count,
+                    "few": count < 2 * LEAST,
+                }
+            )
+    return rows
+
+
+def _map(rows: list[Json], key: str, title: str, rule: Rule) -> Figure:
+    return Figure(
+        id=f"by-{key}",
+        title=f"Which {title} is certified how far?",
+        caption=(
+            f"Certified accuracy of each {title} at each radius. With few images a cell is a rough guess (faded under "
+            f"{2 * LEAST}): the table has the intervals."
+        ),
+        file=f"by-{key}",
+        spec=heat_map(
+            rows,
+            x=Axis("radius", f"Radius ({_unit(rule)})"),
+            y=Axis("part", title.capitalize()),
+            value=Axis("value", "Certified accuracy", format=".2f"),
+            diverging=False,
+            faded="few",
+        ),
+    )
+
+
+def _cost(verdicts: Sequence[Verdict]) -> Figure:
+    numbers = [row.draws or 0 for row in verdicts]
+    counts: dict[int, int] = {}
+    for number in sorted(numbers):
+        counts[number] = counts.get(number, 0) + 1
+    if len(counts) > BINS:
+        edges = np.unique(np.geomspace(min(numbers), max(numbers) + 1, BINS + 1).round())
+        found, _ = np.histogram(numbers, edges)
+        rows = [
+            {"draws": f"{low:,.0f} to {high - 1:,.0f}", "images": int(count)}
+            for low, high, count in zip(edges[:-1], edges[1:], found, strict=True)
+        ]
+    else:
+        rows = [{"draws": f"{number:,}", "images": count} for number, count in counts.items()]
+    return Figure(
+        id="draws",
+        title="How many draws did an image take?",
+        caption="Forward passes under noise, those that choose the class included. Easy images stop early.",
+        file="draws",
+        spec=bars(rows, label="draws", value=Axis("images", "Images")),
+    )
+
+
+def name_of(label: int, names: Sequence[str]) -> str:
+    """Return a class as text for records and sentences."""
+    return str(class_name(label, names)) if label != ABSTAIN else ""

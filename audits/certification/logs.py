@@ -1,0 +1,226 @@
+"""What does another tool's log of certificates show, and can its radii come from the n and alpha that it names?
+
+Votes are whole numbers, so only some radii can be reached: sigma Phi^-1(B(alpha; k, n - k + 1)) for k = 0..n. The
+largest needs unanimous votes, which gives away the least alpha that the log can have been made with.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from audits.certification import Options
+from audits.certification.bounds import Floats, clopper_pearson_lower
+from audits.certification.judging import ABSTAIN, Verdict
+from audits.certification.radii import Geometry
+from audits.certification.rules import Rule, rule_of
+from audits.context import Plan
+from audits.records import Source
+from probes.errors import InputError
+from probes.loading.hashing import sha256_file
+from probes.loading.tables import read_text
+
+COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
+USUAL_ALPHAS = (0.05, 0.01, 0.005, 0.001, 0.0001)
+_CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
+_MODE_ONLY = ("model", "data", "from_counts", "lipschitz", "factory", "attributes", "by")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A log as it was read.
+
+    Parameters
+    ----------
+    verdicts
+        One per row.
+    digits
+        Significant digits to which radii are printed.
+    contradictions
+        Lines whose `correct` is not whether `predict` is `label`.
+    """
+
+    path: str
+    verdicts: tuple[Verdict, ...]
+    digits: int
+    contradictions: tuple[int, ...]
+
+    def windows(self, radii: Floats) -> tuple[Floats, Floats]:
+        """Return between what the radii lay before they were printed, rounded to nearest or down."""
+        unit = 10.0 ** (np.floor(np.log10(np.maximum(radii, 1e-300))) - self.digits + 1)
+        return radii - unit / 2, radii + unit
+
+    @property
+    def radii(self) -> Floats:
+        """The positive radii."""
+        return np.array([row.radius for row in self.verdicts if row.radius > 0])
+
+
+def plan_log(options: Options) -> Plan:
+    """Check a log and the settings that it is held against.
+
+    Raises
+    ------
+    InputError
+        Where the file is no such log, or an option makes no sense for one.
+    """
+    from audits.certification.inputs import Inputs
+
+    assert options.from_log is not None
+    for name in _MODE_ONLY:
+        if getattr(options, name) not in (None, ()):
+            flag = "CHECKPOINT" if name == "model" else f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} goes with drawing, not with a log.", where=flag, hint="Leave it out.")
+    log = read_log(options.from_log)
+    rule = rule_of(options, images=len(log.verdicts))
+    source = Source(
+        role="log", path=str(options.from_log), sha256=sha256_file(options.from_log), items=len(log.verdicts)
+    )
+    return Plan(
+        inputs=Inputs(rule=rule, given=len(log.verdicts), attributes={}, log=log),
+        subject=None,
+        data=(source,),
+        cost=(("forwards", "0"), ("time", "seconds")),
+        notes=(f"{len(log.verdicts)} certificates, radii printed to {log.digits} significant digits.",),
+    )
+
+
+def read_log(path: Path) -> Log:
+    """Read `idx label predict radius correct time`, separated by tabs; time in seconds or as H:MM:SS.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing or a value cannot be read; line and column are named.
+    """
+    lines = read_text(path).splitlines()
+    header = lines[0].split("\t") if lines else []
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise InputError(
+            f"The log has no column {', '.join(missing)}.",
+            where=f"{path}, line 1",
+            hint=f"A log of certificates has, separated by tabs: {' '.join(COLUMNS)}.",
+        )
+    places = [header.index(name) for name in COLUMNS]
+    verdicts, contradictions, digits = [], [], 1
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        cells = line.split("\t")
+        if len(cells) != len(header):
+            raise InputError(f"{len(cells)} cells, where the header has {len(header)}.", where=f"{path}, line {number}")
+        texts = [cells[place].strip() for place in places]
+        verdict, agrees = _row(texts, f"{path}, line {number}")
+        verdicts.append(verdict)
+        contradictions += [] if agrees else [number]
+        digits = max(digits, _digits(texts[3]))
+    if not verdicts:
+        raise InputError("The log has no rows.", where=str(path))
+    return Log(path=str(path), verdicts=tuple(verdicts), digits=max(digits, 3), contradictions=tuple(contradictions))
+
+
+def _row(texts: Sequence[str], where: str) -> tuple[Verdict, bool]:
+    index, label, predict, correct = (_whole(texts[place], where, COLUMNS[place]) for place in (0, 1, 2, 4))
+    try:
+        radius = float(texts[3])
+    except ValueError:
+        radius = math.nan
+    if not 0 <= radius < math.inf or (predict == ABSTAIN and radius > 0):
+        raise InputError(
+            f"{texts[3]!r} is no radius{' of an abstention' if predict == ABSTAIN else ''}.",
+            where=f"{where}, column radius",
+            hint="Numbers from 0 on; 0 where predict is -1.",
+        )
+    verdict = Verdict(
+        index=index,
+        label=label,
+        predict=predict,
+        radius=radius,
+        correct=predict == label,
+        seconds=_seconds(texts[5], where),
+    )
+    return verdict, correct == (predict == label)
+
+
+def _whole(text: str, where: str, column: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no whole number.", where=f"{where}, column {column}") from None
+
+
+def _seconds(text: str, where: str) -> float:
+    clock = _CLOCK.fullmatch(text)
+    if clock:
+        days, hours, minutes = (int(part or 0) for part in clock.groups()[:3])
+        return ((days * 24 + hours) * 60 + minutes) * 60 + float(clock[4])
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InputError(f"{text!r} is no time.", where=f"{where}, column time", hint="Seconds, or H:MM:SS.")
+    return seconds
+
+
+def _digits(text: str) -> int:
+    """Count significant digits as printed.
+
+    >>> _digits("0.0123"), _digits("1.50"), _digits("0.0")
+    (3, 3, 0)
+    """
+    return len(text.partition("e")[0].replace(".", "").replace("-", "").lstrip("0"))
+
+
+def implied_alpha(log: Log, rule: Rule) -> tuple[float, float, float] | None:
+    """Return the least alpha with which n votes reach the log's largest radius, and its range by rounding.
+
+    Unanimous votes reach sigma Phi^-1(alpha^(1/n)), so alpha >= P(r)^n with P(r) = Phi(r / sigma).
+    """
+    if not log.radii.size:
+        return None
+    largest = np.array([log.radii.max()])
+    low, high = log.windows(largest)
+    return tuple(_power(rule.geometry, float(radius), rule.n) for radius in (largest[0], low[0], high[0]))  # type: ignore[return-value]
+
+
+def _power(geometry: Geometry, radius: float, n: int) -> float:
+    probability = geometry.probability(max(radius, 0.0))
+    return math.exp(n * math.log(probability)) if probability > 0 else 0.0
+
+
+def reachable(log: Log, rule: Rule, alpha: float) -> tuple[int, int]:
+    """Return how many radii can come from whole votes under alpha, of those where that can be told.
+
+    It can be told where neighbouring reachable radii lie further apart than the printed digits resolve.
+    """
+    radii = log.radii
+    low, high = log.windows(radii)
+    least = np.array([rule.geometry.probability(max(float(radius), 0.0)) for radius in low])
+    votes = _first_votes(least, rule.n, alpha)
+    here = _radius(votes, rule, alpha)
+    before = _radius(votes - 1, rule, alpha)
+    told = (here - before > high - low) | (votes > rule.n)
+    met = (votes <= rule.n) & (here <= high)
+    return int((met & told).sum()), int(told.sum())
+
+
+def _first_votes(probability: Floats, n: int, alpha: float) -> Floats:
+    """Return the fewest votes whose lower limit reaches a probability; n + 1 where none does."""
+    low, high = np.zeros_like(probability), np.full_like(probability, n + 1)
+    for _ in range(math.ceil(math.log2(n + 2)) + 1):
+        middle = np.floor((low + high) / 2)
+        enough = clopper_pearson_lower(np.minimum(middle, n), n, alpha) >= probability
+        reached = enough & (middle <= n)
+        high = np.where(reached, np.minimum(middle, high), high)
+        low = np.where(reached, low, np.minimum(middle + 1, high))
+    return high
+
+
+def _radius(votes: Floats, rule: Rule, alpha: float) -> Floats:
+    limits = clopper_pearson_lower(np.clip(votes, 0, rule.n), rule.n, alpha)
+    return np.array([rule.geometry.radius(float(low), 1.0 - float(low)) for low in limits])

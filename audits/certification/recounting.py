@@ -1,0 +1,218 @@
+"""The counts of a run as a file, and a run judged again from it: no model, no images, no draw."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audits.certification import Options
+from audits.certification.rules import rule_of
+from audits.certification.sampling import Drawn
+from audits.context import Plan
+from audits.records import Source, Subject
+from probes.errors import InputError
+from probes.loading.hashing import sha256_file
+from probes.loading.weights import check_safetensors
+from probes.smoothing import Tally
+
+if TYPE_CHECKING:
+    from audits.certification.inputs import Inputs
+
+NAME = "counts.safetensors"
+_FORMAT = "miles.counts/1"
+_PARTS = ("votes", "sums", "squares")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The counts of an earlier run."""
+
+    drawn: tuple[Drawn, ...]
+
+
+def packed(drawn: Sequence[Drawn], inputs: "Inputs", subject: Subject | None) -> bytes:
+    """Return the counts of a run as the bytes of counts.safetensors.
+
+    Tensors, m images, L looks at the most, K classes: `index`, `label`, `clean` (m), `seconds` (m),
+    `selection.draws` (m), `selection.votes|sums|squares` (m, K), `looks.draws` (m, L) with 0 where a look was not
+    needed, `looks.votes|sums|squares` (m, L, K). The header's metadata tell the settings.
+    """
+    import torch
+    from safetensors.torch import save
+
+    deepest = max(len(item.looks) for item in drawn)
+    blank = torch.zeros_like(drawn[0].looks[0].votes)
+    tensors = {
+        name: torch.tensor([getattr(item, name) for item in drawn]) for name in ("index", "label", "clean", "seconds")
+    }
+    tensors["selection.draws"] = torch.tensor([item.selection.draws for item in drawn])
+    tensors["looks.draws"] = torch.tensor(
+        [_padded([tally.draws for tally in item.looks], deepest, 0) for item in drawn]
+    )
+    for part in _PARTS:
+        tensors[f"selection.{part}"] = torch.stack([getattr(item.selection, part) for item in drawn])
+        tensors[f"looks.{part}"] = torch.stack(
+            [torch.stack(_padded([getattr(tally, part) for tally in item.looks], deepest, blank)) for item in drawn]
+        )
+    rule = inputs.rule
+    about = {
+        "format": _FORMAT,
+        "settings": {"mode": rule.mode, "n0": rule.n0, "n": rule.n, "looks": rule.looks, "pilot": rule.pilot},
+        "geometry": {"norm": rule.geometry.norm, "sigma": rule.geometry.sigma},
+        "given": inputs.given,
+        "names": inputs.names,
+        "attributes": dict(inputs.attributes),
+        "subject": asdict(subject) if subject else None,
+    }
+    return bytes(save(tensors, metadata={"miles": json.dumps(about, sort_keys=True)}))
+
+
+def _padded(row: list[Any], length: int, blank: Any) -> list[Any]:
+    return row + [blank] * (length - len(row))
+
+
+def plan_counts(options: Options) -> Plan:
+    """Check the counts of an earlier run and lay the new rule over them.
+
+    Raises
+    ------
+    InputError
+        Where there are none, they are damaged, or an option contradicts them.
+    """
+    assert options.from_counts is not None
+    file = options.from_counts / NAME if options.from_counts.is_dir() else options.from_counts
+    if not file.is_file():
+        raise InputError(
+            "There are no counts here.",
+            where=str(file),
+            hint=f"Name the folder of a finished miles certify run: it holds {NAME}.",
+        )
+    about, tensors = _read(file)
+    _refuse_other_inputs(options)
+    stored = _settings(options, about, str(file))
+    images = len(tensors["index"])
+    rule = replace(
+        rule_of(stored, images=images, lipschitz=_asserted(options)), looks=tuple(about["settings"]["looks"])
+    )
+    from audits.certification.inputs import Inputs
+
+    try:
+        inputs = Inputs(
+            rule=rule,
+            given=int(about["given"]),
+            names=tuple(about["names"]),
+            attributes={name: tuple(levels) for name, levels in about["attributes"].items()},
+            stored=Stored(drawn=_unpacked(tensors)),
+        )
+        subject = Subject(**about["subject"]) if about["subject"] else None
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        raise _damaged(str(file)) from error
+    return Plan(
+        inputs=inputs,
+        subject=subject,
+        data=(Source(role="counts", path=str(options.from_counts), sha256=sha256_file(file), items=images),),
+        cost=(("forwards", "0"), ("time", "seconds")),
+        notes=(
+            f"counts of {images} images, {rule.mode} mode, n0 {rule.n0}, n {rule.n}, sigma {rule.geometry.sigma:g}.",
+        ),
+    )
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    check_safetensors(file)
+    try:
+        with safe_open(file, framework="pt") as content:
+            about = json.loads((content.metadata() or {}).get("miles", "null"))
+            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise _damaged(str(file)) from error
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise InputError(f"This is no file of counts ({_FORMAT}).", where=str(file), hint="Name a miles certify run.")
+    return about, tensors
+
+
+def _unpacked(tensors: dict[str, Any]) -> tuple[Drawn, ...]:
+    rows = []
+    for place in range(len(tensors["index"])):
+        looks = [
+            Tally(int(draws), *(tensors[f"looks.{part}"][place, look] for part in _PARTS))
+            for look, draws in enumerate(tensors["looks.draws"][place].tolist())
+            if draws
+        ]
+        selection = Tally(
+            int(tensors["selection.draws"][place]), *(tensors[f"selection.{part}"][place] for part in _PARTS)
+        )
+        for tally in (selection, *looks):
+            if int(tally.votes.sum()) != tally.draws or int(tally.votes.min()) < 0:
+                raise ValueError("votes do not add up to the draws")
+        if not looks:
+            raise ValueError("an image without draws")
+        rows.append(
+            Drawn(
+                index=int(tensors["index"][place]),
+                label=int(tensors["label"][place]),
+                clean=int(tensors["clean"][place]),
+                selection=selection,
+                looks=tuple(looks),
+                seconds=float(tensors["seconds"][place]),
+            )
+        )
+    return tuple(rows)
+
+
+def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
+    """Lay what the counts fix under the options, and refuse an option that says otherwise."""
+    try:
+        fixed = {
+            **{name: about["settings"][name] for name in ("mode", "n0", "n", "pilot")},
+            **{name: about["geometry"][name] for name in ("norm", "sigma")},
+        }
+        defaults = Options()
+        for name, value in fixed.items():
+            asked = getattr(options, name)
+            if asked not in (value, getattr(defaults, name)):
+                raise InputError(
+                    f"The counts were made with {name} {value}, not {asked}.",
+                    where=f"--{name}",
+                    hint="Leave it out, or draw anew without --from-counts.",
+                )
+        return replace(options, **fixed)
+    except (KeyError, TypeError) as error:
+        raise _damaged(where) from error
+
+
+def _refuse_other_inputs(options: Options) -> None:
+    given = {
+        "CHECKPOINT": options.model,
+        "--data": options.data,
+        "--by": options.by,
+        "--attributes": options.attributes,
+    }
+    for flag, value in given.items():
+        if value:
+            raise InputError(
+                f"{flag} goes with drawing, not with counts that are drawn.",
+                where=flag,
+                hint="Leave it out: the counts know their model and images.",
+            )
+
+
+def _asserted(options: Options) -> float | None:
+    if options.lipschitz == "computed":
+        raise InputError(
+            "A constant cannot be computed without the model.",
+            where="--lipschitz computed",
+            hint="Run it with CHECKPOINT and --data: the draws come from the cache.",
+        )
+    if options.lipschitz is None:
+        return None
+    from audits.certification.inputs import asserted
+
+    return asserted(options.lipschitz)
+
+
+def _damaged(where: str) -> InputError:
+    return InputError("The counts are damaged.", where=where, hint="Make them again with miles certify.")

@@ -1,0 +1,165 @@
+"""By which rule do counts become a certificate? What was asked, settled before the first draw.
+
+One rule serves all images of a run. It says how many draws, when to look, how the error probability is shared by
+the looks, and what geometry turns probabilities into a radius.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from audits.certification import Options
+from audits.certification.bounds import Method
+from audits.certification.radii import Geometry, ceiling, least_draws
+from probes.errors import InputError
+
+LOOKS = 12
+FIRST_LOOK = 100
+Mode = Literal["fixed", "decide", "pilot"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What turns counts into certificates.
+
+    Parameters
+    ----------
+    alpha
+        Error probability of one image's certificate.
+    looks
+        Numbers of draws at which a decision may fall; each spends an equal part of alpha.
+    radii
+        What is asked, ascending; in the modes fixed and pilot it decides nothing.
+    asserted
+        Whether the Lipschitz constant is the user's word.
+    """
+
+    mode: Mode
+    method: Method
+    geometry: Geometry
+    alpha: float
+    n0: int
+    n: int
+    looks: tuple[int, ...]
+    radii: tuple[float, ...]
+    pilot: int = 1000
+    target_loss: float = 0.025
+    asserted: bool = True
+
+    @property
+    def share(self) -> float:
+        """Error probability of one look."""
+        return self.alpha / len(self.looks)
+
+    @property
+    def soft(self) -> bool:
+        """Whether soft outputs are certified instead of votes."""
+        return self.geometry.lipschitz is not None
+
+    @property
+    def ceiling(self) -> float:
+        """Largest radius that the rule can prove from votes, when all agree."""
+        return ceiling(replace(self.geometry, lipschitz=None), self.looks[-1], self.share)
+
+
+def rule_of(options: Options, *, images: int, lipschitz: float | None = None) -> Rule:
+    """Return the rule that the options ask for, for a set of so many images.
+
+    Raises
+    ------
+    InputError
+        Where an option is out of range or two contradict each other.
+    """
+    _check_ranges(options)
+    radii = parse_radii(options.radii)
+    if options.mode == "decide" and not radii:
+        raise InputError(
+            "Which radii shall be decided?", where="--mode decide", hint="Name them, such as --radii 0.25,0.5."
+        )
+    if options.norm == "l1" and options.lipschitz is not None:
+        raise InputError("The Lipschitz-aware radius is known for l2 only.", where="--lipschitz")
+    sigma = options.sigma or 0.0
+    looks = geometric_looks(options.n) if options.mode == "decide" else (options.n,)
+    rule = Rule(
+        mode=options.mode,  # type: ignore[arg-type]
+        method=options.interval,  # type: ignore[arg-type]
+        geometry=Geometry(options.norm, sigma, lipschitz),  # type: ignore[arg-type]
+        alpha=options.alpha / images if options.family_wise else options.alpha,
+        n0=options.n0,
+        n=options.n,
+        looks=looks,
+        radii=radii,
+        pilot=options.pilot,
+        target_loss=options.target_loss,
+        asserted=options.lipschitz != "computed",
+    )
+    return rule if radii else replace(rule, radii=grid(rule.ceiling))
+
+
+def geometric_looks(n: int) -> tuple[int, ...]:
+    """Return a dozen numbers of draws from 100 to n, each larger than the last by the same factor.
+
+    >>> geometric_looks(100_000)[:3], len(geometric_looks(100_000)), geometric_looks(60)
+    ((100, 187, 351), 12, (60,))
+    """
+    if n <= FIRST_LOOK:
+        return (n,)
+    growth = (n / FIRST_LOOK) ** (1 / (LOOKS - 1))
+    return tuple(sorted({*(round(FIRST_LOOK * growth**look) for look in range(LOOKS - 1)), n}))
+
+
+def grid(top: float) -> tuple[float, ...]:
+    """Return round radii from 0 to a ceiling, about eight of them.
+
+    >>> grid(0.6755)
+    (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    """
+    if not top > 0 or math.isinf(top):
+        return (0.0,)
+    size = 10.0 ** math.floor(math.log10(top / 8))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor * 8.0001 >= top)
+    return tuple(round(step * place, 12) for place in range(int(top / step + 1e-9) + 1))
+
+
+def parse_radii(texts: tuple[str, ...]) -> tuple[float, ...]:
+    """Return radii in ascending order, each once."""
+    found = set()
+    for text in texts:
+        try:
+            radius = float(text)
+        except ValueError:
+            radius = math.nan
+        if not 0 <= radius < math.inf:
+            raise InputError(f"{text!r} is no radius.", where="--radii", hint="Numbers from 0 on: --radii 0.25,0.5,1")
+        found.add(radius)
+    return tuple(sorted(found))
+
+
+def _check_ranges(options: Options) -> None:
+    if options.sigma is None or not 0 < options.sigma < math.inf:
+        raise InputError(
+            f"{'No' if options.sigma is None else options.sigma} noise level.",
+            where="--sigma",
+            hint="Give a number above 0, in units of pixels in [0, 1]: 0.25 is a quarter of the range.",
+        )
+    if not 0 < options.alpha < 0.5:
+        raise InputError(f"{options.alpha} is no error probability.", where="--alpha", hint="Give 0 < alpha < 0.5.")
+    if not 0 < options.target_loss < 1:
+        raise InputError(f"{options.target_loss} is no share.", where="--target-loss", hint="Give 0 < share < 1.")
+    least = (
+        ("--n0", options.n0, 1),
+        ("--n", options.n, 1),
+        ("--pilot", options.pilot, 10),
+        ("--skip", options.skip, 1),
+    )
+    for flag, value, bottom in (*least, ("--max", 1 if options.max is None else options.max, 1)):
+        if value < bottom:
+            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {bottom} or more.")
+    if max(options.n0, options.n, options.pilot) > 10**9:
+        raise InputError("More than a thousand million draws.", where="--n", hint="Give 1000000000 or fewer.")
+
+
+def too_few(rule: Rule) -> int:
+    """Return how many draws the rule would need to certify anything, 0 where it has them."""
+    needed = least_draws(rule.share)
+    return needed if rule.looks[-1] < needed else 0

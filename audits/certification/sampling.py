@@ -1,0 +1,179 @@
+"""How many draws does an image get? As many as the rule says: all, until the radii are decided, or what a pilot asks.
+
+Only sampling happens here; what the counts prove is judged from them alone, so that it can be judged again.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audits.certification.bounds import (
+    Counts,
+    Interval,
+    Limits,
+    bonferroni,
+    choose_interval,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    one_sided,
+    soft_limits,
+    vote_limits,
+)
+from audits.certification.rules import FIRST_LOOK, Rule
+from probes.smoothing import ONE, ImageCounts, Tally
+
+GRID = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """All that was counted of one image.
+
+    Parameters
+    ----------
+    clean
+        Class without noise.
+    selection
+        Counts of the draws that choose class and interval; with a pilot, its counts.
+    looks
+        Cumulative counts of the fresh draws at each look, in order.
+    """
+
+    index: int
+    label: int
+    clean: int
+    selection: Tally
+    looks: tuple[Tally, ...]
+    seconds: float
+
+    @property
+    def draws(self) -> int:
+        """Forward passes under noise."""
+        return self.selection.draws + self.looks[-1].draws
+
+
+def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
+    """Draw what the rule asks for around one image, and keep it."""
+    clean = counts.clean()
+    if rule.mode == "pilot":
+        selection = counts.until("pilot", rule.pilot)
+        looks = [counts.until("estimation", pilot_draws(selection, rule))]
+    else:
+        selection = counts.until("selection", rule.n0)
+        looks = [counts.until("estimation", rule.looks[0])]
+        while len(looks) < len(rule.looks) and not decided(selection, looks, rule):
+            looks.append(counts.until("estimation", rule.looks[len(looks)]))
+    counts.save()
+    return Drawn(
+        index=counts.index,
+        label=label,
+        clean=clean,
+        selection=selection,
+        looks=tuple(looks),
+        seconds=counts.seconds,
+    )
+
+
+def interval_of(selection: Tally, rule: Rule) -> Interval:
+    """Return the class and the interval that the selection draws choose."""
+    if not rule.soft:
+        return choose_interval(votes_of(selection), rule.n, rule.share, rule.method, rule.geometry.radius)
+    sums = selection.sums.numpy()
+    pair = (one_sided(int(sums.argmax())), bonferroni(int(sums.argmax()), sums.size))
+    if rule.method != "auto":
+        return pair[rule.method == "two-class"]
+    # As if the fresh draws came out like the selection: same means, same spread, more of them.
+    growth = rule.n / selection.draws
+    gains = [radius_of(_soft(selection, interval, rule, growth), rule) for interval in pair]
+    return pair[int(np.argmax(gains))]
+
+
+def limits_of(tally: Tally, interval: Interval, rule: Rule) -> Limits:
+    """Return the limits of one look."""
+    if rule.soft:
+        return _soft(tally, interval, rule, 1.0)
+    return vote_limits(votes_of(tally), interval, rule.share)
+
+
+def _soft(tally: Tally, interval: Interval, rule: Rule, growth: float) -> Limits:
+    sums, squares = tally.sums.numpy() / ONE, tally.squares.numpy() / ONE / ONE
+    return soft_limits(sums * growth, squares * growth, round(tally.draws * growth), interval, rule.share, 1.0 / ONE)
+
+
+def radius_of(limits: Limits, rule: Rule) -> float:
+    """Return the radius that limits prove; below 0 where they prove none."""
+    return rule.geometry.radius(limits.low, limits.high)
+
+
+def votes_of(tally: Tally) -> Counts:
+    """Return the votes as an array."""
+    votes: Any = tally.votes
+    array: Counts = votes.numpy()
+    return array
+
+
+def decided(selection: Tally, looks: list[Tally], rule: Rule) -> bool:
+    """Tell whether every radius asked is proved, or so unlikely to be that more draws are wasted.
+
+    To stop without a proof is always sound. It happens where even the upper limit of the top class's probability,
+    with the lower limit of its strongest rival, would not reach the radius.
+    """
+    interval = interval_of(selection, rule)
+    reached = max(radius_of(limits_of(tally, interval, rule), rule) for tally in looks)
+    open_radii = [radius for radius in rule.radii if radius > reached]
+    if not open_radii:
+        return True
+    return _hoped(looks[-1], interval, rule) < open_radii[0]
+
+
+def _hoped(tally: Tally, interval: Interval, rule: Rule) -> float:
+    if rule.soft:
+        spread = limits_of(tally, interval, rule)
+        mean = float(tally.sums[interval.top]) / ONE / tally.draws
+        high = min(2 * mean - spread.low, 1.0)
+        return rule.geometry.radius(high, 1.0 - high) if high < 1 else np.inf
+    votes = votes_of(tally)
+    high = float(clopper_pearson_upper(votes[interval.top], tally.draws, rule.share))
+    if high >= 1.0:
+        return np.inf
+    if interval.kind == "one-sided":
+        return rule.geometry.radius(high, 1.0 - high)
+    rival = max(int(votes[list(bucket)].sum()) for bucket in interval.buckets[1:])
+    low = float(clopper_pearson_lower(rival, tally.draws, rule.share))
+    return rule.geometry.radius(high, low) if low > 0 else np.inf
+
+
+def pilot_draws(pilot: Tally, rule: Rule) -> int:
+    """Return the fewest draws that are expected to give up no more than the target share of the radius at n.
+
+    The share is one of the radius, or of sigma / 2 where the radius is smaller.
+
+    The pilot's shares stand in for the probabilities; the draws it asks for are fresh, and their limits spend all
+    of alpha, so a bad choice costs radius and never soundness.
+    """
+    sizes = np.unique(np.geomspace(min(FIRST_LOOK, rule.n), rule.n, GRID).round().astype(np.int64))
+    interval = interval_of(pilot, rule)
+    radii = np.array([_expected(pilot, interval, int(size), rule) for size in sizes])
+    if radii[-1] <= 0:
+        # Expected to abstain even with all draws.
+        return int(sizes[0])
+    # Tiny radii would take most draws to keep a share that nobody sees.
+    lost = rule.target_loss * max(radii[-1], rule.geometry.sigma / 2)
+    enough = radii >= radii[-1] - lost
+    return int(sizes[int(enough.argmax())])
+
+
+def _expected(pilot: Tally, interval: Interval, size: int, rule: Rule) -> float:
+    if rule.soft:
+        return radius_of(_soft(pilot, interval, rule, size / pilot.draws), rule)
+    votes = votes_of(pilot)
+    # Half a vote is taken from a unanimous top: a pilot of m cannot tell 1 from 1 - 1/m.
+    top = min(float(votes[interval.top]), pilot.draws - 0.25) / pilot.draws
+    share = rule.share if interval.kind == "one-sided" else rule.share / len(interval.buckets)
+    low = float(clopper_pearson_lower(top * size, size, share))
+    if interval.kind == "one-sided":
+        return rule.geometry.radius(low, 1.0 - low)
+    rival = max(int(votes[list(bucket)].sum()) for bucket in interval.buckets[1:]) / pilot.draws
+    high = min(float(clopper_pearson_upper(rival * size, size, share)), 1.0 - low)
+    return rule.geometry.radius(low, high)

@@ -1,0 +1,356 @@
+"""Which images and labels does an NPZ or a CSV file hold, exactly as stored?
+
+An archive is judged by its headers before anything is unpacked: nothing is unpickled, and no array may need more
+than its file can hold. A CSV is read at once by pandas; where that fails, the file is read again line by line to
+say which field is wrong. Scales and ranges are not judged here.
+"""
+
+import io
+import math
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.errors import InputError
+from probes.loading.sniffing import impostor
+from probes.loading.tables import json_text, read_text, suggest
+
+_UNPACKED = 2**28
+_EXPANSION = 100
+_MAX_NUMBER = 2**31
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_LABEL_NAMES = frozenset({"label", "labels", "class", "target", "y"})
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrays:
+    """Images as stored.
+
+    Parameters
+    ----------
+    values
+        One image an entry of the first axis.
+    labels
+        As stored, shape (n,).
+    order
+        Brings one image to (c, h, w).
+    shape
+        (c, h, w).
+    columns
+        Other values, one per image.
+    locate
+        Where a value stands: the image, and its place in it, or None for the label.
+    """
+
+    values: NDArray[Any]
+    labels: NDArray[Any]
+    order: Callable[[NDArray[Any]], NDArray[Any]]
+    shape: Shape
+    layout: str
+    columns: Mapping[str, Sequence[str | None]]
+    locate: Callable[[int, int | None], str]
+
+
+def read_arrays(path: Path, *, layout: str, shape: Shape | None) -> Arrays:
+    """Read an NPZ with `x` (n, c, h, w) and `y`, or a CSV whose rows are a label and then pixels.
+
+    Parameters
+    ----------
+    layout
+        Order of the pixels in a CSV row of several channels: `hwc` or `chw`.
+    shape
+        (c, h, w) that the model takes; None: any, and that of a CSV follows from the number of its columns.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, or does not hold one label and one image of the shape a row.
+    """
+    return _read_npz(path, shape) if _is_archive(path) else _read_csv(path, layout, shape)
+
+
+def _is_archive(path: Path) -> bool:
+    """Tell whether a file is a zip; one that is named so and is none is refused."""
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError("This is not an ordinary file.", where=str(path), hint="Name an NPZ, a CSV or a folder.")
+        with path.open("rb") as file:
+            head = file.read(512)
+    except OSError:
+        # Reading it as text says what is the matter.
+        return False
+    if head.startswith(b"\x93NUMPY"):
+        raise InputError(
+            "The file holds one array without labels.",
+            where=str(path),
+            hint="Save both: numpy.savez_compressed(file, x=images, y=labels).",
+        )
+    if head and path.suffix.lower() == ".npz" and head[:2] != b"PK" and impostor(head) is None:
+        raise _damaged("it is no zip archive", path)
+    return head[:2] == b"PK"
+
+
+def _damaged(how: str, path: Path | str) -> InputError:
+    return InputError(f"The NPZ file is damaged: {how}.", where=str(path), hint="Fetch or save it again.")
+
+
+def _read_npz(path: Path, shape: Shape | None) -> Arrays:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = _members(archive, path)
+        columns = {name: _texts(column) for name, column in found.items() if name != "x" and column.ndim == 1}
+    except InputError:
+        raise
+    except Exception as error:
+        # Hostile or damaged bytes: zip, deflate and numpy's headers fail in many ways.
+        raise _damaged(f"{error or type(error).__name__}", path) from error
+    labels = found["y"]
+    values, shape = _check_shape(found["x"], shape, f"{path}, x")
+    count = len(values)
+    if labels.shape != (count,):
+        raise InputError(
+            f"y has the shape {labels.shape}, x holds {count} images.",
+            where=f"{path}, y",
+            hint="Give one class index per image (of one-hot rows: y.argmax(axis=1)).",
+        )
+    return Arrays(
+        values=values,
+        labels=labels,
+        order=_as_it_is,
+        shape=shape,
+        layout="NPZ array n,c,h,w",
+        columns={name: texts for name, texts in columns.items() if len(texts) == count},
+        locate=partial(_entry, path),
+    )
+
+
+def _as_it_is(values: NDArray[Any]) -> NDArray[Any]:
+    return values
+
+
+def _entry(path: Path, index: int, place: int | None) -> str:
+    return f"{path}, {'y' if place is None else 'x'}[{index}]"
+
+
+def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, NDArray[Any]]:
+    """Return `x`, `y` and the other arrays of one dimension, none of which is larger than its file allows."""
+    files = archive.infolist()
+    infos = {info.filename.removesuffix(".npy"): info for info in files if info.filename.endswith(".npy")}
+    for key in ("x", "y"):
+        if key not in infos:
+            raise InputError(
+                f"The archive has no array {key!r}.",
+                where=str(path),
+                hint=f"Save it with numpy.savez_compressed(file, x=images, y=labels). {suggest(key, tuple(infos))}",
+            )
+    found: dict[str, NDArray[Any]] = {}
+    total = 0
+    for name, info in infos.items():
+        with archive.open(info) as file:
+            shape, dtype = _header(file)
+            if name not in ("x", "y") and (len(shape) != 1 or dtype.kind not in "USiufb"):
+                continue
+            if dtype.kind not in "USiufb":
+                raise InputError(
+                    f"The array {name!r} holds {'Python objects' if dtype.hasobject else dtype}, not plain numbers.",
+                    where=str(path),
+                    hint="Save integers or floats: nothing is unpickled here.",
+                )
+            needed, held = math.prod(shape) * dtype.itemsize, info.file_size - file.tell()
+        if needed != held or min(shape, default=0) < 0:
+            raise _damaged(f"the header of {name!r} promises {needed} bytes, it holds {held}", path)
+        total += info.file_size
+        if total > max(_UNPACKED, _EXPANSION * path.stat().st_size):
+            raise InputError(
+                f"The archive unpacks to {total} bytes and more, over {_EXPANSION} times its size.",
+                where=str(path),
+                hint="Save it uncompressed (numpy.savez) if it really holds so little.",
+            )
+        with archive.open(info) as file:
+            found[name] = np.lib.format.read_array(file, allow_pickle=False)
+    return found
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return shape, dtype
+
+
+def _check_shape(values: NDArray[Any], expected: Shape | None, where: str) -> tuple[NDArray[Any], Shape]:
+    """Return images as (n, c, h, w), and (c, h, w)."""
+    if values.dtype.kind not in "iuf":
+        raise InputError(
+            f"The pixels are of the type {values.dtype}, not numbers.",
+            where=where,
+            hint="Save them as uint8 (0..255) or float32 (0..1).",
+        )
+    if values.ndim == 3:
+        values = values[:, None]
+    if values.ndim != 4:
+        raise InputError(
+            f"x has the shape {values.shape}, not (n, c, h, w) or (n, h, w).",
+            where=where,
+            hint="Reshape it, for instance x.reshape(n, 1, 28, 28).",
+        )
+    sides = values.shape[1:]
+    if not values.size:
+        raise InputError(f"x has the shape {values.shape}: there are no images.", where=where, hint="Give some.")
+    shape = (sides[0], sides[1], sides[2])
+    turned = (sides[2], sides[0], sides[1])
+    if turned == expected != shape or (expected is None and sides[2] in (1, 3, 4) and min(sides[:2]) > sides[2]):
+        raise InputError(
+            f"x has the shape {values.shape}: the channels stand last.",
+            where=where,
+            hint="Put them first: x.transpose(0, 3, 1, 2).",
+        )
+    if expected not in (None, shape):
+        raise InputError(
+            f"The images have the shape {shape} (c, h, w), the model takes {expected}.",
+            where=where,
+            hint="Give the images for which the model was trained.",
+        )
+    return values, shape
+
+
+def _texts(column: NDArray[Any]) -> list[str | None]:
+    """Return values as they would stand in a CSV file."""
+    items = [item.decode("utf-8", "replace") if isinstance(item, bytes) else item for item in column.tolist()]
+    return [item.encode("utf-8", "replace").decode() if isinstance(item, str) else json_text(item) for item in items]
+
+
+def _read_csv(path: Path, layout: str, shape: Shape | None) -> Arrays:
+    import pandas as pd
+
+    text = read_text(path)
+    first_line, first = next(_records(text))
+    skipped = first_line if _is_header(first, path, first_line) else 0
+    if skipped and next(_records(text, skipped), None) is None:
+        raise InputError("The file has a header but no rows.", where=str(path), hint="Give one row per image.")
+    channels, height, width = found = _row_shape(len(first) - 1, shape, f"{path}:{first_line}")
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text),
+            header=None,
+            skiprows=skipped,
+            sep=_separator(text),
+            keep_default_na=False,
+            skipinitialspace=True,
+            low_memory=False,
+        )
+        values = frame.to_numpy()
+    except (ValueError, OverflowError):
+        values = np.empty((1, 1), dtype=object)
+    labels, pixels = values[:, 0], values[:, 1:]
+    # A short row is filled with NaN, which a file can also hold in words.
+    if values.dtype.kind not in "iuf" or pixels.shape[1] != math.prod(found) or np.isnan(pixels[:, -1]).any():
+        raise _fault(text, skipped, len(first), path)
+    if pixels.dtype.kind in "iu" and pixels.min() >= 0 and pixels.max() <= 255:
+        pixels = pixels.astype(np.uint8)
+    last = channels > 1 and layout == "hwc"
+    return Arrays(
+        values=pixels,
+        labels=labels.copy(),
+        order=partial(_unfold, (height, width, channels) if last else found, last),
+        shape=found,
+        layout=f"CSV rows {'h,w' if channels == 1 else ','.join(layout)}",
+        columns={},
+        locate=partial(_line, path, skipped),
+    )
+
+
+def _unfold(sides: Shape, last: bool, row: NDArray[Any]) -> NDArray[Any]:
+    image = row.reshape(sides)
+    return image.transpose(2, 0, 1) if last else image
+
+
+def _separator(text: str) -> str:
+    first = text.lstrip().split("\n", 1)[0]
+    return "\t" if "\t" in first and "," not in first else ","
+
+
+def _records(text: str, skipped: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the fields of each row after the first `skipped` lines, without blank ones."""
+    separator = _separator(text)
+    for line, content in enumerate(io.StringIO(text, newline=None), start=1):
+        if line > skipped and content.strip():
+            yield line, [field.strip().strip('"') for field in content.split(separator)]
+
+
+def _is_header(fields: Sequence[str], path: Path, line: int) -> bool:
+    """Tell whether a first row names the columns; a row whose label alone is no number does not."""
+    where = f"{path}:{line}"
+    if _NUMBER.fullmatch(fields[0]):
+        # What a data frame without names of its own writes above its rows.
+        return len(fields) > 2 and list(fields) == [str(place) for place in range(len(fields))]
+    rest = fields[1:]
+    counted = any(rest == [str(place + start) for place in range(len(rest))] for start in (0, 1))
+    if not counted and all(_NUMBER.fullmatch(name) for name in rest):
+        raise InputError(
+            f"The label {fields[0]!r} is not a number.", where=f"{where}, column 1", hint="Give the index of the class."
+        )
+    named = next((name for name in rest if name.casefold() in _LABEL_NAMES), None)
+    if named is not None and fields[0].casefold() not in _LABEL_NAMES:
+        raise InputError(
+            f"The column {named!r} is not the first.", where=where, hint="Put the label before the pixels."
+        )
+    return True
+
+
+def _row_shape(count: int, expected: Shape | None, where: str) -> Shape:
+    """Return (c, h, w) of a row of `count` pixels."""
+    if expected is not None:
+        if math.prod(expected) != count:
+            raise InputError(
+                f"A row holds {count} pixels after its label, the model takes {' x '.join(map(str, expected))}"
+                f" = {math.prod(expected)}.",
+                where=where,
+                hint="Write the label and then every pixel, separated by commas.",
+            )
+        return expected
+    for channels in (1, 3):
+        side = math.isqrt(count // channels)
+        if count and channels * side * side == count:
+            return channels, side, side
+    raise InputError(
+        f"A row holds {count} pixels after its label: no square image of 1 or 3 channels.",
+        where=where,
+        hint="Write the label and then every pixel, separated by commas; give other shapes as NPZ.",
+    )
+
+
+def _fault(text: str, skipped: int, width: int, path: Path) -> InputError:
+    """Return the first thing in a CSV that is wrong."""
+    for line, fields in _records(text, skipped):
+        if len(fields) != width:
+            return InputError(
+                f"The row has {len(fields)} fields, the first one {width}.",
+                where=f"{path}:{line}",
+                hint="Every row is a label and then the same number of pixels.",
+            )
+        for place, content in enumerate(fields, start=1):
+            number = _NUMBER.fullmatch(content)
+            if not number or abs(float(content)) > _MAX_NUMBER:
+                wrong = "too large" if number else "not a number"
+                return InputError(
+                    f"{content!r} is {wrong}." if content else "The field is empty.",
+                    where=f"{path}:{line}, column {place}",
+                    hint="Every row is a label and then pixels.",
+                )
+    return InputError("The rows cannot be read as numbers.", where=str(path), hint="Write plain numbers and commas.")
+
+
+def _line(path: Path, skipped: int, index: int, place: int | None) -> str:
+    """Say where a value stands in a CSV; the file is read again, which only an error needs."""
+    lines = [line for line, _ in _records(read_text(path), skipped)]
+    return f"{path}:{lines[index]}, column {1 if place is None else place + 2}"

@@ -1,0 +1,399 @@
+"""Which images lie in a folder, and to which class does each belong? By class folders, or by a metadata table.
+
+A folder may hold splits (`test`, `validation`, `train`), of which one is taken. Only headers are read here: an
+image is decoded when its pixels are asked for. What would change pixels silently (another size, 16 bits, several
+frames) is refused with the file's name, and no link or path is followed out of the folder.
+"""
+
+import os
+import posixpath
+import stat
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.errors import InputError
+from probes.loading.places import Places
+from probes.loading.sniffing import impostor
+from probes.loading.tables import nearest_name, read_table, suggest
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif"})
+# Named, because others that Pillow knows (EPS) start programs.
+_FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "PPM", "GIF")
+_SPLITS = ("test", "validation", "valid", "val", "dev", "train")
+_METADATA = ("metadata.csv", "metadata.jsonl")
+_MAX_PIXELS = 2**26
+_ORIENTATION = 0x0112
+_GREY = ("1", "L", "LA", "La")
+_ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
+_OTHER_SPACES = ("CMYK", "YCbCr", "LAB", "HSV")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """The images of a folder: where each lies, its label, and `read`, which decodes one to uint8 (c, h, w).
+
+    `columns` are those of the metadata table, one value per image; `class_names` are empty where labels are ids.
+    """
+
+    files: tuple[Path, ...]
+    names: tuple[str, ...]
+    labels: NDArray[np.int64]
+    class_names: tuple[str, ...]
+    columns: Mapping[str, tuple[str | None, ...]]
+    shape: tuple[int, int, int]
+    read: Callable[[int], NDArray[np.uint8]]
+    layout: str
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What was found before any file was opened; `places` says where each image is named."""
+
+    layout: str
+    files: list[Path] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    classes: tuple[str, ...] = ()
+    columns: dict[str, list[str | None]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, file: Path, name: str, where: str, label: str) -> None:
+        self.files.append(file)
+        self.names.append(name)
+        self.places.append(where)
+        self.labels.append(label)
+
+
+def read_folder(
+    root: Path,
+    *,
+    shape: tuple[int, int, int] | None = None,
+    class_names: tuple[str, ...] = (),
+    resize: bool = False,
+) -> Folder:
+    """List the images of a folder and check the header of each.
+
+    Parameters
+    ----------
+    shape
+        (c, h, w) that the model takes; None: RGB in the size of the first image.
+    class_names
+        The model's own names, in the order of its outputs.
+    resize
+        Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them.
+
+    Raises
+    ------
+    InputError
+        Where the layout is not understood, or a file is unreadable, no image, of another size, or elsewhere.
+    """
+    if shape is not None and shape[0] not in (1, 3):
+        raise InputError(
+            f"The model takes images of {shape[0]} channels; files of images give 1 or 3.",
+            where=str(root),
+            hint="Give an NPZ with the arrays x (n, c, h, w) and y.",
+        )
+    base, notes = _choose_split(root)
+    table = next((base / name for name in _METADATA if (base / name).is_file()), None)
+    listing = _by_table(root, base, table) if table else _by_class(root, base)
+    if not listing.files:
+        raise InputError(
+            "There are no images in this folder.",
+            where=str(base),
+            hint=f"Their names end in {', '.join(sorted(_SUFFIXES))}.",
+        )
+    labels, names, mapping = _ids(listing, class_names)
+    found, changes = _check_headers(listing, shape, resize=resize)
+    return Folder(
+        files=tuple(listing.files),
+        names=tuple(listing.names),
+        labels=labels,
+        class_names=names,
+        columns={name: tuple(values) for name, values in listing.columns.items()},
+        shape=found,
+        read=partial(_decode, tuple(listing.files), tuple(listing.places), found, resize),
+        layout=listing.layout,
+        notes=(*notes, *listing.notes, *mapping, *changes),
+    )
+
+
+def _choose_split(root: Path) -> tuple[Path, list[str]]:
+    """Return the folder to read: the root itself, or the first of its splits."""
+    folders = [entry.name for entry in _visible(root) if entry.is_dir()]
+    splits = [name for name in _SPLITS if name in folders]
+    if not splits or any((root / name).is_file() for name in _METADATA):
+        return root, []
+    # A class may be called "train"; a split is known by its own class folders or table.
+    nested = any(entry.is_dir() or entry.name in _METADATA for name in splits for entry in _visible(root / name))
+    if not nested and not set(folders) <= set(_SPLITS):
+        return root, []
+    _place(Places(root), splits[0], str(root / splits[0]))
+    return root / splits[0], [_split_note(splits)]
+
+
+def _split_note(splits: Sequence[str]) -> str:
+    others = f" (there are also: {', '.join(splits[1:])})" if splits[1:] else ""
+    caution = "; the model may have been trained on these very images" if splits[0] == "train" else ""
+    return f"The split {splits[0]!r} was taken{others}{caution}."
+
+
+def _visible(folder: Path) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder by name, without hidden ones and what a Mac puts into archives."""
+    try:
+        with os.scandir(folder) as entries:
+            shown = [entry for entry in entries if not entry.name.startswith((".", "__MACOSX"))]
+    except OSError as error:
+        raise InputError(f"The folder cannot be read: {error.strerror}.", where=str(folder)) from error
+    return sorted(shown, key=lambda entry: entry.name)
+
+
+def _place(places: Places, name: str, where: str) -> Path:
+    """Return where a file really lies; it must be below the root."""
+    hint = "Copy it into the folder: links and paths that lead out of it are not followed."
+    # Names of files go into the report, which is UTF-8.
+    if Path(name).is_absolute() or name != name.encode("utf-8", "replace").decode():
+        raise InputError(f"The path {name!r} is absolute, or not in UTF-8.", where=where, hint=hint)
+    try:
+        return places.resolve(name, where)
+    except InputError as error:
+        raise InputError(error.message, where=where, hint=hint) from None
+
+
+def _by_class(root: Path, base: Path) -> _Listing:
+    """List `base/<class>/<image>`; a class without images keeps its place in the order."""
+    listing = _Listing("folders by class")
+    places = Places(root)
+    top = _visible(base)
+    classes = [entry.name for entry in top if entry.is_dir()]
+    if not classes:
+        raise InputError(
+            "There are no class folders here.",
+            where=str(base),
+            hint="Put the images of each class into a folder of its own, or add metadata.csv with the columns "
+            "file_name and label.",
+        )
+    others, deeper = sum(not entry.is_dir() for entry in top), 0
+    for name in classes:
+        _place(places, (base / name).relative_to(root).as_posix(), str(base / name))
+        for entry in _visible(base / name):
+            if entry.is_dir():
+                deeper += 1
+            elif Path(entry.name).suffix.lower() in _SUFFIXES:
+                relative = Path(entry.path).relative_to(root).as_posix()
+                listing.add(_place(places, relative, entry.path), relative, entry.path, name)
+            else:
+                others += 1
+    listing.classes = tuple(classes)
+    empty = sorted(set(classes) - set(listing.labels))
+    if others:
+        listing.notes.append(f"{_count(others, 'file')} left out: no image by its name, or in no class folder.")
+    if deeper:
+        listing.notes.append(f"{_count(deeper, 'folder')} left out, inside the folder of a class.")
+    if empty:
+        listing.notes.append(f"{_count(len(empty), 'class folder')} empty: {_shorten(empty)}.")
+    return listing
+
+
+def _by_table(root: Path, base: Path, path: Path) -> _Listing:
+    """List the images of a metadata table, whose paths are relative to its own folder."""
+    places = Places(root)
+    _place(places, path.relative_to(root).as_posix(), str(path))
+    table = read_table(path)
+    for column in ("file_name", "label"):
+        if column not in table.columns:
+            raise InputError(
+                f"The table has no column {column!r}.",
+                where=str(path),
+                hint=f"It needs file_name and label. {suggest(column, table.columns)}",
+            )
+    listing = _Listing(f"files of {path.name}", columns={name: [] for name in table.columns if name != "file_name"})
+    names = [posixpath.normpath((row.values.get("file_name") or "").strip()) for row in table.rows]
+    splits = {name.partition("/")[0] for name in names}
+    chosen = [split for split in _SPLITS if split in splits] if splits <= set(_SPLITS) else []
+    if chosen:
+        listing.notes.append(_split_note(chosen))
+    seen: dict[Path, int] = {}
+    for name, row in zip(names, table.rows, strict=True):
+        if chosen and not name.startswith(f"{chosen[0]}/"):
+            continue
+        where = f"{path}:{row.line}"
+        label = (row.values.get("label") or "").strip()
+        if not label or name == ".":
+            raise InputError("The row has no file_name or no label.", where=where, hint="Fill it in, or drop the row.")
+        relative = posixpath.normpath(posixpath.join(base.relative_to(root).as_posix(), name))
+        file = _place(places, relative, where)
+        if seen.setdefault(file, row.line) != row.line:
+            raise InputError(f"The image {name} is listed before, on line {seen[file]}.", where=where)
+        listing.add(file, relative, f"{where} ({name})", label)
+        for column, values in listing.columns.items():
+            values.append(row.values.get(column))
+    return listing
+
+
+def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.int64], tuple[str, ...], list[str]]:
+    """Return the label of each image, the class name of each label, and notes on how they were found."""
+    if not listing.classes and all(text.isascii() and text.isdigit() and len(text) < 10 for text in listing.labels):
+        return np.array([int(text) for text in listing.labels], dtype=np.int64), class_names, []
+    classes = sorted(listing.classes or set(listing.labels))
+    place = Counter(_spelling(name) for name in class_names)
+    own = {_spelling(name): index for index, name in enumerate(class_names) if place[_spelling(name)] == 1}
+    matched = [name for name in classes if _spelling(name) in own]
+    if len({_spelling(name) for name in matched}) == len(classes):
+        order = {name: own[_spelling(name)] for name in classes}
+        names, notes = class_names, ["The names of the classes are those of the model."]
+    else:
+        order = {name: index for index, name in enumerate(classes)}
+        names = tuple(classes)
+        given = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
+        pairs = _shorten([f"{index} {name}" for index, name in enumerate(classes)])
+        notes = [f"Labels follow the alphabetical order of the classes{given}: {pairs}."]
+        if all(name.isdecimal() for name in classes) and classes != sorted(classes, key=int):
+            notes.append("The names of the classes are numbers, but not in numerical order: is the order right?")
+    return np.array([order[text] for text in listing.labels], dtype=np.int64), names, notes
+
+
+def _spelling(name: str) -> str:
+    return " ".join(name.casefold().replace("_", " ").split())
+
+
+def _shorten(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:12]) + (f", ... ({len(texts)})" if len(texts) > 12 else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun} was" if number == 1 else f"{number} {noun}s were"
+
+
+def _check_headers(
+    listing: _Listing, shape: tuple[int, int, int] | None, *, resize: bool
+) -> tuple[tuple[int, int, int], list[str]]:
+    """Return the shape of all images, and what will be done to how many of them."""
+    counts: Counter[str] = Counter()
+    expected = "the model takes"
+    for path, where in zip(listing.files, listing.places, strict=True):
+        (width, height), changes = _inspect(path, where, 3 if shape is None else shape[0])
+        if shape is None:
+            if resize:
+                raise InputError("The size to which images are to be brought is not known.", where=str(path))
+            shape = (3, height, width)
+            expected = f"the first one ({listing.names[0]}) has"
+        if (height, width) != shape[1:]:
+            if not resize:
+                raise InputError(
+                    f"The image has {width} x {height} pixels (w x h), {expected} {shape[2]} x {shape[1]}.",
+                    where=where,
+                    hint="Bring all images to one size first, or allow resizing.",
+                )
+            changes.append(
+                "{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."
+            )
+        counts.update(changes)
+    assert shape is not None
+    return shape, [text.format(_count(number, "image")) for text, number in sorted(counts.items())]
+
+
+def _inspect(path: Path, where: str, channels: int) -> tuple[tuple[int, int], list[str]]:
+    """Read a header: (width, height), and what makes the pixels as used differ from those of the file."""
+    _check_file(path, where)
+    with _opened(path, where) as image:
+        if image.mode == "F" or image.mode.startswith("I"):
+            raise InputError(
+                f"The image has more than 8 bits a channel (Pillow's mode {image.mode}).",
+                where=where,
+                hint="Convert it to 8 bits, or give an NPZ.",
+            )
+        # Of a JPEG with several pictures the others are previews.
+        if image.format in ("GIF", "PNG", "WEBP", "TIFF") and getattr(image, "n_frames", 1) > 1:
+            raise InputError("The file holds several frames.", where=where, hint="Save the one that is meant.")
+        changes = []
+        if image.mode in _ALPHA or "transparency" in image.info:
+            changes.append("{} stored with transparency, which was dropped.")
+        if image.mode in _OTHER_SPACES:
+            changes.append("{} converted from " + f"{image.mode} to {'RGB' if channels == 3 else 'grey'}.")
+        elif (image.mode in _GREY) != (channels == 1):
+            changes.append("{} " + ("grey: its channel stands three times." if channels == 3 else "converted to grey."))
+        # Without a chunk ahead of the pixels, Pillow decodes a whole PNG to look for one behind them.
+        if (image.format != "PNG" or "exif" in image.info) and image.getexif().get(_ORIENTATION, 1) != 1:
+            changes.append("{} marked as rotated (EXIF), which was ignored.")
+        return image.size, changes
+
+
+def _check_file(path: Path, where: str) -> None:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError("This is not an ordinary file.", where=where, hint="Name a file that holds an image.")
+        with path.open("rb") as file:
+            head = file.read(512)
+    except FileNotFoundError:
+        near = nearest_name(path)
+        raise InputError(
+            f"There is no file {path}.", where=where, hint=f"Did you mean {near}?" if near else "Check the path."
+        ) from None
+    except OSError as error:
+        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=where) from error
+    disguise = impostor(head)
+    if disguise:
+        raise InputError(f"The file is {disguise.what}, not an image.", where=where, hint=disguise.hint)
+    if not head:
+        raise InputError("The file is empty.", where=where, hint="Fetch it again, or leave it out.")
+
+
+@contextmanager
+def _opened(path: Path, where: str) -> "Iterator[Image]":
+    """Open an image; whatever goes wrong while it is read is told with its name."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns about odd headers of files that it reads all the same.
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=_FORMATS) as image:
+                if image.width * image.height > _MAX_PIXELS:
+                    raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels")
+                yield image
+    except InputError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise InputError(
+            f"The header promises an image too large to decode: {error}.",
+            where=where,
+            hint=f"At most {_MAX_PIXELS} pixels are read.",
+        ) from None
+    except Exception as error:
+        # Hostile or damaged bytes: decoders raise almost anything.
+        raise InputError(
+            f"The file cannot be read as an image: {error or type(error).__name__}.",
+            where=where,
+            hint="It is damaged or of another kind (PNG, JPEG, BMP, WebP, TIFF, PPM, GIF are read).",
+        ) from error
+
+
+def _decode(
+    files: Sequence[Path], places: Sequence[str], shape: tuple[int, int, int], resize: bool, index: int
+) -> NDArray[np.uint8]:
+    """Return an image's bytes as (c, h, w)."""
+    from PIL.Image import Resampling
+
+    channels, height, width = shape
+    with _opened(files[index], places[index]) as image:
+        used = image.convert("L" if channels == 1 else "RGB")
+        if used.size != (width, height):
+            if not resize:
+                raise InputError("The file has changed its size since it was listed.", where=places[index])
+            used = used.resize((width, height), Resampling.BILINEAR)
+        values = np.asarray(used, dtype=np.uint8).reshape(height, width, channels)
+    return values.transpose(2, 0, 1)

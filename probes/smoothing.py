@@ -1,0 +1,298 @@
+"""What does a classifier say about one image under random noise? Votes and soft outputs, counted.
+
+Every draw is a function of the seed, the image's number, the stream and the draw's own number, so that counts do
+not depend on batch size, on order, on interruption or on who else is at work. Votes and sums are whole numbers:
+they add up the same in any order.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from probes.cache import Cache
+from probes.errors import InputError
+from probes.progress import Advance
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Stream = Literal["selection", "pilot", "estimation"]
+STREAMS: tuple[Stream, ...] = ("selection", "pilot", "estimation")
+
+KIND = "smoothing-counts"
+BLOCK = 16
+"""Draws whose noise is made by one generator; batches are whole blocks."""
+ONE = 1 << 20
+"""The soft output 1: outputs are rounded down to multiples of 1 / ONE, which keeps their sums exact."""
+BATCHES = {"cpu": (16, 32, 64, 128, 256), "cuda": (256, 512, 1024, 2048)}
+MOST_VALUES = 1 << 26
+"""Pixels in one batch at the most, 256 MiB."""
+_TRIAL = 0.12
+_SAVE = 10.0
+"""Seconds between two writes of what has been counted of one image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Noise in pixel units: Gaussian with standard deviation `scale`, or uniform on [-scale, scale]."""
+
+    kind: Literal["gaussian", "uniform"]
+    scale: float
+
+    def fill(self, values: "Tensor", generator: Any) -> None:
+        """Overwrite a tensor with fresh noise."""
+        if self.kind == "gaussian":
+            values.normal_(0.0, self.scale, generator=generator)
+        else:
+            values.uniform_(-self.scale, self.scale, generator=generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts over the first `draws` draws of a stream, each of shape (classes,) and whole numbers.
+
+    Parameters
+    ----------
+    votes
+        How often each class came out on top.
+    sums, squares
+        Sums of the soft outputs and of their squares, in units of 1 / ONE and 1 / ONE^2.
+    """
+
+    draws: int
+    votes: "Tensor"
+    sums: "Tensor"
+    squares: "Tensor"
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Return the counts of both runs of draws together."""
+        return Tally(
+            self.draws + other.draws,
+            self.votes + other.votes,
+            self.sums + other.sums,
+            self.squares + other.squares,
+        )
+
+
+class Sampler:
+    """A classifier under noise, ready to count.
+
+    Parameters
+    ----------
+    module
+        Pixels of shape (b, c, h, w) in [0, 1] to logits (b, classes), in evaluation mode; normalisation is part of
+        it, so that noise is added before. It is moved to `device` and `dtype`.
+    batch
+        Most draws in one forward pass, rounded up to whole blocks; 0 finds the fastest at the first image.
+
+    Attributes
+    ----------
+    piece
+        How many draws take about a second.
+    """
+
+    def __init__(
+        self, module: "nn.Module", *, classes: int, noise: Noise, seed: int, device: str, dtype: str, batch: int = 0
+    ) -> None:
+        import torch
+
+        self.noise, self.seed, self.classes, self.batch = noise, seed, classes, -(-batch // BLOCK) * BLOCK
+        self.device, self.dtype = torch.device(device), getattr(torch, dtype)
+        anything: Any = module.eval()
+        self.module = anything.to(device=self.device, dtype=self.dtype, memory_format=torch.channels_last)
+        self.piece = BLOCK
+        self._generator = torch.Generator(self.device)
+        self._buffer = torch.empty(0, device=self.device)
+
+    def prepare(self, pixels: "Tensor") -> None:
+        """Find the batch size, once, on an image like those to come."""
+        if not self.batch:
+            self.batch = self._fastest(pixels.to(self.device))
+        self.piece = max(self.piece, self.batch)
+
+    def clean(self, pixels: "Tensor") -> int:
+        """Return the class of an image without noise."""
+        import torch
+
+        with torch.inference_mode():
+            return int(self._logits(pixels.to(self.device)[None]).argmax())
+
+    def tally(self, pixels: "Tensor", index: int, stream: Stream, start: int, stop: int) -> Tally:
+        """Count the draws `start` <= i < `stop` of a stream around an image of shape (c, h, w), float32.
+
+        Raises
+        ------
+        InputError
+            Where the logits are not finite under noise.
+        """
+        import torch
+
+        self.prepare(pixels)
+        image = pixels.to(self.device)
+        total = Tally(0, *(torch.zeros(self.classes, dtype=torch.int64, device=self.device) for _ in range(3)))
+        with torch.inference_mode():
+            for first in range(start - start % BLOCK, stop, self.batch):
+                last = min(first + self.batch, -(-stop // BLOCK) * BLOCK)
+                noisy = self._noisy(image, index, stream, first, last)[max(start - first, 0) : stop - first]
+                total = total + self._count(noisy)
+        return Tally(total.draws, total.votes.cpu(), total.sums.cpu(), total.squares.cpu())
+
+    def _noisy(self, image: "Tensor", index: int, stream: Stream, first: int, last: int) -> "Tensor":
+        """Return the image under the noise of whole blocks of draws, channels last in memory."""
+        channels, height, width = image.shape
+        if self._buffer.shape[1:] != (height, width, channels) or len(self._buffer) < last - first:
+            self._buffer = self._buffer.new_empty((max(last - first, self.batch), height, width, channels))
+        noisy = self._buffer[: last - first]
+        for place in range(0, last - first, BLOCK):
+            self._generator.manual_seed(block_seed(self.seed, index, stream, (first + place) // BLOCK))
+            self.noise.fill(noisy[place : place + BLOCK], self._generator)
+        return noisy.add_(image.permute(1, 2, 0)).permute(0, 3, 1, 2)
+
+    def _logits(self, batch: "Tensor") -> "Tensor":
+        logits: Tensor = self.module(batch.to(self.dtype))
+        return logits.float()
+
+    def _count(self, noisy: "Tensor") -> Tally:
+        logits = self._logits(noisy)
+        if not bool(logits.isfinite().all()):
+            raise InputError(
+                f"The logits are not finite under noise of {self.noise.scale}.",
+                where="the model under noise",
+                hint="Use --dtype float32, or a smaller --sigma.",
+            )
+        soft = logits.softmax(1).mul_(ONE).long()
+        votes = logits.argmax(1).bincount(minlength=self.classes)
+        return Tally(len(noisy), votes, soft.sum(0), soft.square_().sum(0))
+
+    def _fastest(self, image: "Tensor") -> int:
+        """Return the batch size with the most draws a second, found in about half a second."""
+        import torch
+
+        most = max(MOST_VALUES // image.numel() // BLOCK * BLOCK, BLOCK)
+        sizes = sorted({min(size, most) for size in BATCHES[self.device.type]})
+        rates = {}
+        with torch.inference_mode():
+            for self.batch in sizes:
+                rates[self.batch] = _rate(lambda: self._trial(image), self.batch)
+        return max(sizes, key=rates.__getitem__)
+
+    def _trial(self, image: "Tensor") -> None:
+        import torch
+
+        self._count(self._noisy(image, 0, "selection", 0, self.batch))
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def _rate(trial: Callable[[], None], draws: int) -> float:
+    trial()
+    start, runs = time.perf_counter(), 0
+    while runs == 0 or time.perf_counter() - start < _TRIAL:
+        trial()
+        runs += 1
+    return draws * runs / (time.perf_counter() - start)
+
+
+def block_seed(seed: int, index: int, stream: Stream, block: int) -> int:
+    """Return the seed of one block of draws.
+
+    >>> block_seed(0, 1, "selection", 0) == block_seed(0, 1, "estimation", 0)
+    False
+    """
+    digest = hashlib.blake2b(f"{seed} {index} {stream} {block}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+@dataclass(slots=True, kw_only=True)
+class ImageCounts:
+    """The counts of one image, grown on demand and kept in the cache.
+
+    Parameters
+    ----------
+    sampler
+        Makes the sampler where draws are missing; never called where all are known.
+    key
+        All that decides the counts besides how many draws there are.
+    index
+        The image's number in its data set, which decides its noise.
+    pixels
+        The image, shape (c, h, w), float32 in [0, 1].
+    """
+
+    sampler: Callable[[], Sampler]
+    cache: Cache
+    key: object
+    index: int
+    pixels: "Tensor"
+    advance: Advance = field(default=lambda draws: None)
+    seconds: float = 0.0
+    _known: dict[Stream, dict[int, Tally]] = field(default_factory=lambda: {stream: {} for stream in STREAMS})
+    _clean: int = -1
+    _fresh: bool = False
+    _saved: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        stored = self.cache.read(KIND, self.key)
+        if stored is None:
+            return
+        self.seconds, self._clean = float(stored["seconds"]), int(stored["clean"])
+        for stream in STREAMS:
+            parts = [stored[f"{stream}.{name}"] for name in ("votes", "sums", "squares")]
+            stops = stored[f"{stream}.draws"].tolist()
+            self._known[stream] = {row[0]: Tally(*row) for row in zip(stops, *parts, strict=True)}
+
+    def clean(self) -> int:
+        """Return the class of the image without noise."""
+        if self._clean < 0:
+            self._clean, self._fresh = self.sampler().clean(self.pixels), True
+        self.advance(1)
+        return self._clean
+
+    def until(self, stream: Stream, draws: int) -> Tally:
+        """Return the counts of the first `draws` draws of a stream, drawing those that are not known yet."""
+        known = self._known[stream]
+        start = max((stop for stop in known if stop <= draws), default=0)
+        tally = known.get(start)
+        self.advance(start)
+        while tally is None or tally.draws < draws:
+            tally = self._grown(stream, tally, draws)
+            if time.monotonic() - self._saved > _SAVE and tally.draws < draws:
+                known[tally.draws] = tally
+                self.save()
+                del known[tally.draws]
+        known[draws] = tally
+        return tally
+
+    def _grown(self, stream: Stream, tally: Tally | None, draws: int) -> Tally:
+        """Draw on for about a second."""
+        sampler = self.sampler()
+        sampler.prepare(self.pixels)
+        start = tally.draws if tally else 0
+        began = time.perf_counter()
+        more = sampler.tally(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
+        taken = time.perf_counter() - began
+        if more.draws == sampler.piece:
+            sampler.piece = max(round(more.draws / taken / sampler.batch), 1) * sampler.batch
+        self.seconds += taken
+        self._fresh = True
+        self.advance(more.draws)
+        return tally + more if tally else more
+
+    def save(self) -> None:
+        """Write what is new to the cache."""
+        import torch
+
+        self._saved = time.monotonic()
+        if not self._fresh:
+            return
+        tensors = {"seconds": torch.tensor(self.seconds), "clean": torch.tensor(self._clean)}
+        for stream, known in self._known.items():
+            rows = [known[stop] for stop in sorted(known)]
+            tensors[f"{stream}.draws"] = torch.tensor([row.draws for row in rows], dtype=torch.int64)
+            for name in ("votes", "sums", "squares"):
+                parts = [getattr(row, name) for row in rows]
+                tensors[f"{stream}.{name}"] = torch.stack(parts) if parts else torch.empty(0, 0, dtype=torch.int64)
+        self.cache.write(KIND, self.key, tensors)
+        self._fresh = False
