@@ -122,13 +122,10 @@ def _fold(graph: fx.GraphModule, layer: fx.Node, norm: fx.Node) -> None:
         scale = scale * after.weight.detach().double()
     bias = -after.running_mean.double() if before.bias is None else before.bias.detach().double() - after.running_mean
     shift = 0.0 if after.bias is None else after.bias.detach().double()
-    # The graph holds the old layer still; a copy keeps its tied parameters as they are for others.
-    folded = copy.deepcopy(before)
-    folded.weight = nn.Parameter(
+    # New parameters, not new numbers in the old ones: those may be tied to another layer's.
+    before.weight = nn.Parameter(
         (weight.double() * scale.reshape(-1, *[1] * (weight.dim() - 1))).to(weight), requires_grad=False
     )
-    folded.bias = nn.Parameter((bias * scale + shift).to(weight), requires_grad=False)
-    parent, _, own = name.rpartition(".")
-    setattr(graph.get_submodule(parent), own, folded)
+    before.bias = nn.Parameter((bias * scale + shift).to(weight), requires_grad=False)
     norm.replace_all_uses_with(layer)
     graph.graph.erase_node(norm)

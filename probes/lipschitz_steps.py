@@ -48,7 +48,7 @@ class Step:
     Parameters
     ----------
     name, kind
-        Where it stands, and the class or function that it is.
+        Where it stands, with #2 at the second use of one layer, and the class or function that it is.
     sources, spreads
         The steps that it reads, -1 for the picture, and by how much broadcasting stretches what each gives.
     combine
@@ -176,8 +176,10 @@ class _Reader:
             self._append(node, self._input(node))
         elif node.target is functional.pad:
             self._pad(node)
-        else:
+        elif len(node.all_input_nodes) == 1:
             self._apply(node, as_module(node.target, node.args[1:], node.kwargs))
+        else:
+            raise self._refusal(node)
 
     def _apply(self, node: fx.Node, part: nn.Module | None) -> None:
         source = self._input(node)
@@ -293,7 +295,12 @@ class _Reader:
 
     def _place(self, node: fx.Node) -> str:
         if node.op == "call_module":
-            return str(node.target)
+            earlier = 0
+            for other in self.graph.graph.nodes:
+                if other is node:
+                    break
+                earlier += other.op == "call_module" and other.target == node.target
+            return f"{node.target}#{earlier + 1}" if earlier else str(node.target)
         inside = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values() if path]
         return ".".join([*inside[-1:], node.name])
 

@@ -26,6 +26,8 @@ BLOCK = 16
 """Draws whose noise is made by one generator; batches are whole blocks."""
 ONE = 1 << 20
 """The soft output 1: outputs are rounded down to multiples of 1 / ONE, which keeps their sums exact."""
+MOST = (1 << 23) - 1
+"""Draws at the most: the sum of so many squares, each up to ONE^2, still fits 63 bits."""
 BATCHES = {"cpu": (16, 32, 64, 128, 256), "cuda": (256, 512, 1024, 2048)}
 MOST_VALUES = 1 << 26
 """Pixels in one batch at the most, 256 MiB."""

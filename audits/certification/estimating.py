@@ -117,11 +117,14 @@ def _mean(name: str, values: list[float], part: Part, rule: Rule, context: Conte
     """Return a mean over images of numbers from 0 on, none above the ceiling of the rule."""
     numbers = np.array(values)
     low, high, method = mean_interval(numbers, context, name, str(sorted(part.where.items())))
-    positive = int((numbers > 0).sum())
-    if positive < FEW:
-        # So few images have any radius that resampling cannot know how others would: bound each by the most.
-        top = max(float(numbers.max()), rule.ceiling)
+    top = max(float(numbers.max()), rule.ceiling)
+    positive, below = int((numbers > 0).sum()), int((numbers < numbers.max()).sum())
+    if min(positive, below) < FEW:
+        # So few images differ from the rest that resampling cannot know how others would.
         high = max(high, top * clopper_pearson(positive, len(numbers), level=context.level)[1])
+        low = min(
+            low, float(numbers.max()) * clopper_pearson(len(numbers) - below, len(numbers), level=context.level)[0]
+        )
         method = f"{method}, or ceiling x Clopper-Pearson where wider"
     return Estimate(
         name=name,

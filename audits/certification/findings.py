@@ -202,7 +202,14 @@ def find_in_log(draft: Draft, log: Log, rule: Rule) -> None:
         unit="images",
     )
     evidence = [draft.add(row)]
-    for alpha in sorted({*USUAL_ALPHAS, rule.alpha}):
+    plain = rule.method == "one-sided" and rule.mode == "fixed"
+    if not plain:
+        draft.warn(
+            "radii-not-checked",
+            "Which radii whole votes can reach is known for one-sided limits and a fixed number of draws only; the "
+            "largest radius was checked, the others were not.",
+        )
+    for alpha in sorted({*USUAL_ALPHAS, rule.alpha}) if plain else ():
         met, told = reachable(log, rule, alpha)
         if told:
             row = Estimate(
@@ -230,8 +237,8 @@ def _judge_alpha(draft: Draft, rule: Rule, low: float, high: float, evidence: li
         draft.find(
             "certify.unreachable-radii",
             "high",
-            f"{round((1 - own.value) * own.n)} of {own.n} radii cannot come from n = {rule.n:,} whole votes and "
-            f"alpha = {rule.alpha:g}.{other}",
+            f"{round((1 - own.value) * own.n)} of {own.n} radii cannot come from n = {rule.n:,} whole votes, "
+            f"one-sided limits and alpha = {rule.alpha:g}.{other}",
             evidence,
         )
     else:
@@ -240,6 +247,6 @@ def _judge_alpha(draft: Draft, rule: Rule, low: float, high: float, evidence: li
             "info",
             f"Every radius that can tell agrees with n = {rule.n:,} and alpha = {rule.alpha:g}."
             if own is not None
-            else f"No radius contradicts n = {rule.n:,} and alpha = {rule.alpha:g}; too few digits to tell more.",
+            else f"The largest radius does not contradict n = {rule.n:,} and alpha = {rule.alpha:g}.",
             evidence,
         )

@@ -1,14 +1,15 @@
 """Everything that can be checked before the first draw: the plan of the audit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audits.certification import Options
+from audits.certification.estimating import class_name
 from audits.certification.rules import Rule, rule_of
 from audits.context import Context, Plan
-from audits.records import Source, Subject
+from audits.records import Coordinate, Source, Subject
 from probes.errors import InputError
 from probes.loading.classifiers import Classifier, check_classifier, load_classifier
 from probes.loading.images import Images, load_images
@@ -132,7 +133,20 @@ def _plan_work(options: Options, context: Context) -> Plan:
         data=(Source(role="images", path=images.path, sha256=images.sha256, items=len(images)),),
         cost=_cost(rule, len(chosen), seconds),
         notes=(*classifier.notes, *described(images), *images.notes),
+        coordinates=coordinates_of(
+            rule, [int(images.labels[index]) for index in chosen], inputs.names, inputs.attributes
+        ),
     )
+
+
+def coordinates_of(
+    rule: Rule, labels: Sequence[int], names: Sequence[str], attributes: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[Coordinate, ...]]:
+    """Return every coordinate that an estimate of the run can have."""
+    classes = tuple(class_name(label, names) for label in sorted(set(labels)))
+    groups = tuple(f"{name}={level}" for name, levels in sorted(attributes.items()) for level in sorted(set(levels)))
+    found = {"radius": rule.radii, "label": classes, "group": groups}
+    return {key: values for key, values in found.items() if values}
 
 
 def batch_of(options: Options) -> int:

@@ -37,8 +37,8 @@ class Log:
     ----------
     verdicts
         One per row.
-    digits
-        Significant digits to which radii are printed.
+    digits, decimals
+        Most significant digits, and most decimals, to which radii are printed.
     contradictions
         Lines whose `correct` is not whether `predict` is `label`.
     """
@@ -46,11 +46,14 @@ class Log:
     path: str
     verdicts: tuple[Verdict, ...]
     digits: int
+    decimals: int
     contradictions: tuple[int, ...]
 
     def windows(self, radii: Floats) -> tuple[Floats, Floats]:
         """Return between what the radii lay before they were printed, rounded to nearest or down."""
-        unit = 10.0 ** (np.floor(np.log10(np.maximum(radii, 1e-300))) - self.digits + 1)
+        # Fixed decimals show fewer digits of small radii; fixed digits show fewer decimals of large ones.
+        significant = np.floor(np.log10(np.maximum(radii, 1e-300))) - self.digits + 1
+        unit = 10.0 ** np.maximum(significant, -self.decimals)
         return radii - unit / 2, radii + unit
 
     @property
@@ -67,7 +70,7 @@ def plan_log(options: Options) -> Plan:
     InputError
         Where the file is no such log, or an option makes no sense for one.
     """
-    from audits.certification.inputs import Inputs
+    from audits.certification.inputs import Inputs, coordinates_of
 
     assert options.from_log is not None
     for name in _MODE_ONLY:
@@ -79,7 +82,9 @@ def plan_log(options: Options) -> Plan:
     source = Source(
         role="log", path=str(options.from_log), sha256=sha256_file(options.from_log), items=len(log.verdicts)
     )
+    places = coordinates_of(rule, [row.label for row in log.verdicts], (), {})
     return Plan(
+        coordinates={**places, "alpha": tuple(sorted({*USUAL_ALPHAS, rule.alpha}))},
         inputs=Inputs(rule=rule, given=len(log.verdicts), attributes={}, log=log),
         subject=None,
         data=(source,),
@@ -106,7 +111,7 @@ def read_log(path: Path) -> Log:
             hint=f"A log of certificates has, separated by tabs: {' '.join(COLUMNS)}.",
         )
     places = [header.index(name) for name in COLUMNS]
-    verdicts, contradictions, digits = [], [], 1
+    verdicts, contradictions, digits, decimals = [], [], 3, 1
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -117,10 +122,16 @@ def read_log(path: Path) -> Log:
         verdict, agrees = _row(texts, f"{path}, line {number}")
         verdicts.append(verdict)
         contradictions += [] if agrees else [number]
-        digits = max(digits, _digits(texts[3]))
+        digits, decimals = max(digits, _digits(texts[3])), max(decimals, _decimals(texts[3]))
     if not verdicts:
         raise InputError("The log has no rows.", where=str(path))
-    return Log(path=str(path), verdicts=tuple(verdicts), digits=max(digits, 3), contradictions=tuple(contradictions))
+    return Log(
+        path=str(path),
+        verdicts=tuple(verdicts),
+        digits=digits,
+        decimals=decimals,
+        contradictions=tuple(contradictions),
+    )
 
 
 def _row(texts: Sequence[str], where: str) -> tuple[Verdict, bool]:
@@ -174,6 +185,16 @@ def _digits(text: str) -> int:
     (3, 3, 0)
     """
     return len(text.partition("e")[0].replace(".", "").replace("-", "").lstrip("0"))
+
+
+def _decimals(text: str) -> int:
+    """Count decimals as printed.
+
+    >>> _decimals("0.550"), _decimals("1.5e-05"), _decimals("2")
+    (3, 6, 0)
+    """
+    mantissa, _, exponent = text.lower().partition("e")
+    return max(len(mantissa.partition(".")[2]) - int(exponent or 0), 0)
 
 
 def implied_alpha(log: Log, rule: Rule) -> tuple[float, float, float] | None:

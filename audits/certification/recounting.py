@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audits.certification import Options
-from audits.certification.rules import rule_of
+from audits.certification.rules import Rule, rule_of
 from audits.certification.sampling import Drawn
 from audits.context import Plan
 from audits.records import Source, Subject
@@ -58,7 +58,7 @@ def packed(drawn: Sequence[Drawn], inputs: "Inputs", subject: Subject | None) ->
     rule = inputs.rule
     about = {
         "format": _FORMAT,
-        "settings": {"mode": rule.mode, "n0": rule.n0, "n": rule.n, "looks": rule.looks, "pilot": rule.pilot},
+        "settings": {"mode": rule.mode, "n0": rule.n0, "n": rule.n, "pilot": rule.pilot},
         "geometry": {"norm": rule.geometry.norm, "sigma": rule.geometry.sigma},
         "given": inputs.given,
         "names": inputs.names,
@@ -91,25 +91,25 @@ def plan_counts(options: Options) -> Plan:
     about, tensors = _read(file)
     _refuse_other_inputs(options)
     stored = _settings(options, about, str(file))
-    images = len(tensors["index"])
-    rule = replace(
-        rule_of(stored, images=images, lipschitz=_asserted(options)), looks=tuple(about["settings"]["looks"])
-    )
-    from audits.certification.inputs import Inputs
+    lipschitz = _asserted(options)
+    from audits.certification.inputs import Inputs, coordinates_of
 
     try:
+        images, labels = len(tensors["index"]), tensors["label"].tolist()
+        rule = rule_of(stored, images=images, lipschitz=lipschitz)
         inputs = Inputs(
             rule=rule,
             given=int(about["given"]),
             names=tuple(about["names"]),
             attributes={name: tuple(levels) for name, levels in about["attributes"].items()},
-            stored=Stored(drawn=_unpacked(tensors)),
+            stored=Stored(drawn=_unpacked(tensors, rule)),
         )
         subject = Subject(**about["subject"]) if about["subject"] else None
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ZeroDivisionError) as error:
         raise _damaged(str(file)) from error
     return Plan(
         inputs=inputs,
+        coordinates=coordinates_of(rule, labels, inputs.names, inputs.attributes),
         subject=subject,
         data=(Source(role="counts", path=str(options.from_counts), sha256=sha256_file(file), items=images),),
         cost=(("forwards", "0"), ("time", "seconds")),
@@ -134,7 +134,7 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return about, tensors
 
 
-def _unpacked(tensors: dict[str, Any]) -> tuple[Drawn, ...]:
+def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
     rows = []
     for place in range(len(tensors["index"])):
         looks = [
@@ -148,8 +148,10 @@ def _unpacked(tensors: dict[str, Any]) -> tuple[Drawn, ...]:
         for tally in (selection, *looks):
             if int(tally.votes.sum()) != tally.draws or int(tally.votes.min()) < 0:
                 raise ValueError("votes do not add up to the draws")
-        if not looks:
-            raise ValueError("an image without draws")
+        stops = tuple(tally.draws for tally in looks)
+        asked = stops == rule.looks[: len(stops)] if rule.mode != "pilot" else len(stops) == 1 and stops[0] <= rule.n
+        if not looks or not asked or selection.draws != (rule.pilot if rule.mode == "pilot" else rule.n0):
+            raise ValueError("draws that the settings do not ask for")
         rows.append(
             Drawn(
                 index=int(tensors["index"][place]),

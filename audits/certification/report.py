@@ -110,10 +110,12 @@ def _ignore(draws: int) -> None:
 
 def _key(work: Work, rule: Rule, noise: str, index: int, context: Context) -> list[Any]:
     """Return all that decides an image's counts besides how many draws there are."""
+    import torch
+
     device = context.device.partition(":")[0]
     model = [work.classifier.sha256, work.classes]
     return [
-        _VERSION,
+        [_VERSION, torch.__version__],
         model,
         work.images.digest(index),
         index,

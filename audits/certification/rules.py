@@ -12,6 +12,7 @@ from audits.certification import Options
 from audits.certification.bounds import Method
 from audits.certification.radii import Geometry, ceiling, least_draws
 from probes.errors import InputError
+from probes.smoothing import MOST
 
 LOOKS = 12
 FIRST_LOOK = 100
@@ -155,8 +156,8 @@ def _check_ranges(options: Options) -> None:
     for flag, value, bottom in (*least, ("--max", 1 if options.max is None else options.max, 1)):
         if value < bottom:
             raise InputError(f"{value} is too small.", where=flag, hint=f"Give {bottom} or more.")
-    if max(options.n0, options.n, options.pilot) > 10**9:
-        raise InputError("More than a thousand million draws.", where="--n", hint="Give 1000000000 or fewer.")
+    if max(options.n0, options.n, options.pilot) > MOST:
+        raise InputError("So many draws cannot be counted.", where="--n", hint=f"Give {MOST} or fewer.")
 
 
 def too_few(rule: Rule) -> int:

@@ -246,8 +246,9 @@ def _from_weights(path: Path, arch: str | None) -> _Found:
 
 def _notes_on(checkpoint: Checkpoint) -> list[str]:
     notes = []
-    if checkpoint.others:
-        notes.append(f"Not used of the checkpoint: {', '.join(_safe(name) for name in sorted(checkpoint.others)[:8])}.")
+    others = [_safe(name) for name in sorted(checkpoint.others) if name != "arch"]
+    if others:
+        notes.append(f"Not used of the checkpoint: {', '.join(others[:8])}.")
     kinds = {value.dtype for value in checkpoint.tensors.values() if value.is_floating_point()} - {torch.float32}
     if kinds:
         notes.append(f"Weights in {', '.join(sorted(str(kind)[6:] for kind in kinds))} were turned into float32.")

@@ -149,8 +149,9 @@ def test_the_format_of_cohen_names_its_architecture(tmp_path: Path, prefix: str)
     assert any("cifar_resnet20 was read from the checkpoint" in note for note in found.notes)
     assert any("0.4914" in note and "published" in note for note in found.notes)
     assert load_classifier(str(path), arch="cifar_resnet20").sha256 == found.sha256
-    error = refuse(path, arch="resnet50")
-    assert "cifar_resnet20" in error.message and "resnet50" in error.message
+    torch.save({"arch": "resnet50", "state_dict": state}, path)
+    error = refuse(path, arch="cifar_resnet20")
+    assert "resnet50" in error.message and "key arch" in error.where and "resnet50" in error.hint
 
 
 def test_an_architecture_that_is_not_known_is_told(tmp_path: Path) -> None:
@@ -759,7 +760,9 @@ class Planted(nn.Module):
 )
 @pytest.mark.parametrize("count", [1, 4])
 def test_planted_faults(fault: Callable[[Tensor], object], message: str, count: int) -> None:
-    with pytest.raises(InputError) as caught:
+    with torch.random.fork_rng(devices=[]), pytest.raises(InputError) as caught:
+        # Two draws of dropout over so few logits may be the same.
+        torch.manual_seed(0)
         check_classifier(wrapped(Planted(fault)), pixels(count))
     assert message in caught.value.message and caught.value.where == "net" and caught.value.hint
 

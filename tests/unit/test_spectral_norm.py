@@ -221,6 +221,9 @@ def test_large_matrices_go_to_gram_iteration(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("probes.spectral_norm.EXACT_UP_TO", 3)
     assert measure(Dense(weight=weights(4, 9))).kind == "gram"
     assert measure(Dense(weight=weights(3, 9))).kind == "exact"
+    # By the matrix of one frequency of one group, not by all channels; a stride makes it wider.
+    assert measure(Convolution(weight=weights(8, 1, 3, 3), size=(5, 5), groups=8)).kind == "exact"
+    assert measure(Convolution(weight=weights(8, 1, 3, 3), size=(6, 6), stride=(2, 2))).kind == "gram"
 
 
 def test_a_box_of_ones_has_the_norm_that_one_can_work_out() -> None:

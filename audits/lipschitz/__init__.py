@@ -1,0 +1,66 @@
+"""By how much can a small change of a picture move a classifier's logits, and within which radius is it safe?
+
+Every layer's Lipschitz constant is bounded, the bounds are combined to one of the whole network, and with
+images its margins turn into radii within which no change alters the answer: proved, without sampling.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.options import argument, option
+from audits.registry import AuditSpec
+
+_MODEL, _DATA = "Model", "Data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `miles lipschitz` can be asked."""
+
+    model: str = argument(
+        "Weights (with --arch or --factory), or a Hugging Face image-classification folder.", metavar="CHECKPOINT"
+    )
+    data: Path | None = option(
+        "Images with labels, for radii: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE"
+    )
+    arch: str | None = option("Architecture of the weights.", metavar="NAME", panel=_MODEL)
+    factory: str | None = option(
+        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL
+    )
+    allow_code: bool = option("Allow --factory, TorchScript and .pt2, which run code.", False, panel=_MODEL)
+    mean: tuple[str, ...] = option(
+        "Mean of each channel (default: the model's own).", (), several=False, metavar="M,...", panel=_MODEL
+    )
+    std: tuple[str, ...] = option(
+        "Standard deviation of each channel (default: the model's own).",
+        (),
+        several=False,
+        metavar="S,...",
+        panel=_MODEL,
+    )
+    input: tuple[str, ...] = option(
+        "Channels, height and width of a picture, where neither the model nor data say.",
+        (),
+        several=False,
+        metavar="C,H,W",
+        panel=_MODEL,
+    )
+    layout: str = option(
+        "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
+    )
+    lower_steps: int = option("Most steps of the power iteration that bounds a layer from below.", 600, metavar="N")
+
+
+AUDIT = AuditSpec(
+    name="lipschitz",
+    title="Lipschitz bound of a classifier, layer by layer",
+    question=(
+        "By how much can a change of the pixels move the logits of this classifier at the most, which layers does "
+        "that come from, and within which radius is each answer proved not to change?"
+    ),
+    summary="By how much can a small change of a picture move a classifier's logits?",
+    options=Options,
+    plan="audits.lipschitz.inputs:plan",
+    run="audits.lipschitz.report:run",
+    estimates=("spectral_norm", "operation_constant", "product_bound", "constant_lower", "margin_radius"),
+)

@@ -1,0 +1,93 @@
+"""The charts of the audit, each answering the question in its title."""
+
+import math
+from collections.abc import Sequence
+
+from audits.charts import Axis, bars, forest, interval_lines
+from audits.context import Draft
+from audits.lipschitz.margins import Answer
+from audits.numbers import percent
+from audits.records import Figure
+from audits.statistics import clopper_pearson
+from probes.lipschitz_bound import LipschitzBound
+
+_POINTS = 40
+
+
+def draw(draft: Draft, bound: LipschitzBound, answers: Sequence[Answer], level: float) -> list[Figure]:
+    """Return the figures; that of radii only where a radius is above zero."""
+    figures = [_layers(bound)] if any(layer.lower is not None for layer in bound.layers) else []
+    if bound.stages and bound.product > 0:
+        figures.append(_stages(bound))
+    if any(answer.radius > 0 for answer in answers):
+        figures.insert(0, _radii(answers, level))
+    return figures
+
+
+def _layers(bound: LipschitzBound) -> Figure:
+    rows = [
+        {"layer": layer.name, "bound": layer.bound, "lower": layer.lower, "kind": layer.kind, "how": layer.method}
+        for layer in bound.layers
+        if layer.lower is not None
+    ]
+    spec = forest(
+        rows,
+        label="layer",
+        value=Axis("bound", "Largest stretch of a change of the layer's input, l2", format=".3~g"),
+        low="lower",
+        high="bound",
+        reference=1.0,
+    )
+    return Figure(
+        id="layers",
+        title="How much can each layer stretch a change?",
+        caption="The point is the proven bound; the line reaches down to a stretch that was attained, so the layer's "
+        "norm lies on it. The rule at 1: left of it a layer shrinks every change.",
+        file="layers",
+        spec=spec,
+    )
+
+
+def _stages(bound: LipschitzBound) -> Figure:
+    rows = [{"part": stage.name, "orders": math.log10(stage.factor)} for stage in bound.stages]
+    spec = bars(rows, label="part", value=Axis("orders", "Factor of the part, powers of ten", format=".2~f"))
+    return Figure(
+        id="parts",
+        title="Which parts of the network does the bound come from?",
+        caption="The network in its order, cut wherever everything passes one place; a residual block is one part. The "
+        f"bars add up to {math.log10(bound.product):.2f}, the bound of the whole as a power of ten. Bars to the left "
+        "make it smaller.",
+        file="parts",
+        spec=spec,
+    )
+
+
+def _radii(answers: Sequence[Answer], level: float) -> Figure:
+    radii = sorted(answer.radius for answer in answers)
+    count, largest = len(radii), radii[-1]
+    rows = []
+    for place in range(_POINTS + 1):
+        radius = largest * place / _POINTS
+        # At radius 0 the right answers count, and nothing else.
+        safe = sum(answer.correct and answer.radius >= radius for answer in answers)
+        low, high = clopper_pearson(safe, count, level=level)
+        rows.append(
+            {"radius": radius, "share": safe / count, "low": low, "high": high, "images": safe, "all": "images"}
+        )
+    spec = interval_lines(
+        rows,
+        x=Axis("radius", "Radius, l2 of pixels in [0, 1]", format=".3~g"),
+        y=Axis("share", "Right, and proved within the radius", format=".0%"),
+        low="low",
+        high="high",
+        series="all",
+        series_title="",
+    )
+    return Figure(
+        id="radii",
+        title="How many answers are proved, and how far?",
+        caption="Share of images that are classified rightly and whose answer no change of that length can alter, "
+        f"with {percent(level)} intervals (Clopper-Pearson). It says nothing of answers that are not proved.",
+        file="radii",
+        spec=spec,
+    )

@@ -1,0 +1,176 @@
+"""Everything that can be checked before a norm is computed: the plan of the audit."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from audits.context import Context, Plan
+from audits.lipschitz import Options
+from audits.records import Coordinate, Source, Subject
+from probes.errors import InputError
+from probes.lipschitz_bound import weighted
+from probes.lipschitz_steps import Shape, Step, read_steps
+from probes.loading.classifiers import Classifier, check_classifier, load_classifier
+from probes.loading.images import Images, load_images
+from probes.spectral_norm import Convolution, Operator, block_sides, symbol_grid
+
+MIN_IMAGES = 10
+"""Images that a class needs for a radius of its own."""
+_TRIED = 8
+_CUBED = 4.3e-10
+"""Seconds per cubed side of a matrix whose eigenvalues are computed, on one core."""
+_PRODUCTS = 2e9
+"""Multiplications a second of a convolution in float64, on one core."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on; `images` is None without --data.
+
+    Parameters
+    ----------
+    shape
+        Channels, height and width of a picture.
+    classes
+        Name, or number, of each class with enough images for a radius of its own, by its label.
+    """
+
+    classifier: Classifier
+    shape: Shape
+    images: Images | None
+    classes: dict[int, Coordinate]
+
+
+def plan(options: Options, context: Context) -> Plan:
+    """Check options, model, every layer and the images; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend, or a layer has no proven constant.
+    """
+    if options.lower_steps < 1:
+        raise InputError(f"{options.lower_steps} is too small.", where="--lower-steps", hint="Give 1 or more.")
+    given = _shape(options.input)
+    classifier = load_classifier(
+        options.model,
+        arch=options.arch,
+        factory=options.factory,
+        allow_code=options.allow_code,
+        mean=_numbers("--mean", options.mean),
+        std=_numbers("--std", options.std),
+    )
+    if given and classifier.shape and given != classifier.shape:
+        raise InputError(
+            f"The checkpoint takes pictures of shape {classifier.shape}, not {given}.",
+            where="--input",
+            hint="Leave the option out.",
+        )
+    shape = given or classifier.shape
+    images = None if options.data is None else _images(options, classifier, shape, context)
+    shape = shape or (images.shape if images is not None else None)
+    if shape is None:
+        raise InputError(
+            "The checkpoint does not say how large its pictures are, and bounds of convolutions depend on it.",
+            where=options.model,
+            hint="Give --input c,h,w, such as --input 3,32,32, or images with --data.",
+        )
+    steps = read_steps(classifier.module, shape)
+    classes = _classes(classifier, images)
+    return Plan(
+        inputs=Inputs(classifier=classifier, shape=shape, images=images, classes=classes),
+        subject=Subject(
+            path=classifier.reference,
+            family=classifier.family,
+            sha256=classifier.sha256,
+            parameters=classifier.parameters,
+        ),
+        data=() if images is None else (_source(images),),
+        cost=_cost(steps, images, options),
+        notes=(*classifier.notes, *(images.notes if images is not None else ())),
+        coordinates=_coordinates(steps, classes, classifier),
+    )
+
+
+def layer_name(name: str, classifier: Classifier) -> str:
+    """Return the name of a layer as the checkpoint has it: without the normalisation that was put in front."""
+    if not classifier.mean:
+        return name
+    return "normalisation" if name.startswith("0.") else name.removeprefix("1.")
+
+
+def _images(options: Options, classifier: Classifier, shape: Shape | None, context: Context) -> Images:
+    import torch
+
+    assert options.data is not None
+    images = load_images(options.data, layout=options.layout, shape=shape, class_names=classifier.class_names)
+    few = torch.stack([torch.from_numpy(images.pixels(index)) for index in range(min(_TRIED, len(images)))])
+    check_classifier(
+        classifier, few, labels=[int(label) for label in images.labels], device=context.device, dtype=context.dtype
+    )
+    return images
+
+
+def _classes(classifier: Classifier, images: Images | None) -> dict[int, Coordinate]:
+    if images is None:
+        return {}
+    names = classifier.class_names or images.class_names
+    counts = Counter(int(label) for label in images.labels)
+    enough = [label for label, count in sorted(counts.items()) if count >= MIN_IMAGES and len(counts) > 1]
+    return {label: names[label] if label < len(names) else label for label in enough}
+
+
+def _source(images: Images) -> Source:
+    return Source(role="images", path=images.path, sha256=images.sha256, items=len(images))
+
+
+def _coordinates(
+    steps: Sequence[Step], classes: dict[int, Coordinate], classifier: Classifier
+) -> dict[str, tuple[Coordinate, ...]]:
+    layers = tuple(layer_name(step.name, classifier) for step in steps if step.constant != 1.0)
+    return {"layer": layers, "kind": ("exact", "gram", "lower"), "label": tuple(classes.values())}
+
+
+def _cost(steps: Sequence[Step], images: Images | None, options: Options) -> tuple[tuple[str, str], ...]:
+    layers = weighted(steps)
+    seconds = sum(_seconds(layer, options.lower_steps) for _, layer in layers)
+    forwards = f"{len(images):,} images, forwards and back, in float64" if images is not None else "one"
+    return (
+        ("layers", f"{len(layers)} with weights"),
+        ("forwards", forwards),
+        ("disk", "under 1 MB in the cache"),
+        ("time", f"at most about {max(seconds / 60, 0.1):.1f} minutes of bounds on one CPU core"),
+    )
+
+
+def _seconds(layer: Operator, steps: int) -> float:
+    if not isinstance(layer, Convolution):
+        outputs, inputs = layer.weight.shape
+        return _CUBED * min(outputs, inputs) ** 3 + steps * 2 * outputs * inputs / _PRODUCTS
+    grid, stride = symbol_grid(layer)
+    matrices = (grid[0] // stride[0]) * (grid[1] // stride[1] // 2 + 1) * layer.groups
+    cells = layer.size[0] * layer.size[1] / (layer.stride[0] * layer.stride[1])
+    passes = steps * 2 * cells * layer.weight.numel() / _PRODUCTS
+    return float(matrices * _CUBED * min(block_sides(layer, stride)) ** 3 + passes)
+
+
+def _numbers(flag: str, texts: tuple[str, ...]) -> tuple[float, ...]:
+    try:
+        return tuple(float(text) for text in texts)
+    except ValueError:
+        raise InputError(
+            f"{','.join(texts)} are no numbers.", where=flag, hint=f"Such as {flag} 0.5,0.5,0.5."
+        ) from None
+
+
+def _shape(texts: tuple[str, ...]) -> Shape | None:
+    if not texts:
+        return None
+    sizes = [int(text) for text in texts if text.isascii() and text.isdigit() and 0 < int(text) <= 2**16]
+    if len(sizes) != 3 or len(texts) != 3:
+        raise InputError(
+            f"{','.join(texts)} is no shape of a picture.",
+            where="--input",
+            hint="Give channels, height and width, such as 3,32,32.",
+        )
+    return sizes[0], sizes[1], sizes[2]

@@ -1,0 +1,132 @@
+"""Within which radius can no change of its pixels alter the answer to an image?
+
+A difference of two logits is sqrt(2) L-Lipschitz where the logits are L-Lipschitz, since |e_i - e_j| is
+sqrt(2). So the best of them stays the best within margin / (sqrt(2) L) (Tsuzuku and others 2018).
+"""
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probes.errors import IncompleteError
+from probes.loading.classifiers import Classifier
+from probes.loading.images import Images
+from probes.progress import Progress
+
+_BATCH = 64
+_HAIR = 1e-5
+_ROUNDING = 1e-9
+"""Share of the largest logit by which a margin is lowered; rounding in float64 stays far below."""
+DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One image: class as labelled and as predicted, best logit less the second, radius in l2 of pixels, slope.
+
+    `radius` is 0 where the prediction is wrong. `slope` is |gradient of the margin| / sqrt(2) a hair from the image:
+    the constant of the logits cannot be smaller.
+    """
+
+    label: int
+    predict: int
+    margin: float
+    radius: float
+    slope: float
+
+    @property
+    def correct(self) -> bool:
+        """Whether the prediction is the label."""
+        return self.label == self.predict
+
+
+def measure_margins(
+    classifier: Classifier, images: Images, product: float, *, device: str, progress: Progress
+) -> list[Answer]:
+    """Return the answer to each image, computed in float64.
+
+    Raises
+    ------
+    IncompleteError
+        Where the device runs out of memory.
+    """
+    module = deepcopy(classifier.module).to(device=device, dtype=torch.float64)
+    source = torch.Generator().manual_seed(0)
+    found: list[Answer] = []
+    with progress.phase("Margins", len(images), "images") as advance:
+        for begin in range(0, len(images), _BATCH):
+            places = range(begin, min(begin + _BATCH, len(images)))
+            pixels = torch.stack([torch.from_numpy(images.pixels(place)) for place in places]).double()
+            beside = pixels + _HAIR * torch.randn(pixels.shape, generator=source, dtype=torch.float64)
+            try:
+                with torch.no_grad():
+                    logits = module(pixels.to(device)).cpu()
+                slopes = _slopes(module, beside.to(device))
+            except torch.OutOfMemoryError as error:
+                raise IncompleteError(f"{device} ran out of memory on {_BATCH} images in float64.") from error
+            labels = [int(images.labels[place]) for place in places]
+            found += [_answer(*row, product) for row in zip(labels, logits, slopes, strict=True)]
+            advance(len(places))
+    return found
+
+
+def _slopes(module: torch.nn.Module, pixels: Tensor) -> list[float]:
+    # At the image itself equal pixels tie in a pool, where a gradient need not be one of the function.
+    with torch.enable_grad():
+        pixels.requires_grad_()
+        best = module(pixels).topk(2, dim=1).values
+        (gradient,) = torch.autograd.grad((best[:, 0] - best[:, 1]).sum(), pixels)
+    lengths: list[float] = (gradient.flatten(1).norm(dim=1) / math.sqrt(2)).tolist()
+    return lengths
+
+
+def _answer(label: int, logits: Tensor, slope: float, product: float) -> Answer:
+    best, second = (float(value) for value in logits.topk(2).values)
+    margin = max(best - second - _ROUNDING * float(logits.abs().max()), 0.0)
+    predict = int(logits.argmax())
+    radius = margin / (math.sqrt(2) * product) if predict == label and product > 0 else 0.0
+    return Answer(label=label, predict=predict, margin=rounded(margin), radius=rounded(radius), slope=rounded(slope))
+
+
+def rounded(number: float, digits: int = DIGITS, *, up: bool = False) -> float:
+    """Return a number above zero with so many significant digits, never above it, or with `up` never below.
+
+    Examples
+    --------
+    >>> rounded(0.0284999, 3), rounded(239.621, 4, up=True), rounded(0.0)
+    (0.0284, 239.7, 0.0)
+    """
+    if number <= 0 or not math.isfinite(number):
+        return number
+    places = digits - 1 - math.floor(math.log10(number))
+    shift = 10.0 ** abs(places)
+    scaled = number * shift if places >= 0 else number / shift
+    whole = math.ceil(scaled) if up else math.floor(scaled)
+    return whole / shift if places >= 0 else whole * shift
+
+
+def median_with_interval(values: Sequence[float], level: float) -> tuple[float, float, float] | None:
+    """Return the median with the exact interval between two order statistics; None for too few values.
+
+    With B of n independent values below the median, B is binomial with share 1/2. The interval is from the k-th
+    smallest to the k-th largest, with the largest k for which P(B < k) <= (1 - level)/2.
+
+    Examples
+    --------
+    >>> median_with_interval([1, 2, 3, 4, 5, 6, 7, 8, 9], 0.95)
+    (5.0, 2.0, 8.0)
+    """
+    from scipy.stats import binom
+
+    ordered = sorted(float(value) for value in values)
+    count = len(ordered)
+    tail = (1 - level) / 2
+    k = max((k for k in range(1, count // 2 + 1) if binom.cdf(k - 1, count, 0.5) <= tail), default=0)
+    if k == 0:
+        return None
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    return middle, ordered[k - 1], ordered[count - k]

@@ -1,0 +1,345 @@
+"""Does the audit report the bounds that the layers have, and radii within which no answer changes?"""
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+from audits.context import Cache, Context, Draft, Plan
+from audits.lipschitz import AUDIT, Options
+from audits.lipschitz.inputs import plan
+from audits.lipschitz.judging import GREY
+from audits.lipschitz.margins import Answer, measure_margins, median_with_interval, rounded
+from audits.lipschitz.report import cached_norm, run
+from audits.registry import find, page
+from audits.rendering.figures import draw as pictures
+from probes.architectures import SmallCNN, small_cnn
+from probes.errors import InputError
+from probes.lipschitz_bound import lipschitz_bound
+from probes.progress import Silent
+from probes.spectral_norm import Convolution, Dense, measure
+
+SHAPE = (1, 8, 8)
+
+
+@pytest.fixture(scope="module")
+def network() -> SmallCNN:
+    """A small network whose statistics and weights leave its logits well apart."""
+    net = small_cnn(SHAPE, 3, width=2, seed=3).eval()
+    with torch.no_grad():
+        net.bn1.running_var.fill_(0.5)
+        net.linear.weight.mul_(4)
+    return net
+
+
+@pytest.fixture(scope="module")
+def pixels() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).random((40, *SHAPE), dtype=np.float32)
+
+
+@pytest.fixture
+def options(tmp_path: Path, network: SmallCNN, pixels: np.ndarray[Any, Any]) -> Options:
+    """The network and 40 images labelled as it sees them, but for every fifth."""
+    torch.save(network.state_dict(), tmp_path / "net.pt")
+    with torch.no_grad():
+        labels = network(torch.from_numpy(pixels)).argmax(1).numpy()
+    labels[::5] = (labels[::5] + 1) % 3
+    np.savez(tmp_path / "images.npz", x=pixels, y=labels)
+    return Options(model=str(tmp_path / "net.pt"), arch="small_cnn", data=tmp_path / "images.npz", lower_steps=100)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(cache=Cache(tmp_path / "cache"))
+
+
+@pytest.fixture
+def audited(options: Options, context: Context) -> tuple[Plan, Draft]:
+    checked = plan(options, context)
+    return checked, run(options, checked, context)
+
+
+def values(draft: Draft, name: str) -> dict[tuple[Any, ...], Any]:
+    return {tuple(sorted(row.where.items())): row for row in draft.estimates if row.name == name}
+
+
+def test_the_audit_can_be_found() -> None:
+    assert find("lipschitz") is AUDIT and page("lipschitz") == "docs/audits/lipschitz.md"
+
+
+def test_layers_and_product_are_those_of_the_engine(audited: tuple[Plan, Draft], network: SmallCNN) -> None:
+    checked, draft = audited
+    bound = lipschitz_bound(network, SHAPE, lower_steps=100)
+    rows = values(draft, "spectral_norm")
+    for layer in ("conv1", "conv2", "linear"):
+        found = next(record for record in bound.layers if record.name == layer)
+        assert rows[("kind", "exact"), ("layer", layer)].value == found.bound
+        assert rows[("kind", "lower"), ("layer", layer)].value == found.lower
+    pools = values(draft, "operation_constant")
+    assert list(pools) == [(("layer", "avgpool"),), (("layer", "avgpool#2"),)]
+    assert [row.value for row in pools.values()] == [pytest.approx(0.5)] * 2
+    assert values(draft, "product_bound")[()].value == bound.product
+    assert {row.method for row in draft.estimates if row.name != "margin_radius"} == {"exact"}
+    assert {row.name for row in draft.estimates} <= set(AUDIT.estimates)
+    known = checked.coordinates
+    assert all(value in known[key] for row in draft.estimates for key, value in row.where.items())
+
+
+def test_radii_are_the_margins_over_the_root_of_two_and_the_bound(
+    audited: tuple[Plan, Draft], network: SmallCNN, pixels: np.ndarray[Any, Any]
+) -> None:
+    _, draft = audited
+    product = values(draft, "product_bound")[()].value
+    logits = deepcopy(network).double()(torch.from_numpy(pixels).double()).detach()
+    best = logits.topk(2).values
+    for place, row in enumerate(draft.records):
+        right = place % 5 != 0
+        exact = float(best[place, 0] - best[place, 1]) / (math.sqrt(2) * product) if right else 0.0
+        assert row["correct"] == right and row["idx"] == place
+        assert row["radius"] <= exact and row["radius"] == pytest.approx(exact, rel=1e-5)
+    radii = [row["radius"] for row in draft.records]
+    middle = values(draft, "margin_radius")[()]
+    assert (middle.value, middle.low, middle.high) == median_with_interval(radii, 0.95)
+    assert middle.n == 40 and middle.low < middle.value < middle.high
+
+
+def test_no_step_within_the_radius_alters_an_answer(
+    audited: tuple[Plan, Draft], network: SmallCNN, pixels: np.ndarray[Any, Any]
+) -> None:
+    _, draft = audited
+    before = network(torch.from_numpy(pixels)).argmax(1)
+    for row in draft.records:
+        if not row["radius"]:
+            continue
+        x = torch.from_numpy(pixels[row["idx"]])[None].clone().requires_grad_()
+        best = network(x).topk(2, dim=1).values
+        (slope,) = torch.autograd.grad(best[0, 0] - best[0, 1], x)
+        moved = x.detach() - row["radius"] * slope / slope.norm()
+        assert int(network(moved).argmax()) == int(before[row["idx"]])
+
+
+def test_the_slope_that_was_met_is_below_the_bound_and_not_nothing(audited: tuple[Plan, Draft]) -> None:
+    _, draft = audited
+    lower, product = values(draft, "constant_lower")[()], values(draft, "product_bound")[()]
+    assert lower.value == pytest.approx(max(row["slope"] for row in draft.records), rel=1e-8)
+    assert 0 < lower.value <= product.value
+
+
+def test_classes_with_ten_images_have_a_radius_of_their_own(audited: tuple[Plan, Draft]) -> None:
+    _, draft = audited
+    labels = [row["label"] for row in draft.records]
+    enough = {label for label in set(labels) if labels.count(label) >= 10}
+    assert enough
+    assert {key[0][1] for key in values(draft, "margin_radius") if key} == enough
+    small = len(set(labels)) - len(enough)
+    assert ("few-images" in {warning.id for warning in draft.warnings}) == (small > 0)
+
+
+def test_every_finding_rests_on_estimates_and_every_figure_can_be_drawn(audited: tuple[Plan, Draft]) -> None:
+    _, draft = audited
+    assert [finding.id for finding in draft.findings][1:] == [
+        "lipschitz.product", "lipschitz.stages", "lipschitz.layers"
+    ]  # fmt: skip
+    assert all(finding.evidence for finding in draft.findings)
+    assert [figure.id for figure in draft.figures] == ["radii", "layers", "parts"]
+
+    class Drawn:
+        figures = tuple(draft.figures)
+
+    assert all(len(picture.png) > 1000 for picture in pictures(Drawn()).values())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("factor", "id", "severity"), [(1.0, "radius", "info"), (1e6, "vacuous", "low")])
+def test_radii_below_a_grey_level_are_called_of_no_use(
+    options: Options, context: Context, network: SmallCNN, factor: float, id: str, severity: str
+) -> None:
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    # One channel is made larger and smaller again: the function stays, the product of the norms does not.
+    weights["bn1.weight"][0] *= factor
+    weights["bn1.bias"][0] *= factor
+    weights["conv2.weight"][:, 0] /= factor
+    torch.save(weights, options.model)
+    draft = run(options, plan(options, context), context)
+    finding = draft.findings[0]
+    high = values(draft, "margin_radius")[()].high
+    assert (finding.id, finding.severity) == (f"lipschitz.{id}", severity)
+    assert (high < GREY) == (id == "vacuous")
+
+
+def test_without_images_there_are_layers_and_no_radii(options: Options, context: Context) -> None:
+    bare = replace(options, data=None)
+    checked = plan(bare, context)
+    draft = run(bare, checked, context)
+    assert checked.data == () and not values(draft, "margin_radius") and not values(draft, "constant_lower")
+    assert [row["layer"] for row in draft.records if row["lower"] != ""] == ["conv1", "conv2", "linear"]
+    assert draft.records[0]["height"] == 8 and draft.records[0]["stride"] == "1x1"
+    assert draft.coverage.given == len(draft.records) and [figure.id for figure in draft.figures] == ["layers", "parts"]
+    assert "How much less" in next(found.statement for found in draft.findings if found.id == "lipschitz.product")
+
+
+def test_the_normalisation_put_in_front_does_not_rename_layers(options: Options, context: Context) -> None:
+    scaled = replace(options, mean=("0.5",), std=("0.25",))
+    draft = run(scaled, plan(scaled, context), context)
+    assert values(draft, "operation_constant")[(("layer", "normalisation"),)].value == pytest.approx(4.0)
+    assert (("kind", "exact"), ("layer", "conv1")) in values(draft, "spectral_norm")
+
+
+def test_norms_are_measured_once(
+    options: Options, context: Context, audited: tuple[Plan, Draft], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*args: Any, **rest: Any) -> Any:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr("audits.lipschitz.report.measure", never)
+    again = run(options, plan(options, context), context)
+    assert again.estimates == audited[1].estimates and again.records == audited[1].records
+
+
+def test_the_cache_tells_layers_apart(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    weight = torch.arange(36.0).reshape(2, 2, 3, 3)
+    layers = [
+        Convolution(weight=weight, size=(6, 6)),
+        Convolution(weight=weight, size=(6, 6), stride=(2, 2)),
+        Convolution(weight=weight, size=(6, 6), padding=(1, 1, 1, 1)),
+        Convolution(weight=weight, size=(6, 6), padding=(1, 1, 1, 1), circular=True),
+        Convolution(weight=weight, size=(6, 6), dilation=(2, 1)),
+        Convolution(weight=weight, size=(8, 6)),
+        Convolution(weight=weight + 1, size=(6, 6)),
+        Convolution(weight=weight.reshape(4, 1, 3, 3), size=(6, 6), groups=2),
+        Dense(weight=weight.reshape(6, 6)),
+        Dense(weight=weight.reshape(2, 18)),
+    ]
+    for _ in range(2):
+        for layer in layers:
+            found, fresh = cached_norm(layer, 20, cache), measure(layer, steps=20)
+            assert (found.value, found.lower, found.kind, found.grid) == (
+                fresh.value, fresh.lower, fresh.kind, fresh.grid
+            )  # fmt: skip
+    assert cache.usage()["spectral-norms"][0] == len(layers)
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("count", [6, 7, 20, 40, 101])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_the_interval_of_the_median_covers_it_as_often_as_it_says_and_is_no_longer(count: int, level: float) -> None:
+    found = median_with_interval(range(1, count + 1), level)
+    assert found is not None
+    middle, low, high = found
+    assert middle == (count + 1) / 2 and low + high == count + 1
+
+    def coverage(k: float) -> float:
+        return 1 - 2 * float(binom.cdf(k - 1, count, 0.5))
+
+    assert coverage(low) >= level > coverage(low + 1)
+
+
+def test_too_few_values_have_no_interval() -> None:
+    assert median_with_interval([1, 2, 3, 4, 5], 0.95) is None
+    assert median_with_interval([1, 2, 3, 4, 5, 6], 0.95) == (3.5, 1.0, 6.0)
+
+
+def test_few_images_give_a_median_without_interval_and_a_warning(options: Options, context: Context) -> None:
+    assert options.data is not None
+    held = np.load(options.data)
+    np.savez(options.data, x=held["x"][:4], y=held["y"][:4])
+    draft = run(options, plan(options, context), context)
+    middle = values(draft, "margin_radius")[()]
+    assert middle.method == "none" and middle.low is None
+    assert "no-interval" in {warning.id for warning in draft.warnings}
+
+
+@pytest.mark.parametrize("number", [1 / 3, 2e-13, 0.999999999, 8.4e20, 1.0, 123456.789])
+@pytest.mark.parametrize("digits", [2, 3, 6])
+def test_numbers_are_rounded_the_safe_way(number: float, digits: int) -> None:
+    down, up = rounded(number, digits), rounded(number, digits, up=True)
+    assert down <= number <= up
+    assert down == pytest.approx(number, rel=10.0 ** (1 - digits)) and up == pytest.approx(
+        number, rel=10.0 ** (1 - digits)
+    )
+
+
+def test_a_wrong_answer_has_no_radius() -> None:
+    answer = Answer(label=1, predict=2, margin=3.0, radius=0.0, slope=1.0)
+    assert not answer.correct and replace(answer, predict=1).correct
+
+
+def test_margins_do_not_depend_on_batches(options: Options, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = plan(options, context).inputs
+    found = []
+    for size in (64, 7):
+        monkeypatch.setattr("audits.lipschitz.margins._BATCH", size)
+        found.append(measure_margins(inputs.classifier, inputs.images, 10.0, device="cpu", progress=Silent()))
+    for one, other in zip(*found, strict=True):
+        assert one.radius == pytest.approx(other.radius, rel=1e-5) and one.slope == pytest.approx(other.slope, rel=1e-5)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"lower_steps": 0}, "--lower-steps"),
+        ({"input": ("3", "8")}, "--input"),
+        ({"input": ("1", "8", "zwei")}, "--input"),
+        ({"input": ("1", "9", "9")}, "--input"),
+        ({"mean": ("a",), "std": ("1",)}, "--mean"),
+    ],
+)
+def test_wrong_options_are_told(options: Options, context: Context, change: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan(replace(options, **change), context)
+    assert caught.value.where == where
+
+
+CODE = """
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Conv2d(1, 2, 3), {layer}, nn.Flatten(), nn.Linear(72, 3))
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Options]:
+    """Return options for a network of one's own, with a layer of choice."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(name: str, layer: str) -> Options:
+        (tmp_path / f"{name}.py").write_text(CODE.format(layer=layer), encoding="utf-8")
+        space: dict[str, Any] = {}
+        exec(CODE.format(layer=layer), space)
+        torch.save(space["build"]().state_dict(), tmp_path / "own.pt")
+        factory = f"{name}:build"
+        return replace(options, model=str(tmp_path / "own.pt"), arch=None, factory=factory, allow_code=True, data=None)
+
+    return make
+
+
+def test_a_network_of_ones_own_needs_the_shape_of_its_pictures(
+    own: Callable[[str, str], Options], context: Context
+) -> None:
+    mine = own("lipschitz_own_relu", "nn.ReLU()")
+    with pytest.raises(InputError, match="does not say how large"):
+        plan(mine, context)
+    draft = run(replace(mine, input=("1", "8", "8")), plan(replace(mine, input=("1", "8", "8")), context), context)
+    assert len(values(draft, "spectral_norm")) == 4
+
+
+def test_a_layer_without_a_proof_is_refused_before_anything_runs(
+    own: Callable[[str, str], Options], context: Context
+) -> None:
+    mine = replace(own("lipschitz_own_silu", "nn.SiLU()"), input=("1", "8", "8"))
+    with pytest.raises(InputError, match="No Lipschitz constant is known for SiLU") as caught:
+        plan(mine, context)
+    assert caught.value.where == "layer 1"
