@@ -1,13 +1,20 @@
 """What changed between two runs? The same estimate in both, and the interval of the change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from audits.records import Coordinate, Estimate, Report
+from audits.report_file import fingerprint_of
 from audits.statistics.differences import independent_difference
+from probes.errors import InputError
 
-LESS_IS_BETTER = frozenset({"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others"})
+LESS_IS_BETTER = frozenset(
+    {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
+)
 """Estimates that count as a regression when they rise."""
+
+MORE_IS_BETTER = frozenset({"certified_accuracy", "average_certified_radius", "clean_accuracy", "noisy_accuracy"})
+"""Estimates that count as a regression when they fall."""
 
 WITHOUT_CHANGE = frozenset({"p_value", "head_p_value", "noise_floor", "head_noise_floor"})
 """Estimates about one run's evidence: their difference says nothing about the models."""
@@ -30,8 +37,14 @@ class Change:
 
     @property
     def is_worse(self) -> bool:
-        """Tell whether the point rose, for the estimates of which less is better."""
-        return self.name in LESS_IS_BETTER and self.after.value > self.before.value
+        """Tell whether the point moved to the worse, for the estimates of which that is known."""
+        rose = self.after.value - self.before.value
+        return (self.name in LESS_IS_BETTER and rose > 0) or (self.name in MORE_IS_BETTER and rose < 0)
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Tell whether a change of this estimate could be a regression, and its interval is known."""
+        return self.name in LESS_IS_BETTER | MORE_IS_BETTER and self.difference is not None
 
 
 def changes(before: Report, after: Report) -> Iterator[Change]:
@@ -51,6 +64,34 @@ def changes(before: Report, after: Report) -> Iterator[Change]:
                 after=other,
                 difference=_difference(row, other),
             )
+
+
+def ranked(rows: Iterable[Change]) -> list[Change]:
+    """Return the changes whose interval excludes zero first, then the larger ones."""
+    return sorted(rows, key=lambda row: (not row.excludes_zero, -abs(row.after.value - row.before.value)))
+
+
+def same_run(before: Report, after: Report) -> bool:
+    """Tell whether two reports are of one run, or of equal ones, so that nothing can have changed."""
+    return fingerprint_of(before) == fingerprint_of(after) and before.estimates == after.estimates
+
+
+def check_levels(before: Report, after: Report, *, where: str) -> None:
+    """Refuse two runs whose intervals have different levels: no interval of a change follows from them.
+
+    Raises
+    ------
+    InputError
+        Where `level` differs in the settings.
+    """
+    levels = [report.settings.get("level") for report in (before, after)]
+    if None not in levels and levels[0] != levels[1]:
+        raise InputError(
+            f"The intervals of the first run hold at level {levels[0]}, those of the other at {levels[1]}: "
+            "no interval of a change follows from them.",
+            where=where,
+            hint=f"Run the first again with --level {levels[1]}, or the other with --level {levels[0]}.",
+        )
 
 
 def differing(before: Report, after: Report) -> list[str]:

@@ -6,14 +6,18 @@ fails if ANY estimate that it selects makes the expression true.
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
-from audits.records import Coordinate, Estimate, GateResult
+from audits.numbers import coordinate
+from audits.records import Coordinate, Estimate, GateResult, Warning
 from probes.errors import InputError
 
+_ROWS = r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?:\[(?P<keys>.*)\])?\s*"
+_SELECTION = re.compile(rf"{_ROWS}$")
 _SHAPE = re.compile(
-    r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?:\[(?P<keys>.*)\])?\s*(?:\.(?P<field>value|low|high))?\s*"
+    rf"{_ROWS}(?:\.(?P<field>value|low|high))?\s*"
     r"(?P<op><=|>=|==|!=|<|>)\s*(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*$"
 )
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -24,6 +28,25 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+
+
+MOST_LISTED = 12
+"""How many values an error lists, the nearest ones."""
+
+MOST_REASONS = 3
+"""How many warnings an error quotes."""
+
+GATE = "--fail-if"
+"""The option by which gates are given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which estimates are meant: name[key=value,key=value]."""
+
+    text: str
+    name: str
+    keys: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,34 +79,88 @@ def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
     if match is None:
         raise InputError(
             f"The gate {expression!r} cannot be read.",
-            where="--fail-if",
+            where=GATE,
             hint="Write name[key=value,key=value].field OP number, such as 'gap[by=accent].low > 0.05'.",
         )
     if known and match["name"] not in known:
         raise InputError(
             f"The gate {expression!r} names no estimate of this audit.",
-            where="--fail-if",
+            where=GATE,
             hint=f"There are: {', '.join(known)}.",
         )
-    keys = []
-    # A comma separates two conditions only where another key follows: group names may hold commas.
-    for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", match["keys"]) if match["keys"] else []:
-        key, found, value = part.partition("=")
-        if not found or not key.strip():
-            raise InputError(f"The condition {part!r} of the gate {expression!r} is not key=value.", where="--fail-if")
-        keys.append((key.strip(), value.strip()))
     return Gate(
         expression=expression,
         name=match["name"],
-        keys=tuple(keys),
+        keys=_conditions(match["keys"], f"the gate {expression!r}", GATE),
         field=match["field"] or "value",
         op=match["op"],
         number=float(match["number"]),
     )
 
 
-def judge(gate: Gate, estimates: Sequence[Estimate]) -> GateResult:
-    """Evaluate a gate over the estimates.
+def parse_selection(text: str, *, where: str) -> Selection:
+    """Read which estimates an option means: a gate without field, operator and number.
+
+    Raises
+    ------
+    InputError
+        Where the text has not that shape; `where` is the option to blame.
+
+    Examples
+    --------
+    >>> parse_selection("gap[by=accent]", where="--only").keys
+    (('by', 'accent'),)
+    """
+    match = _SELECTION.match(text)
+    if match is None:
+        raise InputError(
+            f"{text!r} cannot be read.",
+            where=where,
+            hint="Write name or name[key=value,key=value], such as 'gap[by=accent]'.",
+        )
+    return Selection(text=text, name=match["name"], keys=_conditions(match["keys"], repr(text), where))
+
+
+def _conditions(text: str | None, whole: str, where: str) -> tuple[tuple[str, str], ...]:
+    keys = []
+    # A comma separates two conditions only where another key follows: group names may hold commas.
+    for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", text) if text else []:
+        key, found, value = part.partition("=")
+        if not found or not key.strip():
+            raise InputError(
+                f"The condition {part!r} of {whole} is not key=value.",
+                where=where,
+                hint="Write a key of the estimate, =, and its value, such as by=accent.",
+            )
+        keys.append((key.strip(), value.strip()))
+    return tuple(keys)
+
+
+def check_places(gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]]) -> None:
+    """Refuse a gate on a coordinate that no estimate of the run can have; no coordinates: nothing is known.
+
+    Raises
+    ------
+    InputError
+        Where a key or a value of the gate is not among `coordinates`.
+    """
+    for key, wanted in gate.keys if coordinates else ():
+        if key not in coordinates:
+            raise InputError(
+                f"The gate {gate.expression!r} names the key {key!r}, which no estimate of this run has.",
+                where=GATE,
+                hint=f"There are: {_listed(key, coordinates)}.",
+            )
+        if not any(_matches(value, wanted) for value in coordinates[key]):
+            raise InputError(
+                f"The gate {gate.expression!r} asks for {key}={wanted}, which no estimate of this run has.",
+                where=GATE,
+                hint=f"{key} can be: {_listed(wanted, coordinates[key])}.",
+            )
+
+
+def judge(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warning] = ()) -> GateResult:
+    """Evaluate a gate over the estimates; `warnings` may say why one is not there.
 
     Raises
     ------
@@ -93,17 +170,17 @@ def judge(gate: Gate, estimates: Sequence[Estimate]) -> GateResult:
     rows = [index for index, row in enumerate(estimates) if selects(gate, row)]
     if not rows:
         raise InputError(
-            f"The gate {gate.expression!r} selects no estimate.",
-            where="--fail-if",
-            hint=_nearest(gate, estimates),
+            " ".join((f"The gate {gate.expression!r} selects no estimate.", *_reasons(gate, estimates, warnings))),
+            where=GATE,
+            hint=nearest(gate, estimates),
         )
     compare = _OPERATORS[gate.op]
     broken = [compare(_field(estimates[index], gate), gate.number) for index in rows]
     return GateResult(expression=gate.expression, outcome="fail" if any(broken) else "pass", rows=tuple(rows))
 
 
-def selects(gate: Gate, row: Estimate) -> bool:
-    """Tell whether an estimate has the name and all the coordinates of a gate."""
+def selects(gate: Gate | Selection, row: Estimate) -> bool:
+    """Tell whether an estimate has the name and all the coordinates of a gate or a selection."""
     return row.name == gate.name and all(_matches(row.where.get(key), value) for key, value in gate.keys)
 
 
@@ -126,18 +203,55 @@ def _field(row: Estimate, gate: Gate) -> float:
         return row.value
     raise InputError(
         f"The gate {gate.expression!r} asks for the interval of {row.name} {dict(row.where)}: it has none.",
-        where="--fail-if",
+        where=GATE,
         hint="Select other rows, or judge the value; the report's warnings say why there is no interval.",
     )
 
 
-def _nearest(gate: Gate, estimates: Sequence[Estimate]) -> str:
+def nearest(gate: Gate | Selection, estimates: Sequence[Estimate]) -> str:
+    """Return what a gate that selects nothing could have selected, the nearest first."""
     same = [row for row in estimates if row.name == gate.name]
     if not same:
-        return "There are: " + ", ".join(sorted({row.name for row in estimates})) + "."
-    for key, wanted in gate.keys:
-        values = {str(row.where[key]) for row in same if key in row.where}
-        if wanted not in values:
-            known = ", ".join(sorted(values)[:12]) if values else "no such key"
-            return f"{gate.name} has {key}: {known}."
-    return f"No {gate.name} has all of these conditions at once."
+        return f"There are: {_listed(gate.name, {row.name for row in estimates})}."
+    places: dict[str, set[Coordinate]] = {}
+    for row in same:
+        for key, value in row.where.items():
+            places.setdefault(key, set()).add(value)
+    said = [_nearest_value(gate.name, key, wanted, places) for key, wanted in gate.keys]
+    return " ".join(filter(None, said)) or (
+        f"No {gate.name} has all of these conditions at once. "
+        + " ".join(f"{gate.name} has {key}: {_listed('', places[key])}." for key in sorted(places))
+    )
+
+
+def _nearest_value(name: str, key: str, wanted: str, places: Mapping[str, Collection[Coordinate]]) -> str:
+    if key not in places:
+        return f"{name} has no such key as {key}; it has: {_listed(key, places)}."
+    if any(_matches(value, wanted) for value in places[key]):
+        return ""
+    return f"{name} has {key}: {_listed(wanted, places[key])}."
+
+
+def _listed(wanted: str, values: Collection[Coordinate]) -> str:
+    """Return the values as text, those that are spelt most like `wanted` first."""
+    names = sorted({coordinate(value) for value in values}, key=lambda name: (len(name), name))
+    close = get_close_matches(wanted, names)
+    names = close + [name for name in names if name not in close]
+    more = len(names) - MOST_LISTED
+    return ", ".join(names[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "") if names else "none"
+
+
+def _reasons(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warning]) -> list[str]:
+    """Return the messages of the warnings about what the gate asks for, where there is no estimate of it."""
+    found = []
+    named = [row for row in estimates if row.name == gate.name]
+    for warning in warnings:
+        about = dict(warning.where)
+        shared = {key: about[key] for key, _ in gate.keys if key in about}
+        if not about or any(key in about and not _matches(about[key], wanted) for key, wanted in gate.keys):
+            continue
+        # A warning that shares no key with the gate may explain only that there is no estimate of the name at all.
+        rows = named if shared else estimates
+        if (shared or not named) and not any((shared or about).items() <= row.where.items() for row in rows):
+            found.append(warning.message)
+    return list(dict.fromkeys(found))[:MOST_REASONS]

@@ -17,6 +17,7 @@ from probes.errors import InputError
 from probes.loading.hashing import sha256_json
 
 NAME = "report.json"
+MADE_BY_MILES = "Give a run folder of miles, or the report.json in it; if this was one, run the audit again."
 PART = ".part-"
 """How the name of a file begins that is still being written."""
 
@@ -73,10 +74,12 @@ def read_report(path: Path) -> Report:
     except jsonschema.ValidationError as error:
         key = "/".join(str(part) for part in error.absolute_path) or "the top"
         raise InputError(
-            f"The report does not keep to the schema: {error.message[:200]}", where=f"{file}, key {key}"
+            f"The report does not keep to the schema: {error.message[:200]}",
+            where=f"{file}, key {key}",
+            hint=MADE_BY_MILES,
         ) from error
     except (ValueError, OverflowError, RecursionError, OSError) as error:
-        raise InputError(f"The report cannot be read: {error}", where=str(file)) from error
+        raise InputError(f"The report cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
 
 
 def _finite(text: str) -> float:

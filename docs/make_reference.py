@@ -96,8 +96,9 @@ def _default(item: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    # A bar would end the cell, and a word between angle brackets would be taken for HTML.
-    return text.replace("|", "\\|").replace("<", "\\<").replace("[", "\\[")
+    # A bar would end the cell, and a word between angle brackets would be taken for HTML. The help escapes a bracket
+    # for the terminal; here it stands as it is typed, so that an example can be copied.
+    return text.replace("\\[", "[").replace("|", "\\|").replace("<", "\\<")
 
 
 def main() -> int:

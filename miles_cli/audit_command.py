@@ -21,7 +21,6 @@ from audits.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.registry import AuditSpec, entries
 from miles_cli.options import Common
 
-
 _KINDS: dict[type, tuple[str, str]] = {
     int: ("a whole number", "5"),
     float: ("a number", "0.5"),

@@ -40,6 +40,7 @@ def finished(folder: Path, mark: str, *, force: bool, extra: Sequence[str] = ())
         return None
     if not folder.is_dir():
         raise InputError("The run folder is a file.", where=str(folder), hint="Name another folder with --out.")
+    _refuse_link(folder)
     strangers = sorted(
         item.name for item in folder.iterdir() if item.name not in (*OURS, *extra) and not item.name.startswith(PART)
     )
@@ -77,7 +78,7 @@ def _same(folder: Path, mark: str) -> Report:
 def _stored(path: Path) -> str | None:
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -91,13 +92,14 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
     Raises
     ------
     InputError
-        Where another run holds the folder, or it cannot be made.
+        Where another run holds the folder, it cannot be made, or its state is a link to somewhere else.
     """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     state = folder / "state"
+    _refuse_link(folder)
     try:
         state.mkdir(parents=True, exist_ok=True)
-        lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR)
+        lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     except OSError as error:
         raise InputError(
             f"The run folder cannot be made: {error.strerror}.",
@@ -132,11 +134,32 @@ def _hold(lock: int, folder: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
+        raise _at_work(folder) from None
+    # Whoever held the lock may have removed it on finishing, after it was opened here: this one holds nobody out.
+    try:
+        current = (folder / "state" / "lock").stat()
+    except OSError:
+        raise _at_work(folder) from None
+    if not os.path.samestat(os.fstat(lock), current):
+        raise _at_work(folder)
+
+
+def _at_work(folder: Path) -> InputError:
+    return InputError(
+        "Another run is at work in this folder, or has just finished there.",
+        where=str(folder),
+        hint="Wait for it, or use another --out.",
+    )
+
+
+def _refuse_link(folder: Path) -> None:
+    """Refuse a state that is a link: what is written and removed there would be somebody else's."""
+    if (folder / "state").is_symlink():
         raise InputError(
-            "Another run is at work in this folder.",
-            where=str(folder),
-            hint="Wait for it, or use another --out.",
-        ) from None
+            "The state of the run is a link to somewhere else.",
+            where=str(folder / "state"),
+            hint="Remove the link, or name another folder with --out.",
+        )
 
 
 def _clear(folder: Path, names: Sequence[str]) -> None:

@@ -310,13 +310,16 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     loader = hub.AutoModelForCTC if ctc else hub.AutoModel
     local = {"local_files_only": True, "trust_remote_code": False}
     missing: list[str] = []
+    mismatched: list[tuple[str, Sequence[int], Sequence[int]]] = []
     try:
         config = hub.AutoConfig.from_pretrained(folder.path, **local)
         _check_size(loader, config, folder)
         with _undisturbed():
             if random_seed is None:
-                model, info = loader.from_pretrained(folder.path, output_loading_info=True, **local)
-                missing = sorted(info["missing_keys"])
+                # Sizes that differ are told below: what transformers says of them points to a log that nobody sees.
+                told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+                model, info = loader.from_pretrained(folder.path, **told, **local)
+                missing, mismatched = sorted(info["missing_keys"]), sorted(info["mismatched_keys"])
             else:
                 torch.manual_seed(random_seed)
                 model = loader.from_config(config, trust_remote_code=False)
@@ -328,6 +331,8 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
             where=str(folder.path),
             hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
         ) from error
+    if mismatched:
+        raise _contradiction(folder, mismatched)
     # What is missing would be drawn at random; the mask embedding is of no use outside training.
     missing = [name for name in missing if not name.endswith("masked_spec_embed")]
     if folder.family == "whisper":
@@ -341,6 +346,19 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     if folder.family == "whisper":
         return model.get_encoder(), None
     return (model.base_model, model.lm_head) if ctc else (model, None)
+
+
+def _contradiction(folder: ModelFolder, mismatched: list[tuple[str, Sequence[int], Sequence[int]]]) -> InputError:
+    """Return the error that says which size differs, and which keys of the configuration have the other one."""
+    name, held, asked = mismatched[0]
+    keys = [key for key in _LIMITS if folder.config.get(key) in set(asked) - set(held)]
+    sizes = [" x ".join(str(size) for size in shape) for shape in (held, asked)]
+    more = f"; {len(mismatched) - 1} more parameters differ" if len(mismatched) > 1 else ""
+    return InputError(
+        f"{name} is {sizes[0]} in the weights, config.json asks for {sizes[1]}{more}.",
+        where=f"{folder.path / 'config.json'}" + (f", key {' or '.join(keys)}" if keys else ""),
+        hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
+    )
 
 
 def _check_size(loader: Any, config: Any, folder: ModelFolder) -> None:

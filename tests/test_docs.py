@@ -13,15 +13,32 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from audits import registry
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-AUDITS = {"asr_fairness": ROOT / "docs/audits/asr_fairness.md"}
+AUDITS = {
+    name: ROOT / "docs" / "audits" / f"{name}.md"
+    for name in (entry.target.partition(":")[0].removeprefix("audits.") for entry in registry.AUDITS)
+}
+RUNS = {"asr_fairness": "first", "certification": "certified"}
+"""A run in the prepared folder of each audit that has one."""
+SOME_IDS = {
+    "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
+    "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+}
+"""Some of the names that must be found in the code of an audit, or else nothing was looked at."""
+CERTIFY = [
+    *("certify", "net.safetensors", "--arch", "small_cnn", "--data", "images.npz", "--sigma", "0.25"),
+    *("--n", "1000", "--radii", "0.1,0.25", "--out", "runs/certified"),
+]
+"""As on the page of certify, which then shows the finished run."""
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
 ELSEWHERE = (
@@ -153,11 +170,48 @@ def names_used(folder: Path) -> set[str]:
     return set(found)
 
 
+def spec_of(audit: str) -> registry.AuditSpec:
+    spec: registry.AuditSpec = importlib.import_module(f"audits.{audit}").AUDIT
+    return spec
+
+
 @pytest.mark.parametrize("audit", AUDITS)
 def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: str) -> None:
-    used = names_used(ROOT / "audits" / audit)
-    assert {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"} <= used
+    used = names_used(ROOT / "audits" / audit) | set(spec_of(audit).estimates)
+    assert SOME_IDS.get(audit, set()) <= used
     assert used - coded(AUDITS[audit]) == set()
+
+
+def test_every_option_of_certify_is_on_its_page() -> None:
+    page = prose(AUDITS["certification"])
+    flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of("certification").options)} - {"--model"}
+    assert [flag for flag in sorted(flags) if not re.search(rf"`{flag}[ `]", page)] == []
+
+
+def test_the_thresholds_of_certify_on_the_page_are_those_of_the_code() -> None:
+    from audits.certification import estimating, findings, rules
+    from audits.certification.bounds import HALVINGS
+    from audits.certification.sampling import GRID
+    from probes.smoothing import BLOCK, ONE
+
+    text = " ".join(prose(AUDITS["certification"]).split())
+    options = spec_of("certification").options()
+    assert text.casefold().count(f"fewer than {estimating.LEAST} images get no") == 2
+    assert HALVINGS == 8 and "halved eight times" in text
+    for said in (
+        f"the interval of `noisy_accuracy` lies below {findings.HALF}.",
+        f"one false certificate may exceed {findings.LIKELY}.",
+        f"where fewer than {estimating.FEW} images have a radius above 0",
+        f"{estimating.SAMPLES:,} bootstrap samples",
+        f"up to {rules.LOOKS} looks at {rules.FIRST_LOOK} to `--n` draws",
+        f"of {GRID} sizes from {rules.FIRST_LOOK} to `--n`",
+        f"`--pilot`, {options.pilot},",
+        f"`--target-loss`, {options.target_loss},",
+        f"halved { {4: 'four', 8: 'eight', 16: 'sixteen'}[HALVINGS] } times",
+    ):
+        assert said.casefold() in text.casefold(), said
+    counts = " ".join(prose(ROOT / "docs/decisions/0005-counts-are-the-cache.md").split())
+    assert f"noise of {BLOCK} draws in a row" in counts and f"2^-{ONE.bit_length() - 1}" in counts
 
 
 def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
@@ -259,6 +313,33 @@ def _encoder(folder: Path) -> None:
     hub.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
 
 
+def _classifier(folder: Path) -> None:
+    """Train a tiny network under noise to tell in which rows of an image a bar lies."""
+    import numpy as np
+    import torch
+    from safetensors.torch import save_file
+
+    from probes.architectures import small_cnn
+
+    rng = np.random.default_rng(0)
+    labels = np.arange(330) % 3
+    pixels = np.clip(0.3 + 0.1 * rng.normal(size=(330, 1, 8, 8)), 0, 1)
+    for image, label in zip(pixels, labels, strict=True):
+        image[0, 1 + 2 * label : 3 + 2 * label] += rng.uniform(0.1, 0.3)
+    x, y = torch.tensor(pixels[30:], dtype=torch.float32), torch.tensor(labels[30:])
+    net = small_cnn((1, 8, 8), 3, width=4)
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    stream = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        optimiser.zero_grad()
+        noisy = x + 0.25 * torch.randn(x.shape, generator=stream)
+        torch.nn.functional.cross_entropy(net(noisy), y).backward()
+        optimiser.step()
+    save_file(net.state_dict(), folder / "net.safetensors")
+    camera = np.array(["left", "right"])[np.arange(30) % 2]
+    np.savez(folder / "images.npz", x=pixels[:30].astype(np.float32), y=labels[:30], camera=camera)
+
+
 def _clips(folder: Path) -> None:
     import numpy as np
     import soundfile
@@ -280,17 +361,22 @@ def _clips(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with what the pages take for granted: encoder, clips.csv, and the runs first and second."""
+    """Return a folder with what the pages take for granted.
+
+    encoder, clips.csv, and the runs first and second of them; net.safetensors, images.npz, and the run certified.
+    """
     place = tmp_path_factory.mktemp("docs")
     work = place / "work"
     work.mkdir()
     _encoder(work / "encoder")
     _clips(work)
+    _classifier(work)
     by = ["--manifest", "clips.csv", "--by", "gender"]
     quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
     for words in (
         ["audit-fairness", "encoder", *by, "accent", "--out", "runs/first"],
         ["audit-fairness", "encoder", *by, *quick, "--out", "runs/second"],
+        CERTIFY,
     ):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -432,8 +518,13 @@ def _documented_where(page: Path) -> dict[str, set[str]]:
     return {name: set(re.findall(r"`(\w+)`", keys)) for name, keys in rows}
 
 
+def _report(prepared: Path, audit: str) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((prepared / "work/runs" / RUNS[audit] / "report.json").read_text("utf-8"))
+    return report
+
+
 def test_estimates_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
-    report = json.loads((prepared / "work/runs/first/report.json").read_text(encoding="utf-8"))
+    report = _report(prepared, "asr_fairness")
     documented = _documented_where(AUDITS["asr_fairness"])
     odd = [row for row in report["estimates"] if documented.get(row["name"]) != set(row["where"])]
     assert odd == []
@@ -441,13 +532,49 @@ def test_estimates_have_the_coordinates_that_the_page_names(prepared: Path) -> N
     assert methods - coded(AUDITS["asr_fairness"]) == set()
 
 
-def test_the_columns_of_the_records_are_on_the_page(prepared: Path) -> None:
-    with (prepared / "work/runs/first/records.csv").open(encoding="utf-8", newline="") as file:
+def test_estimates_of_certify_have_the_coordinates_that_the_page_names(prepared: Path, work: Path) -> None:
+    again = ["--lipschitz", "1", "--radii", "0.1", "--out", "runs/soft"]
+    log = ["--from-log", "runs/certified/certify.tsv", "--sigma", "0.25", "--n", "1000", "--out", "runs/log"]
+    for words in (["--from-counts", "runs/certified", *again], log):
+        assert call(["certify", *words], work).code == 0
+    documented = _documented_where(AUDITS["certification"])
+    methods = coded(AUDITS["certification"]) | coded(AUDITS["asr_fairness"])
+    seen = set()
+    for run in ("certified", "soft", "log"):
+        report = json.loads((work / "runs" / run / "report.json").read_text("utf-8"))
+        for row in report["estimates"]:
+            parts = set(row["where"]) & {"label", "group"}
+            assert set(row["where"]) <= documented[row["name"]] and len(parts) <= 1, row
+            assert set(row["where"]) >= documented[row["name"]] - {"label", "group"}, row
+            assert row["method"] in methods or row["name"] == "implied_alpha", row
+            seen.add(row["name"])
+    assert seen == set(spec_of("certification").estimates) == set(documented)
+
+
+@pytest.mark.parametrize("audit", RUNS)
+def test_the_columns_of_the_records_are_on_the_page(audit: str, prepared: Path) -> None:
+    with (prepared / "work/runs" / RUNS[audit] / "records.csv").open(encoding="utf-8", newline="") as file:
         header = next(csv.reader(file))
     stems = {re.sub(r"_(-?\d+|head)$", "_LAYER", name) for name in header} - {"gender", "accent"}
-    assert stems - coded(AUDITS["asr_fairness"]) == set()
+    assert len(stems) > 5 and stems - coded(AUDITS[audit]) == set()
 
 
-def test_the_files_of_a_run_folder_are_on_the_page(prepared: Path) -> None:
-    words = {word.rstrip("/") for word in coded(ROOT / "docs" / "report.md")}
-    assert {item.name for item in (prepared / "work/runs/first").iterdir()} <= words
+@pytest.mark.parametrize("audit", RUNS)
+def test_the_files_of_a_run_folder_are_on_the_page(audit: str, prepared: Path) -> None:
+    words = {word.rstrip("/") for page in (ROOT / "docs" / "report.md", AUDITS[audit]) for word in coded(page)}
+    found = {item.name for item in (prepared / "work/runs" / RUNS[audit]).iterdir()}
+    assert set(spec_of(audit).files) <= found <= words
+
+
+def test_the_tensors_of_the_counts_are_on_the_page(prepared: Path) -> None:
+    from safetensors import safe_open
+
+    with safe_open(prepared / "work/runs/certified/counts.safetensors", framework="np") as file:
+        names = set(file.keys())
+    assert names and names - coded(ROOT / "docs" / "formats.md") == set()
+
+
+def test_every_architecture_of_classifiers_is_on_the_page() -> None:
+    from probes.architectures import ARCHITECTURES
+
+    assert set(ARCHITECTURES) - coded(ROOT / "docs" / "formats.md") == set()

@@ -1,6 +1,5 @@
 """What is said? A CTC probe on the frames of every layer, speakers kept apart, and its errors clip by clip."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,8 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD, TaskCounts
-from audits.asr_fairness.inputs import Inputs, Recording
+from audits.asr_fairness.heads import Vocabulary
+from audits.asr_fairness.inputs import Recording
 from audits.asr_fairness.splits import across_speakers
 from audits.asr_fairness.stacks import Stack
 from audits.context import Context
@@ -155,33 +155,12 @@ def _fit(source: _Clips, options: Options, context: Context) -> dict[str, Tensor
     }
 
 
-def head_transcripts(stack: Stack, inputs: Inputs, options: Options) -> list[str]:
+def head_transcripts(stack: Stack, vocabulary: Vocabulary, options: Options) -> list[str]:
     """Return what the checkpoint's own CTC head heard, by greedy decoding; empty where it has none."""
-    heads = stack.embeddings.heads()
-    vocabulary = inputs.folder.path / "vocab.json"
-    if not heads or not vocabulary.is_file():
-        return []
-    symbols = _symbols(json.loads(vocabulary.read_text(encoding="utf-8")))
-    if not symbols:
-        return []
-    blank = inputs.folder.config.get("pad_token_id", 0)
-    texts = []
-    for path in heads:
-        joined = torch.unique_consecutive(path).tolist()
-        text = "".join(symbols.get(number, "") for number in joined if number != blank)
-        texts.append(normalise(text, options.normalise))
-    return texts
-
-
-def _symbols(vocabulary: object) -> dict[int, str]:
-    if not isinstance(vocabulary, dict):
-        return {}
-    special = {"<pad>", "<s>", "</s>", "<unk>", "[PAD]", "[UNK]"}
-    return {
-        number: " " if symbol == "|" else symbol
-        for symbol, number in vocabulary.items()
-        if isinstance(number, int) and symbol not in special
-    }
+    return [
+        normalise(vocabulary.decode(torch.unique_consecutive(path).tolist()), options.normalise)
+        for path in stack.embeddings.heads()
+    ]
 
 
 def count_transcripts(heard: Hypotheses, texts: Sequence[str], control: str = "") -> list[TaskCounts]:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
+from audits.asr_fairness.chance import Chance, shuffle_labels
 from audits.asr_fairness.counts import Floats, SpeakerSums, TaskCounts, sum_by_speaker
-from audits.asr_fairness.estimating import MIN_WORDS, Cohort, add_layer_choice
+from audits.asr_fairness.estimating import MIN_WORDS, Cohort, add_layer_choice, replicate_rates
 from audits.asr_fairness.groups import GroupSet
 from audits.context import Context, Draft
 from audits.records import Estimate
@@ -22,7 +23,6 @@ from audits.statistics import (
     generator,
     monte_carlo_p,
     percentile_interval,
-    permuted_group_sums,
     ratio,
     simultaneous_contrasts,
 )
@@ -30,8 +30,8 @@ from audits.statistics import (
 FEWEST_LAYERS = 4
 """Layers under which no pattern over layers is estimated."""
 KINDS = ("absolute", "relative", "log_odds")
-METHOD = "cluster bootstrap, simultaneous over all pairs of groups"
-METHOD_OTHERS = "cluster bootstrap, simultaneous over all groups"
+METHOD = "cluster bootstrap, simultaneous over all pairs of groups, or permutation where wider"
+METHOD_OTHERS = "cluster bootstrap, simultaneous over all groups, or permutation where wider"
 PERMUTED = "permutation of labels over speakers"
 
 
@@ -61,7 +61,12 @@ class Comparison:
 
 @dataclass(slots=True, kw_only=True)
 class GapRows:
-    """Where the estimates of one comparison stand in the report, by layer column and kind or group."""
+    """Where the estimates of one comparison stand in the report, by layer column and kind or group.
+
+    `stretch` is how many times wider shuffled labels make a gap's interval than resampling does, `alike` the
+    columns in which no group's speakers differ, `sure` the columns whose gap is beyond chance, `signs` which way
+    error and gap go together over those.
+    """
 
     comparison: Comparison
     rates: dict[tuple[int, str], int]
@@ -72,6 +77,10 @@ class GapRows:
     p: dict[int, int] = field(default_factory=dict)
     found: dict[int, bool] = field(default_factory=dict)
     correlation: dict[str, int] = field(default_factory=dict)
+    stretch: dict[int, float] = field(default_factory=dict)
+    alike: set[int] = field(default_factory=set)
+    sure: list[int] = field(default_factory=list)
+    signs: dict[str, int] = field(default_factory=dict)
 
 
 def compare_groups(groups: GroupSet, counts: TaskCounts, cohort: Cohort, options: Options) -> Comparison | None:
@@ -112,18 +121,26 @@ def add_gaps(
     spreads: dict[str, Floats] = {
         kind: np.full((len(cohort.weights), len(comparison.counts.layers)), np.nan) for kind in KINDS
     }
+    held = {kind: spreads[kind].copy() for kind in KINDS}
     points: dict[str, Floats] = {kind: np.full(len(comparison.counts.layers), np.nan) for kind in KINDS}
     for column in range(len(comparison.counts.layers)):
         _add_extremes(rows, column)
+    pair = [comparison.names.index(ends[comparison.counts.best()]) for ends in (rows.worst, rows.best)]
+    for column in range(len(comparison.counts.layers)):
         for kind in KINDS:
             replicates = _scale(drawn, column, kind)
             spreads[kind][:, column] = replicates.max(axis=1) - replicates.min(axis=1)
-            value = _add_gap(draft, rows, column, kind, replicates, context)
+            held[kind][:, column] = replicates[:, pair[0]] - replicates[:, pair[1]]
+            value = _add_gap(draft, rows, column, kind, replicates, chance, context)
             points[kind][column] = np.nan if value is None else value
-        _add_others(draft, rows, column, drawn, context)
+        _add_others(draft, rows, column, drawn, chance, context)
         _add_chance(draft, rows, column, chance, context)
+    alpha = 1 - context.level
+    rows.sure = [column for column in comparison.counts.numbered() if draft.estimates[rows.p[column]].value <= alpha]
     for kind in KINDS:
         _add_pattern(draft, rows, cohort, kind, points[kind], spreads[kind], context)
+        if kind in rows.correlation and len(rows.sure) >= FEWEST_LAYERS:
+            rows.signs[kind] = _pattern_sign(draft.estimates[rows.correlation[kind]], rows, cohort, held[kind])
     return rows
 
 
@@ -184,33 +201,38 @@ def _totals(sums: SpeakerSums) -> SpeakerSums:
 
 def _add_extremes(rows: GapRows, column: int) -> None:
     rates = _scale(_totals(rows.comparison.sums), column, "absolute")[0]
-    rows.worst[column] = rows.comparison.names[int(np.argmax(rates))]
-    rows.best[column] = rows.comparison.names[int(np.argmin(rates))]
+    worst = int(np.argmax(rates))
+    # Where all rates are equal there is still a pair, of two groups.
+    best = int(np.argmin(np.where(np.arange(len(rates)) == worst, np.inf, rates)))
+    rows.worst[column], rows.best[column] = rows.comparison.names[worst], rows.comparison.names[best]
 
 
-def _add_gap(draft: Draft, rows: GapRows, column: int, kind: str, replicates: Floats, context: Context) -> float | None:
+def _add_gap(
+    draft: Draft, rows: GapRows, column: int, kind: str, replicates: Floats, chance: Chance, context: Context
+) -> float | None:
     names = rows.comparison.names
     worst, best = names.index(rows.worst[column]), names.index(rows.best[column])
     totals = _totals(rows.comparison.sums)
     rates = _scale(totals, column, "absolute")[0]
-    undefined = ""
-    if kind == "relative" and rates[best] == 0:
-        undefined = f"{names[best]} has no errors: a gap relative to it is not defined."
-    if kind == "log_odds" and rates[worst] >= 1:
-        undefined = f"The word error rate of {names[worst]} is 1 or more: it has no odds."
+    undefined = _undefined(kind, names[worst], names[best], rates[worst], rates[best])
     if undefined:
         draft.warn("undefined-gap", undefined, **_where(rows, column, kind=kind))
         return None
     points = _scale(totals, column, kind, smooth=0.0 if kind == "relative" else 0.5)[0]
     pairs = np.array([_contrast(len(names), *pair) for pair in combinations(range(len(names)), 2)])
     mine = next(place for place, pair in enumerate(pairs) if pair[worst] != 0 and pair[best] != 0)
-    pairs[mine] = _contrast(len(names), worst, best) if worst != best else pairs[mine]
+    pairs[mine] = _contrast(len(names), worst, best)
     floor = _floor(rows.comparison, column, kind)
     found = simultaneous_contrasts(
         points, replicates, pairs, rows.comparison.speakers, level=context.level, floor=floor
     )
     value, low, high = found.at(mine)
-    ends = (value, low, high)
+    if kind == "absolute":
+        rows.stretch[column] = max(1.0, chance.reach(column, worst, best) / (high - value))
+        if (floor > 0).all():
+            rows.alike.add(column)
+    ends = _stretched((value, low, high), rows.stretch[column])
+    value, low, high = ends
     if kind == "relative":
         ends = (float(np.expm1(value)), float(np.expm1(max(low, -50.0))), float(np.expm1(min(high, 50.0))))
     elif kind == "absolute" and rows.comparison.counts.metric == "error":
@@ -222,6 +244,22 @@ def _add_gap(draft: Draft, rows: GapRows, column: int, kind: str, replicates: Fl
     return ends[0]
 
 
+def _undefined(kind: str, worst: str, best: str, high: float, low: float) -> str:
+    """Say why there is no gap of this kind between two groups with these rates; empty where there is one."""
+    if kind == "relative" and low == 0:
+        return f"{best} has no errors: a gap relative to it is not defined."
+    if kind == "log_odds" and high >= 1:
+        return f"The error rate of {worst} is 1 or more: it has no odds."
+    if kind == "log_odds" and high == 0:
+        return f"Neither {worst} nor {best} has an error: there are no odds to compare."
+    return ""
+
+
+def _stretched(ends: tuple[float, float, float], factor: float) -> tuple[float, float, float]:
+    value, low, high = ends
+    return value, value - factor * (value - low), value + factor * (high - value)
+
+
 def _contrast(groups: int, plus: int, minus: int) -> Floats:
     row = np.zeros(groups)
     row[plus], row[minus] = 1.0, -1.0
@@ -229,25 +267,28 @@ def _contrast(groups: int, plus: int, minus: int) -> Floats:
 
 
 def _floor(comparison: Comparison, column: int, kind: str) -> Floats:
-    """Return a variance for groups without an error or without a hit, in which resampling sees none.
+    """Return a variance for groups in which resampling sees none: all speakers have the same rate, 0 or 1 mostly.
 
     It is that of half an error among one trial more than there are speakers.
     """
     totals, speakers = _totals(comparison.sums), comparison.speakers.astype(np.float64)
-    certain = totals.errors[0, :, column] == 0
-    if comparison.counts.metric == "error" or kind == "log_odds":
-        # Of words, a rate without hits may still vary: insertions make it exceed 1.
+    rates = _scale(totals, column, "absolute")[0]
+    apart = np.abs(comparison.sums.errors[..., column] - rates * comparison.sums.sizes).max(axis=0)
+    certain = apart <= 1e-9 * np.maximum(totals.sizes[0], 1.0)
+    if kind == "log_odds":
+        # Without hits these do not vary although insertions may.
         certain = certain | (totals.hits[0, :, column] == 0)
     share = 0.5 / (speakers + 1.0)
     variance = share * (1 - share) / speakers
     if kind == "relative":
-        variance = variance / share**2
+        variance = variance / np.maximum(rates, share) ** 2
     elif kind == "log_odds":
-        variance = variance / (share * (1 - share)) ** 2
+        odds = np.clip(rates, share, 1 - share)
+        variance = variance / (odds * (1 - odds)) ** 2
     return np.where(certain, variance, 0.0)
 
 
-def _add_others(draft: Draft, rows: GapRows, column: int, drawn: SpeakerSums, context: Context) -> None:
+def _add_others(draft: Draft, rows: GapRows, column: int, drawn: SpeakerSums, chance: Chance, context: Context) -> None:
     """Add each group's rate less that of all the other groups together."""
     count = len(rows.comparison.names)
     totals = _totals(rows.comparison.sums)
@@ -255,11 +296,14 @@ def _add_others(draft: Draft, rows: GapRows, column: int, drawn: SpeakerSums, co
     replicates = np.concatenate([_scale(drawn, column, "absolute"), _rest(drawn, column)], axis=1)
     contrasts = np.concatenate([np.eye(count), -np.eye(count)], axis=1)
     speakers = np.concatenate([rows.comparison.speakers, rows.comparison.speakers.sum() - rows.comparison.speakers])
-    floor = np.concatenate([_floor(rows.comparison, column, "absolute"), np.zeros(count)])
+    alone = _floor(rows.comparison, column, "absolute")
+    floor = np.concatenate([alone, [np.delete(alone, place).min() for place in range(count)]])
     found = simultaneous_contrasts(points, replicates, contrasts, speakers, level=context.level, floor=floor)
     for place, name in enumerate(rows.comparison.names):
         label, where = rows.comparison.counts.named("gap_to_others", column), _where(rows, column, group=name)
-        rows.others[column, name] = _add(draft, rows, context, label, found.at(place), METHOD_OTHERS, **where)
+        value, low, high = found.at(place)
+        ends = _stretched((value, low, high), max(1.0, chance.reach(column, place) / (high - value)))
+        rows.others[column, name] = _add(draft, rows, context, label, ends, METHOD_OTHERS, **where)
 
 
 def _rest(sums: SpeakerSums, column: int) -> Floats:
@@ -267,60 +311,16 @@ def _rest(sums: SpeakerSums, column: int) -> Floats:
     return ratio(errors.sum(-1, keepdims=True) - errors, sums.sizes.sum(-1, keepdims=True) - sums.sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chance:
-    """The test statistic of every layer, and what shuffled labels make of it and of the largest gap.
-
-    `observed` has shape (layers,), the others (permutations, layers).
-    """
-
-    observed: Floats
-    gaps: Floats
-    statistics: Floats
-
-
-def _chance(comparison: Comparison, options: Options, context: Context) -> _Chance:
-    """Shuffle the labels over speakers and compare again, on all layers at once."""
-    counts, sums = comparison.counts, comparison.sums
+def _chance(comparison: Comparison, options: Options, context: Context) -> Chance:
+    counts = comparison.counts
     rng = generator(context.seed, "permutation", counts.task, counts.metric, comparison.groups.by)
-    sizes = sums.sizes[..., None]
-    # Sums of errors, sizes and their products: from them any group's rate and its error follow.
-    parts = [sums.errors, sums.errors**2, sums.errors * sizes, sizes, sizes**2, (sizes > 0).astype(np.float64)]
-    joined = np.concatenate(parts, axis=2)
-    layers = sums.errors.shape[2]
-    observed = _statistic(joined.sum(0)[None], layers)[1][0]
-    gaps, statistics = [], []
-    for block in permuted_group_sums(joined, sums.sizes > 0, options.permutations, rng):
-        gap, statistic = _statistic(block, layers)
-        gaps.append(gap)
-        statistics.append(statistic)
-    return _Chance(observed, np.concatenate(gaps), np.concatenate(statistics))
+    return shuffle_labels(comparison.sums, options.permutations, rng, level=context.level)
 
 
-def _statistic(joined: Floats, layers: int) -> tuple[Floats, Floats]:
-    """Return the largest gap, and the largest difference of two groups over its standard error, (samples, layers).
-
-    Divided, groups of unequal size or spread do not make each other's noise look like a gap (Chung and
-    Romano 2013); the standard errors are those of clusters, computed anew in every sample.
-    """
-    errors, squares, products = (joined[..., place * layers : (place + 1) * layers] for place in range(3))
-    sizes, sizes2, speakers = (joined[..., 3 * layers + place, None] for place in range(3))
-    rates = ratio(errors, sizes)
-    share = 0.5 / (speakers + 1.0)
-    least = share * (1 - share) / np.maximum(speakers, 1.0)
-    spread = np.maximum(squares - 2 * rates * products + rates**2 * sizes2, 0.0)
-    variance = ratio(spread * speakers, sizes**2 * np.maximum(speakers - 1, 1.0)) + least * (spread <= 1e-12)
-    largest = np.zeros((len(joined), layers))
-    for one, other in combinations(range(rates.shape[1]), 2):
-        scale = np.sqrt(variance[:, one] + variance[:, other])
-        np.maximum(largest, np.abs(rates[:, one] - rates[:, other]) / scale, out=largest)
-    return rates.max(1) - rates.min(1), largest
-
-
-def _add_chance(draft: Draft, rows: GapRows, column: int, chance: _Chance, context: Context) -> None:
+def _add_chance(draft: Draft, rows: GapRows, column: int, chance: Chance, context: Context) -> None:
     """Add the p-value of the gap, the gap that chance alone makes, and what is left of the gap without it."""
     gap = draft.estimates[rows.gap[column, "absolute"]]
-    found = monte_carlo_p(float(chance.observed[column]), chance.statistics[:, column], level=context.level)
+    found = monte_carlo_p(float(chance.observed[column]), chance.pairs[:, column], level=context.level)
     where = _where(rows, column)
     named = partial(rows.comparison.counts.named, column=column)
     rows.p[column] = _add(
@@ -351,10 +351,8 @@ def _add_pattern(
             **counts.where,
         )
         return
-    everyone = sum_by_speaker(counts, cohort.speakers, np.ones((1, len(cohort.speakers)), dtype=bool))
-    errors = ratio(cohort.weights @ everyone.errors[:, 0], cohort.weights @ everyone.sizes)[:, columns]
     overall = counts.errors.sum(0)[columns] / counts.sizes.sum()
-    replicates = spearman(errors, spreads[:, columns])
+    replicates = spearman(replicate_rates(counts, cohort)[:, columns], spreads[:, columns])
     value = float(spearman(overall[None], points[columns][None])[0])
     interval = percentile_interval(replicates, 10**6, level=context.level)
     if interval is None or not np.isfinite(value):
@@ -369,6 +367,20 @@ def _add_pattern(
     add_layer_choice(
         draft, "fairest_layer", counts, cohort, float(fairest), spread, context, by=rows.comparison.groups.by, kind=kind
     )
+
+
+def _pattern_sign(estimate: Estimate, rows: GapRows, cohort: Cohort, held: Floats) -> int:
+    """Return which way error and gap go together over the layers, 0 where that cannot be told.
+
+    The largest gap of noise is the larger the more is erred, so the correlation over all layers has a sign even
+    where no group differs. A sign needs that correlation, and one that noise alone cannot make: over the layers
+    whose gap is beyond chance, and of the same two groups everywhere, those of the layer with the least error.
+    """
+    columns = rows.sure
+    errors = replicate_rates(rows.comparison.counts, cohort)[:, columns]
+    interval = percentile_interval(spearman(errors, held[:, columns]), 10**6, level=estimate.level)
+    ends = [(estimate.low or 0.0, estimate.high or 0.0), interval or (0.0, 0.0)]
+    return next((sign for sign in (1, -1) if all(min(sign * low, sign * high) > 0 for low, high in ends)), 0)
 
 
 def spearman(first: Floats, second: Floats) -> Floats:

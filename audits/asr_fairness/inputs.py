@@ -7,6 +7,7 @@ from pathlib import Path
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.groups import ALL, GroupSet, group_sets
+from audits.asr_fairness.heads import Vocabulary, read_vocabulary
 from audits.context import Context, Plan
 from audits.records import Skipped, Source, Subject
 from probes.activations import FAMILIES, RATE, WHISPER_SECONDS, frame_count
@@ -55,6 +56,8 @@ class Inputs:
         Left-out clips with the reason.
     layers
         Layers to probe, or None for all.
+    vocabulary
+        The symbols of the checkpoint's own head, or why it is not judged; empty where there is nothing to judge.
     """
 
     folder: ModelFolder
@@ -63,12 +66,20 @@ class Inputs:
     skipped: tuple[tuple[Clip, str], ...]
     sets: tuple[GroupSet, ...]
     layers: tuple[int, ...] | None
+    vocabulary: Vocabulary | str = ""
 
     @property
     def reasons(self) -> tuple[Skipped, ...]:
         """How many clips were left out for each reason."""
         counts = Counter(reason for _, reason in self.skipped)
         return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
+
+    def varying(self, groups: GroupSet) -> frozenset[str]:
+        """Return the speakers who are in several of these groups."""
+        known = zip(self.recordings, groups.member.tolist(), strict=True)
+        pairs = {(item.speaker, place) for item, place in known if place >= 0}
+        counts = Counter(speaker for speaker, _ in pairs)
+        return frozenset(speaker for speaker, count in counts.items() if count > 1)
 
 
 def plan(options: Options, context: Context) -> Plan:
@@ -88,6 +99,7 @@ def plan(options: Options, context: Context) -> Plan:
             hint=f"Known families: {', '.join(FAMILIES)}.",
         )
     layers = _layers(options, folder)
+    vocabulary = read_vocabulary(folder) if "asr" in options.tasks else ""
     manifest = _read(options)
     recordings, skipped = _recordings(manifest, folder, options, context)
     _check_groups(recordings, options)
@@ -100,6 +112,7 @@ def plan(options: Options, context: Context) -> Plan:
         skipped=tuple(skipped),
         sets=tuple(sets),
         layers=layers,
+        vocabulary=vocabulary,
     )
     content = sha256_json([_identity(item) for item in recordings] + [[clip.name, why] for clip, why in skipped])
     return Plan(

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
-import numpy as np
-
 from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
-from audits.asr_fairness.gaps import KINDS, PERMUTED, GapRows
+from audits.asr_fairness.gaps import PERMUTED, GapRows
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
 from audits.numbers import interval, point
@@ -24,7 +22,8 @@ TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
 METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
 POWER = 0.84
 """Normal quantile of four in five."""
-_FINDINGS_OF_GROUPS = 4
+_CROSSINGS = 4
+"""Most crossings of attributes that get a finding of their own."""
 
 
 def judge(
@@ -66,8 +65,8 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
         _tell_gap(draft, row, column, p, gap)
     _tell_crossings(draft, task, shown)
     if silent:
-        _tell_silence(draft, task, silent)
-    _tell_pattern(draft, task, [row for row, *_ in shown] or rows[:1])
+        _tell_silence(draft, task, silent, len(tests))
+    _tell_pattern(draft, task, [row for row, column, *_ in shown if column == task.best()])
 
 
 def _limit(draft: Draft, task: TaskCounts, column: int) -> str:
@@ -90,32 +89,48 @@ Told = tuple[GapRows, int, float, Estimate]
 
 
 def _worth_telling(shown: Sequence[Told]) -> list[Told]:
-    """Return single attributes, and crossings only where they show more than each attribute on its own does."""
-    single = [told for told in shown if "&" not in told[0].comparison.groups.by]
-    kept = list(single)
-    for told in shown:
-        row, column, _, gap = told
-        parts = set(row.comparison.groups.by.split("&"))
-        parents = [other[3].value for other in single if other[1] == column and other[0].comparison.groups.by in parts]
-        if len(parts) > 1 and gap.low is not None and gap.low > max(parents, default=0.0):
-            kept.append(told)
-    return sorted(kept, key=lambda told: -(told[3].low or 0.0))[:_FINDINGS_OF_GROUPS]
+    """Return every single attribute, and the largest crossings that show more than each attribute on its own does."""
+    single = [told for told in shown if not _crossed(told)]
+    more = [told for told in shown if _crossed(told) and _beyond_parts(told, single)]
+    more.sort(key=_least)
+    return sorted([*single, *more[:_CROSSINGS]], key=_least)
+
+
+def _crossed(told: Told) -> bool:
+    return "&" in told[0].comparison.groups.by
+
+
+def _least(told: Told) -> float:
+    return -(told[3].low or 0.0)
+
+
+def _beyond_parts(told: Told, single: Sequence[Told]) -> bool:
+    """Tell whether a crossing's gap lies above that of each of its attributes that differ beyond chance."""
+    row, column, _, gap = told
+    parts = row.comparison.groups.by.split("&")
+    parents = [other[3].value for other in single if other[1] == column and other[0].comparison.groups.by in parts]
+    return gap.low is not None and gap.low > max(parents, default=0.0)
 
 
 def _tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Told]) -> None:
     """Name the crossings that differ beyond chance and got no finding of their own."""
-    told = {id(row) for row, *_ in _worth_telling(shown)}
-    rest = [(row, column, gap) for row, column, _, gap in shown if id(row) not in told]
-    if rest:
-        named = dict.fromkeys(row.comparison.groups.by for row, _, _ in rest)
-        draft.find(
-            "fairness.crossings",
-            "info",
-            f"In {TASK_WORDS[task.task]}, the groups by {', '.join(named)} differ beyond chance too, but not by more "
-            "than the attributes on their own.",
-            [row.gap[column, "absolute"] for row, column, _ in rest],
-            **task.where,
-        )
+    told = {(id(row), column) for row, column, *_ in _worth_telling(shown)}
+    single = [item for item in shown if not _crossed(item)]
+    rest = [item for item in shown if (id(item[0]), item[1]) not in told]
+    sentences = []
+    for beyond, what in (
+        (True, "differ too, and by more than the attributes on their own."),
+        (False, "differ beyond chance too; whether by more than the attributes on their own could not be shown."),
+    ):
+        items = [item for item in rest if _beyond_parts(item, single) == beyond]
+        if items:
+            named = ", ".join(dict.fromkeys(_where_told(item) for item in items))
+            sentences.append(f"the groups by {named} {what}")
+    if sentences:
+        first, *more = sentences
+        text = " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(part[0].upper() + part[1:] for part in more)])
+        evidence = [row.gap[column, "absolute"] for row, column, *_ in rest]
+        draft.find("fairness.crossings", "info", text, evidence, **task.where)
 
 
 def _add_corrected(draft: Draft, row: GapRows, column: int, p: float) -> None:
@@ -154,6 +169,8 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
     if before is not None:
         rest += f" On log-mel energies, without the encoder, that is {_span(draft.estimates[before])}."
         evidence.append(before)
+    if (row.comparison.sums.sizes > 0).sum(1).max() > 1:
+        rest += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
     rest += _limit(draft, counts, column)
     draft.find(
         "fairness.gap",
@@ -176,9 +193,9 @@ def _before_the_encoder(row: GapRows, column: int) -> int | None:
     return row.others[layers.index(BASELINE), row.worst[column]]
 
 
-def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> None:
+def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests: int) -> None:
     """Say what could not be shown, how large a gap could hide, and where only the correction stood against it."""
-    singles = [told for told in silent if "&" not in told[0].comparison.groups.by] or list(silent)
+    singles = [told for told in silent if not _crossed(told)] or list(silent)
     doubtful = [told for told in singles if (told[3].low or 0) > 0]
     quiet = [told for told in singles if told not in doubtful]
     sentences = []
@@ -194,8 +211,13 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> Non
     if crossed:
         sentences.append(f"{', '.join(sorted(crossed))} showed nothing beyond chance either.")
     columns = dict.fromkeys(column for _, column, _, _ in silent)
-    missed = ", ".join(f"{_missed(silent, column):.2f} on {_layer_words(task.layers[column])}" for column in columns)
-    sentences.append(f"a gap in {METRIC_WORDS[task.metric]} of less than about {missed} may have been missed.")
+    sizes = {column: _missed(silent, column, tests) for column in columns}
+    missed = ", ".join(f"{size:.2f} on {_layer_words(task.layers[place])}" for place, size in sizes.items() if size)
+    if missed:
+        sentences.append(f"a gap in {METRIC_WORDS[task.metric]} of less than about {missed} may have been missed.")
+    flat = " and ".join(_layer_words(task.layers[column]) for column, size in sizes.items() if size is None)
+    if flat:
+        sentences.append(f"with {flat} all speakers of a group fare alike, so what may have been missed is not known.")
     first, *rest = sentences
     text = " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(part[0].upper() + part[1:] for part in rest)])
     draft.find(
@@ -207,41 +229,48 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told]) -> Non
     )
 
 
-def _missed(silent: Sequence[Told], column: int) -> float:
-    """Return the gap that an interval as wide as the widest would leave zero out of in four of five audits."""
-    widths = [(gap.high or 0) - (gap.low or 0) for _, other, _, gap in silent if other == column]
-    level = silent[0][3].level
-    return (NormalDist().inv_cdf((1 + level) / 2) + POWER) / NormalDist().inv_cdf((1 + level) / 2) * max(widths) / 2
+def _missed(silent: Sequence[Told], column: int, tests: int) -> float | None:
+    """Return the gap that four of five audits like this one would show; None where speakers of a group are all alike.
+
+    It has to pass the strictest step of Holm's correction, with a normal quantile of its level for one of so many
+    tests, in the widest of the intervals.
+    """
+    here = [(row, gap) for row, other, _, gap in silent if other == column]
+    told = [(gap.high or 0) - (gap.low or 0) for row, gap in here if column not in row.alike]
+    if not told:
+        return None
+    tail = (1 - here[0][1].level) / 2
+    plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / tests))
+    return (corrected + POWER) / plain * max(told) / 2
+
+
+def _where_told(told: Told) -> str:
+    row, column, _, _ = told
+    layer = row.comparison.counts.layers[column]
+    return f"{row.comparison.groups.by} on {'the own head' if layer == HEAD else f'layer {layer}'}"
 
 
 def _placed(told: Told) -> str:
-    row, column, _, gap = told
-    layer = row.comparison.counts.layers[column]
-    return f"{row.comparison.groups.by} on {'the own head' if layer == HEAD else f'layer {layer}'}, {_span(gap)}"
+    return f"{_where_told(told)}, {_span(told[3])}"
 
 
 def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:
-    for row in rows[:1]:
-        found = {kind: draft.estimates[row.correlation[kind]] for kind in KINDS if kind in row.correlation}
-        if not found:
-            continue
-        signs = {kind: _sign(estimate) for kind, estimate in found.items()}
-        numbers = ", ".join(f"{kind.replace('_', '-')} {_span(estimate)}" for kind, estimate in found.items())
-        draft.find(
-            "fairness.layer-pattern",
-            "info",
-            f"In {TASK_WORDS[task.task]}, {_pattern_words(signs, row.comparison.groups.by)} Rank correlation over "
-            f"layers of error and gap: {numbers}.",
-            [row.correlation[kind] for kind in found],
-            **task.where,
-            by=row.comparison.groups.by,
-        )
-
-
-def _sign(estimate: Estimate) -> int:
-    if estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
-        return 0
-    return int(np.sign(estimate.value))
+    """Say how error and gap go together over the layers, for the first attribute whose gap was found."""
+    row = next((row for row in rows if row.signs), None)
+    if row is None:
+        return
+    found = {kind: draft.estimates[row.correlation[kind]] for kind in row.signs}
+    numbers = ", ".join(f"{kind.replace('_', '-')} {_span(estimate)}" for kind, estimate in found.items())
+    draft.find(
+        "fairness.layer-pattern",
+        "info",
+        f"In {TASK_WORDS[task.task]}, {_pattern_words(row.signs, row.comparison.groups.by)} The gap is beyond chance "
+        f"on {len(row.sure)} of {len(task.numbered())} layers, and judged on those. Rank correlation over all layers "
+        f"of error and gap: {numbers}.",
+        [row.correlation[kind] for kind in found],
+        **task.where,
+        by=row.comparison.groups.by,
+    )
 
 
 def _pattern_words(signs: dict[str, int], by: str) -> str:

@@ -18,6 +18,7 @@ from audits.asr_fairness.asr import (
     with_head,
 )
 from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.heads import Vocabulary
 from audits.asr_fairness.inputs import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
 from audits.asr_fairness.stacks import Stack, baseline_stack, encoder_stack
@@ -48,7 +49,8 @@ def measure(inputs: Inputs, options: Options, context: Context) -> Measured:
         counts.append(measure_sid(stacks, sid, options, context))
     if asr is not None:
         heard = transcribe(stacks, texts, asr, options, context)
-        heard = with_head(heard, head_transcripts(stack, inputs, options))
+        if isinstance(inputs.vocabulary, Vocabulary):
+            heard = with_head(heard, head_transcripts(stack, inputs.vocabulary, options))
         counts += count_transcripts(heard, texts)
     return Measured(
         counts=tuple(counts),

@@ -122,10 +122,26 @@ def _warn_about_data(draft: Draft, inputs: Inputs, measured: Measured, options: 
             "repeated-recordings",
             f"{repeated} clips have the same content as another: a probe may be tested on what it was trained on.",
         )
+    if isinstance(inputs.vocabulary, str) and inputs.vocabulary:
+        draft.warn("head-not-judged", f"The checkpoint's own CTC head is not judged: {inputs.vocabulary}.", task="asr")
+    _warn_about_attributes(draft, inputs)
     if measured.sid is not None:
         _warn_about_enrolment(draft, measured, inputs, options)
     if measured.asr is not None:
         _warn_about_stopping(draft, measured.asr)
+
+
+def _warn_about_attributes(draft: Draft, inputs: Inputs) -> None:
+    """Say where the same speakers are in several groups: their pooled rates are compared all the same."""
+    for groups in inputs.sets:
+        varying = len(inputs.varying(groups))
+        if varying and "&" not in groups.by:
+            draft.warn(
+                "varies-within-speaker",
+                f"{varying} speaker{'s are' if varying > 1 else ' is'} in several groups by {groups.by}. Pooled rates "
+                "are compared: where speakers have unequal shares of the groups, who they are is part of the gap.",
+                by=groups.by,
+            )
 
 
 def _warn_about_enrolment(draft: Draft, measured: Measured, inputs: Inputs, options: Options) -> None:

@@ -72,6 +72,7 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context) -> Figure:
             high="high",
             series="radii",
             series_title="Radius",
+            rule=(rule.ceiling, "ceiling"),
         ),
     )
 

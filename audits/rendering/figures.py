@@ -43,6 +43,7 @@ CONFIG: Json = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelLimit": 320,
+        "titleLimit": 0,
     },
     "text": {"color": "currentColor"},
     "title": {"color": "currentColor", "fontSize": 13, "fontWeight": 600},

@@ -133,8 +133,8 @@
     return picture;
   };
 
-  const worded = (value) => {
-    const cell = make("td", value.length < 24 ? { class: "short" } : {});
+  const worded = (value, attributes = {}) => {
+    const cell = make("td", { ...(value.length < 24 ? { class: "short" } : {}), ...attributes });
     // A long intersection may break after each part of it.
     const parts = String(value).split("&");
     parts.forEach((part, place) => cell.append(place ? "&" : "", place ? make("wbr") : "", part));
@@ -144,10 +144,10 @@
   const columnsOf = (table) => {
     const level = one(table.level), unit = one(table.unit);
     const whole = table.keys.map((key, place) => ({
-      title: key, kind: "text", sort: (row) => table.where[place][row], cell: (row) => worded(table.where[place][row]),
+      title: key, kind: "text", sort: (row) => table.where[place][row], cell: (row) => worded(table.where[place][row], { "data-key": table.where[place][row] === "" ? null : key }),
     }));
     const value = (row) => {
-      const cell = make("td", { class: "right" }, table.pointText(row));
+      const cell = make("td", { class: "right value" }, table.pointText(row));
       const notes = table.sayings[table.notes[row]];
       if (notes.length) {
         const said = notes.map((code) => table.messages[code]).join(" ");
@@ -163,10 +163,10 @@
     const levelled = (row) => (level || table.below[row] === null ? "" : `, ${table.levels[table.level[row]]}`);
     whole.push(
       { title: "value", kind: "number", sort: table.point, cell: value },
-      { title: level === null ? "interval" : `${table.levels[level]} interval`, kind: "number", sort: (row) => table.ends(row)[0] ?? table.point(row), cell: (row) => make("td", { class: "right" }, table.intervalText(row) + (level === null ? levelled(row) : "")) },
-      { title: "", kind: "glyph", cell: (row) => make("td", {}, glyph(table, row)) },
-      { title: unit === null ? "n" : `n (${table.units[unit]})`, kind: "number", sort: (row) => table.n[row], cell: (row) => make("td", { class: "right" }, table.n[row].toLocaleString("en") + (unit === null ? ` ${table.units[table.unit[row]]}` : "")) },
-      { title: "method", kind: "text", sort: (row) => table.methods[table.method[row]], cell: (row) => worded(table.methods[table.method[row]]) },
+      { title: level === null ? "interval" : `${table.levels[level]} interval`, kind: "number", sort: (row) => table.ends(row)[0] ?? table.point(row), cell: (row) => make("td", { class: "right interval" }, table.intervalText(row) + (level === null ? levelled(row) : "")) },
+      { title: "", kind: "glyph", cell: (row) => make("td", { class: "picture" }, glyph(table, row)) },
+      { title: unit === null ? "n" : `n (${table.units[unit]})`, kind: "number", sort: (row) => table.n[row], cell: (row) => make("td", { class: "right", "data-key": unit === null ? "n" : table.units[unit] }, table.n[row].toLocaleString("en") + (unit === null ? ` ${table.units[table.unit[row]]}` : "")) },
+      { title: "method", kind: "method", sort: (row) => table.methods[table.method[row]], cell: (row) => worded(table.methods[table.method[row]], { class: "method" }) },
     );
     return whole;
   };
@@ -217,7 +217,7 @@
     };
 
     const heads = columns.map((column) => {
-      const side = column.kind === "number" ? "right" : null;
+      const side = { number: "right", method: "method" }[column.kind] ?? null;
       if (column.kind === "glyph") return make("td", {});
       const head = make("th", { scope: "col", class: side, "aria-sort": "none" });
       head.append(make("button", { type: "button", class: "sort", onclick: () => {

@@ -5,6 +5,7 @@ for every statistic at once: one matrix of multinomial counts times one matrix o
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,8 @@ EXACT_CLUSTERS = "Clopper-Pearson over clusters"
 NO_INTERVAL = "none"
 FEW = 10
 """Clusters with an error, or with a success, under which an interval is widened."""
+STUDENTISED_FROM = 8
+"""Clusters from which bootstrap quantiles are used: of fewer, some samples have next to no spread of their own."""
 
 
 def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: float = 0.95) -> RateIntervals:
@@ -93,9 +96,10 @@ def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: flo
     With r the rate and s its linearised cluster standard error, s^2 = m / (m - 1) sum_i (e_i - r n_i)^2
     / (sum_i n_i)^2 over m clusters, the interval is r - s q(1 - a/2) to r - s q(a/2), q the quantiles of
     (r* - r) / s* over the bootstrap samples (Davison and Hinkley 1997, section 5.2). It follows the skew
-    of rare errors, where the percentile interval covers far too seldom. Under five clusters it is
-    Student's instead. Where fewer than ten clusters show an error (or a success) it is widened to the
-    Korn-Graubard interval, and where none does it is the exact one with the clusters as trials.
+    of rare errors, where the percentile interval covers far too seldom. Under eight clusters it is
+    Student's instead. Where fewer than ten clusters show an error (or a success), or all clusters have
+    the same rate, it is widened to the Korn-Graubard interval. Where no trial went wrong, or every one
+    once, it is the exact one with the clusters as trials.
 
     Parameters
     ----------
@@ -121,38 +125,55 @@ def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: flo
     error = ratio(np.sqrt(spread * clusters / np.maximum(clusters - 1, 1)), trials)
     tails = _studentised_quantiles(errors, sizes, weights, value, level)
     low, high, method = np.full(value.size, np.nan), np.full(value.size, np.nan), []
+    alike = spread <= 1e-12 * np.maximum(total, 1.0)
     for index in range(value.size):
-        # Clusters that show an error, or that show a success: with none, resampling sees no variance at all.
-        rare = int(min((errors[:, index] > 0).sum(), (errors[:, index] < sizes[:, index]).sum()))
-        name, ends = _interval(
-            value[index], error[index], int(clusters[index]), trials[index], rare, tails[:, index], level
-        )
+        column, trial = errors[:, index], sizes[:, index]
+        # Clusters that show an error, or that show a success: of few, resampling cannot know how others would err.
+        rare = int(min((column > 0).sum(), (column < trial).sum()))
+        group = _Group(value[index], error[index], int(clusters[index]), trials[index], rare, bool(alike[index]))
+        name, ends = _interval(group, tails[:, index], level)
         method.append(name)
         low[index], high[index] = ends
     return RateIntervals(value=value, low=low, high=high, clusters=clusters, method=tuple(method))
 
 
-def _interval(
-    value: float, error: float, clusters: int, trials: float, rare: int, tails: Floats, level: float
-) -> tuple[str, tuple[float, float]]:
+class _Group(NamedTuple):
+    """One rate, its standard error, and what it rests on; `alike` where every cluster has the same rate."""
+
+    value: float
+    error: float
+    clusters: int
+    trials: float
+    rare: int
+    alike: bool
+
+
+def _interval(group: _Group, tails: Floats, level: float) -> tuple[str, tuple[float, float]]:
     from scipy.stats import t
 
-    from audits.statistics.binomial import clopper_pearson
-
+    value, error, clusters = group.value, group.error, group.clusters
     if clusters < 2:
         return NO_INTERVAL, (np.nan, np.nan)
-    if rare == 0:
-        return EXACT_CLUSTERS, clopper_pearson(0 if value == 0 else clusters, clusters, level=level)
-    if clusters < 5 or not np.isfinite(tails).all():
+    if group.alike and (value == 0 or value >= 1):
+        return EXACT_CLUSTERS, _all_alike(value, clusters, level)
+    if clusters < STUDENTISED_FROM or not np.isfinite(tails).all():
         half = error * float(t.ppf((1.0 + level) / 2, clusters - 1))
         method, low, high = STUDENT_T, value - half, value + half
     else:
         method, low, high = STUDENTISED, value - tails[1] * error, value - tails[0] * error
-    if rare < FEW and value < 1:
-        # So few clusters differ from the rest that resampling cannot know how others would.
-        wider = _korn_graubard(value, error, clusters, trials, level)
+    if (group.rare < FEW or group.alike) and value < 1:
+        wider = _korn_graubard(value, error, clusters, group.trials, level)
         method, low, high = f"{method}, or Korn-Graubard where wider", min(low, wider[0]), max(high, wider[1])
     return method, (max(min(low, value), 0.0), max(high, value))
+
+
+def _all_alike(value: float, clusters: int, level: float) -> tuple[float, float]:
+    """Return the exact interval where no trial went wrong, or each as often as any other, once or more."""
+    from audits.statistics.binomial import clopper_pearson
+
+    low, high = clopper_pearson(0 if value == 0 else clusters, clusters, level=level)
+    # Above 1 errors are insertions too, which have no upper end: as far up as down.
+    return (low, high) if value <= 1 else (value - (high - low), value + (high - low))
 
 
 def _korn_graubard(value: float, error: float, clusters: int, trials: float, level: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from probes.errors import InputError
 from probes.loading.hashing import sha256_file, sha256_folder
-from probes.loading.levels import Levels, is_unknown, read_value_map
+from probes.loading.levels import Levels, clean, is_unknown, read_value_map
 from probes.loading.levels import Note as Note
 from probes.loading.places import Places
 from probes.loading.tables import Row, Table, read_table, suggest
@@ -255,7 +255,7 @@ def _clip(
     name = (get(chosen["path"]) or "").strip() if chosen["path"] else f"line {row.line}"
     if not name:
         raise InputError("The row names no recording.", where=where, hint=f"Fill in {chosen['path']!r}.")
-    speaker = (get(chosen["speaker"]) or "").strip() if chosen["speaker"] else ""
+    speaker = clean(get(chosen["speaker"])) if chosen["speaker"] else ""
     start, end = _segment(row, segment, where) if segment else (None, None)
     return Clip(
         path=places.resolve(name, where) if chosen["path"] else table.path.absolute(),

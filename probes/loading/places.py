@@ -31,6 +31,10 @@ class Places:
             raise InputError(
                 f"{name!r} is an address, not a file.", where=where, hint="Fetch it first: nothing is downloaded here."
             )
+        if os.path.normpath(name) == ".":
+            raise InputError(
+                f"{name!r} is a folder, not a recording.", where=where, hint="Name the file of the recording."
+            )
         # Strings, not Path objects: this runs once a clip, and a corpus may have a million.
         folder, base = os.path.split(os.path.join(self._root, name))  # noqa: PTH118
         real = self._folders.get(folder)

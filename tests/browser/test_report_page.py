@@ -171,6 +171,26 @@ def test_the_page_never_scrolls_sideways(browser, address, width) -> None:
     assert wide <= width
 
 
+def test_a_row_on_a_phone_shows_its_number_and_interval_and_little_blank(browser, address) -> None:
+    _resize(browser, 390)
+    _open(browser, address)
+    shape = """
+        const row = document.querySelectorAll('#table-0 tbody tr')[arguments[0]], scroll = row.closest('.scroll');
+        const [value, interval] = ['.value', '.interval'].map((n) => row.querySelector(n).getBoundingClientRect());
+        return [value.top - interval.top, value.left, interval.right, row.offsetHeight,
+                scroll.scrollWidth - scroll.clientWidth, getComputedStyle(row.querySelector('.method')).display]
+    """
+    for row in (0, 20):
+        off, left, right, height, sideways, method = browser.execute_script(shape, row)
+        assert abs(off) < 4
+        assert 0 <= left < right <= 390
+        assert height <= 110
+        assert sideways <= 0
+        assert method == "none"
+    _resize(browser, 1440)
+    assert browser.execute_script(shape, 0)[5] == "table-cell"
+
+
 def test_the_first_stop_of_the_tab_key_skips_to_the_findings(page) -> None:
     page.find_element("tag name", "body").send_keys("\t")
     assert page.switch_to.active_element.get_attribute("href").endswith("#main")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ def test_the_same_settings_again_are_reported_and_not_run(
     again = call_miles(*world.command("--out", copied_run))
     assert again.code == 0, again.err
     assert "report.html" in again.out
+    assert f"{copied_run} was finished earlier; nothing was run." in again.out
     assert before == {name: (copied_run / name).stat().st_mtime_ns for name in names(copied_run)}
 
 
@@ -203,6 +205,26 @@ def test_a_gate_that_selects_nothing_is_bad_usage_and_changes_nothing(
     assert (copied_run / "report.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_gate_on_a_coordinate_that_no_estimate_can_have_is_refused_before_the_run(
+    world: Any,
+    call_miles: Call,
+    tmp_path: Path,
+    no_encoder: None,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+) -> None:
+    from audits.asr_fairness import inputs
+
+    made = inputs.plan
+    known = {"by": ("gender", "accent"), "layer": (0, 1, 2, 3)}
+    monkeypatch.setattr(inputs, "plan", lambda *words: replace(made(*words), coordinates=known))
+    done = call_miles(*world.command("--out", tmp_path / "run", "--fail-if", "gap[by=acent].low > 0", *more))
+    assert done.code == 2
+    assert "by can be: accent, gender." in done.err
+    assert not (tmp_path / "run").exists()
+
+
 def test_one_failed_gate_of_two_fails_the_run(copied_run: Path, world: Any, call_miles: Call) -> None:
     gates = ("--fail-if", "best_layer.value > 99", "--fail-if", "best_layer.value >= 0")
     done = call_miles(*world.command("--out", copied_run, *gates, "--json"))
@@ -256,6 +278,48 @@ def test_all_spellings_of_a_list_are_one(
     assert call_miles(*words[:at], *by, *words[at + 3 :]).code == 0
     # The model may come after the list, too.
     assert call_miles("audit-fairness", *words[2:at], *words[at + 3 :], *by, world.model).code == 0
+
+
+def test_a_run_compared_with_itself_is_told_so(finished_run: Finished, copied_run: Path, call_miles: Call) -> None:
+    compared = call_miles("compare", finished_run[0], copied_run, "--fail-on-regression")
+    assert compared.code == 0, compared.err
+    assert "are the same run" in compared.out
+    assert "┃" not in compared.out
+
+
+def test_runs_that_cannot_be_judged_are_bad_usage(finished_run: Finished, copied_run: Path, call_miles: Call) -> None:
+    path = copied_run / "report.json"
+    report = json.loads(path.read_text(encoding="utf-8"))
+    report["settings"]["level"] = 0.9
+    path.write_text(json.dumps(report), encoding="utf-8")
+    refused = call_miles("compare", finished_run[0], copied_run)
+    assert refused.code == 2
+    assert "0.95" in refused.err
+    assert "--level 0.9" in refused.err
+    report["settings"] |= {"level": 0.95, "seed": 3}
+    for row in report["estimates"]:
+        row.update(low=None, high=None, method="none")
+    path.write_text(json.dumps(report), encoding="utf-8")
+    told = call_miles("compare", finished_run[0], copied_run)
+    assert told.code == 0, told.err
+    assert "changes have no interval" in told.out
+    refused = call_miles("compare", finished_run[0], copied_run, "--fail-on-regression")
+    assert refused.code == 2
+    assert "--fail-on-regression" in refused.err
+    assert refused.out == ""
+
+
+def test_long_names_are_not_cut_at_80_columns(finished_run: Finished, copied_run: Path, run_miles: Call) -> None:
+    words = ("compare", finished_run[0], copied_run, "--only", "gap[by=accent&gender,kind=absolute]")
+    wide, narrow = (run_miles(*words, variables={"COLUMNS": columns}).out for columns in ("300", "80"))
+    assert max(len(line) for line in narrow.splitlines() if "│" in line) <= 80
+    assert "…" not in narrow
+
+    def text(out: str) -> list[str]:
+        rows = [[cell.strip() for cell in line.split("│")] for line in out.splitlines() if line.startswith("│")]
+        return sorted("".join(row[1] for row in rows).replace(" ", ""))
+
+    assert text(narrow) == text(wide)
 
 
 def test_show_compare_render_list_and_cache(

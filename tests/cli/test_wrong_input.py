@@ -283,6 +283,16 @@ def config_is_not_json(world: Any, folder: Path) -> Words:
     return with_model(world, folder, lambda model: (model / "config.json").write_text("{model_type: wav2vec2"))
 
 
+@case("vocab.json")
+def vocabulary_is_not_json(world: Any, folder: Path) -> Words:
+    def change(model: Path) -> None:
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "architectures": ["Wav2Vec2ForCTC"]}))
+        (model / "vocab.json").write_text("{bad")
+
+    return with_model(world, folder, change)
+
+
 @case("speech encoder")
 def unknown_family(world: Any, folder: Path) -> Words:
     return with_model(world, folder, lambda model: (model / "config.json").write_text('{"model_type": "bert"}'))
@@ -436,6 +446,7 @@ simple_words: dict[str, tuple[Words, str]] = {
     "show_nothing": (["show", "/nowhere/run"], "no finished report"),
     "render_nothing": (["render", "/nowhere/run"], "no finished report"),
     "compare_nothing": (["compare", "/nowhere/run", "/nowhere/other"], "no finished report"),
+    "compare_pattern": (["compare", "a", "b", "--only", "gap["], "'gap[' cannot be read. where: --only"),
     "compare_one": (["compare", "/nowhere/run"], "at least two"),
     "cache_unknown": (["cache", "--empty"], "--empty"),
 }

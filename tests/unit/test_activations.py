@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -357,7 +358,7 @@ def test_a_hostile_config_is_refused(tmp_path: Path, key: str, value: object) ->
     ("changes", "said"),
     [
         ({"num_hidden_layers": 5}, "lack 32 parameters"),
-        ({"hidden_size": 64}, "cannot be loaded"),
+        ({"hidden_size": 64}, "in the weights, config.json asks for"),
         ({"hidden_size": 2**18}, "bytes in all"),
         ({"intermediate_size": 2**20}, "bytes in all"),
         ({"num_hidden_layers": 900}, "bytes in all"),
@@ -369,6 +370,16 @@ def test_a_hostile_config_is_refused(tmp_path: Path, key: str, value: object) ->
 def test_weights_of_another_config_are_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
     folder = edit_config(save_model(tmp_path, "wav2vec2-layer"), **changes)
     assert said in refuse(lambda: SpeechEncoder(folder, device="cpu", dtype="float32")).message
+
+
+def test_sizes_that_contradict_the_config_are_told_with_the_key(tmp_path: Path) -> None:
+    folder = edit_config(save_model(tmp_path, "wav2vec2-layer"), hidden_size=64)
+    error = refuse(lambda: SpeechEncoder(folder, device="cpu", dtype="float32"))
+    said = r"is \d+( x \d+)* in the weights, config.json asks for (\d+ x )?64; \d+ more parameters differ"
+    assert re.search(said, error.message)
+    assert error.where.startswith(f"{folder.path / 'config.json'}, key hidden_size")
+    assert "ignore_mismatched_sizes" not in error.message
+    assert "report" not in error.message
 
 
 def test_a_whisper_of_other_than_30_s_is_refused(tmp_path: Path) -> None:

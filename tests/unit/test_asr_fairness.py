@@ -1,6 +1,8 @@
 """Rates, gaps and findings of audit-fairness from counts that were written by hand."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from audits.asr_fairness.counts import HEAD, TaskCounts, sum_by_speaker
 from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates
 from audits.asr_fairness.gaps import Comparison, GapRows, add_gaps, compare_groups
 from audits.asr_fairness.groups import group_sets, reported_groups
-from audits.asr_fairness.judging import _pattern_words, _worth_telling
+from audits.asr_fairness.inputs import Inputs
+from audits.asr_fairness.judging import Told, _missed, _pattern_words, _tell_crossings, _worth_telling, judge
+from audits.asr_fairness.report import _warn_about_attributes
 from audits.context import Cache, Context, Draft
 from audits.statistics import cluster_weights
 
@@ -222,3 +226,143 @@ def test_a_crossing_is_told_only_where_it_shows_more_than_its_parts(scene) -> No
         told.append((row, 5, 0.001, draft.estimates[row.gap[5, "absolute"]]))
     kept = {row.comparison.groups.by for row, *_ in _worth_telling(told)}
     assert kept == {"accent", "gender"}
+
+
+def _judged(counts: TaskCounts, scene: tuple, by: str = "accent") -> tuple[Draft, list[GapRows]]:
+    sets, cohort, options, context = scene
+    draft = Draft()
+    rates = add_error_rates(draft, counts, cohort, context)
+    chosen = [groups for groups in sets if groups.by == by]
+    rows = [
+        add_gaps(draft, compare_groups(groups, counts, cohort, options), rates, cohort, options, context)
+        for groups in chosen
+    ]
+    judge(draft, [counts], rows, SimpleNamespace(skipped=(), recordings=()), context)
+    return draft, rows
+
+
+def _constant(errors: float, metric: str = "wer") -> TaskCounts:
+    counts = _counts(layers=(0,))
+    counts.errors[:] = errors
+    counts.hits[:] = max(10 - errors, 0)
+    return replace(counts, metric=metric)
+
+
+def test_equal_rates_are_compared_between_two_groups(scene) -> None:
+    draft, (rows,) = _judged(_constant(0.0), scene)
+    assert rows.worst[0] != rows.best[0]
+    assert (0, "log_odds") not in rows.gap
+    assert any("Neither" in warning.message for warning in draft.warnings if warning.id == "undefined-gap")
+    gap = draft.estimates[rows.gap[0, "absolute"]]
+    assert gap.low < gap.value == 0 < gap.high
+
+
+@pytest.mark.parametrize("errors", [0.0, 5.0, 10.0, 15.0])
+def test_speakers_who_are_all_alike_leave_room_and_nothing_is_said_to_be_missed(scene, errors: float) -> None:
+    draft, (rows,) = _judged(_constant(errors), scene)
+    for kind in ("absolute", "relative"):
+        if (0, kind) in rows.gap:
+            gap = draft.estimates[rows.gap[0, kind]]
+            assert gap.low < -0.02 < 0.02 < gap.high
+    assert all(row.low <= row.value <= row.high for row in draft.estimates if row.name == "error_rate" and row.n > 1)
+    (silence,) = [finding for finding in draft.findings if finding.id == "fairness.no-gap-shown"]
+    assert "less than about" not in silence.statement
+    assert "fare alike" in silence.statement
+
+
+def test_every_attribute_with_a_gap_is_told_and_only_crossings_are_capped(scene) -> None:
+    sets, cohort, options, context = scene
+    counts, draft = _counts(), Draft()
+    single, crossed = (
+        _gaps(draft, compare_groups(groups, counts, cohort, options), cohort, options, context)
+        for groups in (sets[0], sets[2])
+    )
+    gap = draft.estimates[single.gap[5, "absolute"]]
+    # Of the same rows on several columns, each counts on its own.
+    told: list[Told] = [(single, column, 0.001, replace(gap, low=0.1)) for column in range(7)]
+    assert [(id(row), column) for row, column, *_ in _worth_telling(told)] == [(id(single), c) for c in range(7)]
+    low = [(crossed, column, 0.001, replace(gap, low=gap.value - 0.01)) for column in (0, 1)]
+    high = [(crossed, column, 0.001, replace(gap, low=gap.value + 0.01 * column, high=1.0)) for column in range(2, 7)]
+    kept = _worth_telling([*told, *low, *high])
+    assert [column for row, column, *_ in kept if row is crossed] == [6, 5, 4, 3]
+    _tell_crossings(draft, counts, [*told, *low, *high])
+    (finding,) = draft.findings
+    assert "accent&gender on layer 1 differ too, and by more than" in finding.statement
+    assert "on layer -1, accent&gender on layer 0 differ beyond chance too; whether by more" in finding.statement
+    assert "not by more" not in finding.statement
+    assert len(finding.evidence) == 3
+
+
+def test_the_gap_that_may_be_missed_grows_with_the_number_of_tests(scene) -> None:
+    draft, (rows,) = _judged(_counts(), scene)
+    silent = [(rows, 5, 1.0, replace(draft.estimates[rows.gap[5, "absolute"]], low=-0.1, high=0.1))]
+    assert _missed(silent, 5, 1) == pytest.approx(0.1 * (1.95996 + 0.84) / 1.95996, abs=1e-4)
+    # Six tests: one of them has to pass 0.05 / 6.
+    assert _missed(silent, 5, 6) == pytest.approx(0.1 * (2.63826 + 0.84) / 1.95996, abs=1e-4)
+    rows.alike.add(5)
+    assert _missed(silent, 5, 6) is None
+
+
+def test_a_gap_above_zero_is_beyond_shuffled_labels(scene) -> None:
+    _, cohort, _, context = scene
+    rng, above = np.random.default_rng(5), 0
+    for seed in range(40):
+        # Six speakers against thirty, few of whom make many errors.
+        few = rng.permutation(SPEAKERS) < 6
+        attributes = [{"accent": "x" if few[place // CLIPS] else "y"} for place in range(SPEAKERS * CLIPS)]
+        own = rng.beta(0.15, 1.35, SPEAKERS)
+        counts = _counts(layers=(0,))
+        counts.errors[:] = rng.binomial(10, np.repeat(own, CLIPS))[:, None]
+        options = Options(model="m", manifest=Path("f"), by=("accent",), permutations=300, min_speakers=5)
+        comparison = compare_groups(group_sets(attributes, ["accent"], max_order=1)[0], counts, cohort, options)
+        draft = Draft()
+        rows = _gaps(draft, comparison, cohort, options, replace(context, seed=seed))
+        if draft.estimates[rows.gap[0, "absolute"]].low > 0:
+            above += 1
+            assert draft.estimates[rows.p[0]].value <= 0.051
+    assert above <= 6
+
+
+def test_no_pattern_is_told_without_a_gap(scene) -> None:
+    draft, (rows,) = _judged(_counts(), scene, "gender")
+    assert not rows.found[5]
+    # Nor where the layers' own p-values are small, and only the corrected one of the best layer is not.
+    rows.signs = dict.fromkeys(rows.correlation, 1)
+    assert len(rows.signs) == 3
+    judge(draft, [rows.comparison.counts], [rows], SimpleNamespace(skipped=(), recordings=()), scene[3])
+    assert not any(finding.id == "fairness.layer-pattern" for finding in draft.findings)
+    draft, (rows,) = _judged(_counts(), scene)
+    assert rows.found[5]
+    (finding,) = [finding for finding in draft.findings if finding.id == "fairness.layer-pattern"]
+    assert "beyond chance on 5 of 5 layers" in finding.statement
+
+
+def test_no_pattern_is_told_of_layers_whose_gap_may_be_chance(scene) -> None:
+    counts = _counts()
+    rng = np.random.default_rng(9)
+    # A gap on the best layer and on two more; elsewhere all are alike.
+    for column in (1, 2):
+        counts.errors[:, column] = rng.binomial(10, 0.6, len(counts.errors))
+        counts.hits[:, column] = 10 - counts.errors[:, column]
+    draft, (rows,) = _judged(counts, scene)
+    assert rows.found[5]
+    assert rows.sure == [3, 4, 5]
+    assert not any(finding.id == "fairness.layer-pattern" for finding in draft.findings)
+
+
+def test_an_attribute_that_varies_within_speakers_is_warned_of(scene) -> None:
+    _, cohort, options, context = scene
+    attributes = [{"room": ("a", "b")[place % 2], "coin": ("h", "t")[place // CLIPS % 2]} for place in range(120)]
+    sets = group_sets(attributes, ["room", "coin"], max_order=2)
+    recordings = tuple(SimpleNamespace(speaker=str(number)) for number in cohort.speakers)
+    inputs = Inputs(folder=None, manifest=None, recordings=recordings, skipped=(), sets=tuple(sets), layers=None)  # type: ignore[arg-type]
+    draft = Draft()
+    _warn_about_attributes(draft, inputs)
+    assert [(warning.id, warning.where) for warning in draft.warnings] == [("varies-within-speaker", {"by": "room"})]
+    assert "40 speakers are" in draft.warnings[0].message
+    counts = _counts()
+    counts.errors[::2] = 9
+    counts.hits[::2] = 1
+    draft, _ = _judged(counts, (sets, _cohort(sets, attributes), options, context), "room")
+    assert all("pooled" in finding.statement for finding in draft.findings if finding.id == "fairness.gap")
+    assert any(finding.id == "fairness.gap" for finding in draft.findings)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audits.options import argument, option
-from miles_cli.audit_command import make_command, merge, read_config, spread
+from miles_cli.audit_command import explained, make_command, merge, read_config, spread
 from miles_cli.options import Common
 from probes.errors import InputError
 
@@ -140,7 +140,59 @@ def test_values_of_the_file_take_the_type_of_the_option(tmp_path: Path, text: st
 def test_values_of_another_type_are_refused_with_their_key(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError) as error:
         parsed("m", "--by", "a", "--config", config(tmp_path, text))
-    assert text.split()[0] in error.value.where
+    key = text.split()[0]
+    assert error.value.where == f"{tmp_path / 'c.toml'}, key {key}"
+    assert error.value.message.startswith(f"{key} must be ")
+    assert error.value.hint.startswith(f"Write {key} = ")
+
+
+def test_a_wrong_value_is_told_as_a_user_would_write_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"words must be a whole number, not 'many'\.") as error:
+        parsed("m", "--by", "a", "--config", config(tmp_path, 'words = "many"'))
+    assert error.value.hint == "Write words = 3."
+
+
+@pytest.mark.parametrize(
+    ("text", "flag", "where", "hint"),
+    [
+        ("level = 95", "--level", "level", "own mend"), ('fail-if = ["gap"]', "--fail-if", "fail-if", "own mend"),
+        ('by = ["a", "a"]', "--by", "by", "Give each value once."), ('by = ["a"]', "--by", "by", "--by: Columns."),
+        ("words = 9", "MODEL", "", "own mend"), ("words = 9", "m.csv:3", "", "own mend"),
+    ],
+)  # fmt: skip
+def test_an_error_about_an_option_names_the_file_where_it_stands(
+    tmp_path: Path, text: str, flag: str, where: str, hint: str
+) -> None:
+    path = config(tmp_path, text)
+
+    def run(**values: Any) -> None:
+        context = values.pop("context")
+        with explained("example", Example, context, merge("example", Example, context, values)):
+            raise InputError("No.", where=flag, hint=hint if hint == "own mend" else "")
+
+    command = make_command("example", "Help.", (Example, Common), run)
+    with pytest.raises(InputError) as error:
+        command.main(["m", "--config", path], standalone_mode=False)
+    assert (error.value.where, error.value.hint) == (f"{path}, key {where}" if where else flag, hint)
+    if where:
+        # Said on the command line, it is the command line that is to blame.
+        said = {"level": ["--level", "95"], "fail-if": ["--fail-if", "gap"], "by": ["--by", "a,a"]}[where]
+        with pytest.raises(InputError) as error:
+            command.main(["m", "--config", path, *said], standalone_mode=False)
+        assert error.value.where == flag
+
+
+@pytest.mark.parametrize("content", [None, b"words = \n", b"\xff\xfe\x00", b"a.b = 1\na = 2\n"])
+def test_a_file_that_cannot_be_read_comes_with_a_mend(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "c.toml"
+    if content is not None:
+        path.write_bytes(content)
+    for place in (path, tmp_path):
+        with pytest.raises(InputError) as error:
+            read_config(place, "example", Example)
+        assert error.value.where == str(place)
+        assert error.value.hint
+        assert "Errno" not in error.value.message
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The shared charts: valid, silent, the same bytes each time, and drawn from plain rows."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,18 @@ from collections.abc import Iterator
 import pytest
 import vl_convert
 
-from audits.charts import MOST_SERIES, Axis, bars, forest, heat_map, interval_lines, scatter
+from audits.charts import (
+    MOST_SERIES,
+    NEUTRAL,
+    OKABE_ITO,
+    UNDECIDED,
+    Axis,
+    bars,
+    forest,
+    heat_map,
+    interval_lines,
+    scatter,
+)
 from audits.records import Json
 from audits.rendering.figures import CONFIG, sized
 
@@ -143,10 +155,110 @@ def test_a_diverging_scale_is_centred_on_zero() -> None:
     assert low == -high == -2.0
 
 
+def _map_of(*values, **options) -> Json:
+    rows = [{"x": str(place), "y": "a", "value": value} for place, value in enumerate(values)]
+    value = Axis("value", "word error rate", ".2f")
+    return heat_map(rows, x=Axis("x", "x"), y=Axis("y", "y"), value=value, diverging=False, **options)
+
+
+def test_cells_that_do_not_differ_to_the_digits_shown_have_one_neutral_tone() -> None:
+    spec = _map_of(0.9961, 1.0, 1.0039)
+    assert spec["layer"][0]["encoding"]["color"] == {"value": NEUTRAL}
+    assert spec["title"]["text"] == "word error rate: 1.00 in all cells"
+    svg = vl_convert.vegalite_to_svg(sized(spec))
+    assert "gradient" not in svg
+    assert "1.40" not in svg
+    assert "scale" in _map_of(0.98, 1.0)["layer"][0]["encoding"]["color"]
+
+
+def _labels(spec) -> list[str]:
+    return re.findall(r">([\d.]+)</text>", vl_convert.vegalite_to_svg(sized(spec)))
+
+
+@pytest.mark.parametrize("width", [1.0, 0.03, 0.0006, 0.00004])
+def test_ticks_differ_however_small_the_range(width) -> None:
+    rows = [{"x": 0.5 + share * width, "y": share, "n": ""} for share in (0.0, 0.3, 1.0)]
+    spec = scatter(rows, x=Axis("x", "x", ".2f", zero=False), y=Axis("y", "y"), label="n", order=None, facet=None)
+    texts = [text for text in _labels(spec) if text.startswith("0.5") or width == 1.0]
+    assert len(texts) > 2
+    assert len(set(texts)) == len(texts)
+
+
+def test_points_on_each_other_share_a_label_and_near_ones_stand_apart() -> None:
+    places = ((0.5, 0.1), (0.5, 0.1), (0.5, 0.102), (0.9, 0.5))
+    rows = [{"x": x, "y": y, "n": str(place)} for place, (x, y) in enumerate(places)]
+    spec = scatter(rows, x=Axis("x", "x"), y=Axis("y", "y"), label="n", order=None, facet=None)
+    assert [row["name"] for row in spec["data"]["values"]] == ["0, 1, 2", "", "", "3"]
+    rows[2]["y"] = 0.115
+    spec = scatter(rows, x=Axis("x", "x"), y=Axis("y", "y"), label="n", order=None, facet=None)
+    told = [(row["name"], row["side"]) for row in spec["data"]["values"]]
+    assert told == [("0, 1", "above"), ("", "above"), ("2", "above left"), ("3", "above")]
+    svg = vl_convert.vegalite_to_svg(sized(spec))
+    assert ">0, 1</text>" in svg
+    assert svg.count('aria-roledescription="point"') == 4
+
+
+@pytest.mark.parametrize(("shrunk", "resolved"), [(0.5, "shared"), (0.1, "independent")])
+def test_panels_of_very_different_range_have_an_axis_each(shrunk, resolved) -> None:
+    rows = [
+        {"group": name, "value": size * value, "low": 0.0, "high": 2 * size * value, "few": False, "panel": str(size)}
+        for size in (1.0, shrunk) for name, value in (("a", 0.2), ("b", 0.4))
+    ]  # fmt: skip
+    value = Axis("value", "gap", ".2f")
+    spec = forest(rows, label="group", value=value, low="low", high="high", reference=0.0, facet="panel")
+    assert spec["resolve"]["scale"]["x"] == resolved
+    titles = {layer["encoding"]["x"]["title"] for view in spec["vconcat"] for layer in view["layer"][:1]}
+    assert titles == {"gap" if resolved == "shared" else "gap (scales differ)"}
+
+
+def test_greyed_marks_are_grey() -> None:
+    svg = vl_convert.vegalite_to_svg(sized(_forest_of(_groups()[::2], greyed="few")))
+    points = re.findall(r'aria-roledescription="point"[^>]*? fill="(\S+?)"', svg)
+    assert sorted(points) == ["#3B8EDE", "#3B8EDE", UNDECIDED]
+    assert 'opacity="0.5"' not in svg
+
+
+def _luminance(colour) -> float:
+    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#14171b"])
+@pytest.mark.parametrize("colour", [OKABE_ITO[0], UNDECIDED])
+def test_thin_marks_have_contrast_on_light_and_dark_pages(paper, colour) -> None:
+    one, two = sorted((_luminance(paper), _luminance(colour)))
+    assert (two + 0.05) / (one + 0.05) >= 3.3
+
+
+def test_a_legend_title_is_never_cut() -> None:
+    title = "a long title of a legend that says what the numbers are"
+    rows = [{"x": str(place), "y": "a", "value": place} for place in range(3)]
+    spec = heat_map(rows, x=Axis("x", "x"), y=Axis("y", "y"), value=Axis("value", title), diverging=False)
+    legend = spec["layer"][0]["encoding"]["color"]["legend"]
+    assert legend["titleLimit"] == 0
+    assert " ".join(legend["title"]) == title
+    assert "…" not in vl_convert.vegalite_to_svg(sized(spec))
+
+
+@pytest.mark.parametrize("facet", [None, "task"])
+def test_a_rule_stands_at_its_place_with_its_name(facet) -> None:
+    rows = _lines(2, layers=(0, 1, 2))
+    value = Axis("value", "error rate", ".2f")
+    options = {"low": "low", "high": "high", "series": "group", "series_title": "group", "facet": facet}
+    spec = interval_lines(rows, x=Axis("layer", "layer"), y=value, rule=(4.0, "ceiling"), **options)
+    svg = vl_convert.vegalite_to_svg(sized(spec))
+    panels = 2 if facet else 1
+    assert svg.count(">ceiling</text>") == panels
+    assert svg.count("stroke-dasharray") >= panels
+    assert ">4.0</text>" in svg or ">4</text>" in svg
+
+
 def test_undecided_cells_take_no_colour_and_do_not_stretch_the_scale() -> None:
     rows = [
         {"x": "a", "y": "a", "value": 0.1, "open": False},
         {"x": "b", "y": "a", "value": 9.0, "open": True},
+        {"x": "c", "y": "a", "value": 0.0, "open": False},
     ]
     value = Axis("value", "v")
     spec = heat_map(rows, x=Axis("x", "x"), y=Axis("y", "y"), value=value, diverging=True, faded="open")

@@ -143,6 +143,11 @@ def test_broken_configs(tmp_path: Path, config: str, message: str) -> None:
     error = refuse(model(tmp_path, config))
     assert message in error.message
     assert "config.json" in error.where
+    # The mend is about a model, not about a table.
+    assert error.hint
+    assert "JSONL" not in error.hint
+    assert "table" not in error.hint
+    assert ("download" in error.hint) == (message == "web page")
 
 
 def test_incomplete_folders(tmp_path: Path) -> None:

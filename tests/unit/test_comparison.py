@@ -3,8 +3,9 @@ import math
 
 import pytest
 
-from audits.comparison import Change, changes, unmatched
+from audits.comparison import Change, changes, check_levels, ranked, same_run, unmatched
 from audits.records import Estimate, Report
+from probes.errors import InputError
 
 
 def row(name: str = "gap", value: float = 0.2, half: float = 0.05, **more: object) -> Estimate:
@@ -75,3 +76,35 @@ def test_a_run_against_itself_has_not_changed(sample_report: Report) -> None:
     assert not any(row.excludes_zero for row in found)
     assert all(row.difference is not None and row.difference[0] == 0 for row in found)
     assert unmatched(sample_report, sample_report) == (0, 0)
+
+
+def test_what_excludes_zero_stands_first_then_what_moved_more(sample_report: Report) -> None:
+    places = [{"layer": layer} for layer in range(4)]
+    before = report(sample_report, *(row(where=where) for where in places))
+    moved = zip(places, (0.2, 0.9, 0.25, 0.6), (0.05, 5.0, 0.05, 0.05), strict=True)
+    after = report(sample_report, *(row(where=where, value=value, half=half) for where, value, half in moved))
+    assert [dict(found.where)["layer"] for found in ranked(changes(before, after))] == [3, 1, 2, 0]
+
+
+def test_a_copy_is_the_same_run_and_another_seed_or_number_is_not(sample_report: Report) -> None:
+    assert same_run(sample_report, dataclasses.replace(sample_report, created="2027-01-01T00:00:00Z"))
+    other = {**sample_report.settings, "seed": 5}
+    assert not same_run(sample_report, dataclasses.replace(sample_report, settings=other))
+    assert not same_run(sample_report, report(sample_report, row()))
+
+
+def test_runs_of_other_levels_are_refused_with_both_levels(sample_report: Report) -> None:
+    wide = dataclasses.replace(sample_report, settings={**sample_report.settings, "level": 0.9})
+    with pytest.raises(InputError) as error:
+        check_levels(sample_report, wide, where="a and b")
+    assert "0.95" in error.value.message
+    assert "0.9" in error.value.message.replace("0.95", "")
+    assert "--level" in error.value.hint
+    check_levels(sample_report, sample_report, where="a and b")
+
+
+def test_only_a_rate_or_a_gap_with_an_interval_can_be_judged(sample_report: Report) -> None:
+    none = row(low=None, high=None, method="none")
+    assert change(sample_report, row(), row()).can_be_judged
+    assert not change(sample_report, none, none).can_be_judged
+    assert not change(sample_report, row("best_layer"), row("best_layer")).can_be_judged

@@ -60,7 +60,7 @@ def test_an_unfinished_run_is_resumed_with_its_own_settings_only(tmp_path: Path)
     assert folders.finished(tmp_path, "b" * 64, force=True) is None
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"fingerprint": 7}', "{}"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"fingerprint": 7}', "{}", "[" * 100_000])
 def test_an_unfinished_run_that_does_not_say_what_it_is_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "settings.json").write_text(content, encoding="utf-8")
@@ -162,6 +162,54 @@ def test_the_lock_of_a_run_that_died_holds_nobody_out(tmp_path: Path) -> None:
     with folders.working(tmp_path, MARK):
         pass
     assert left(tmp_path) == []
+
+
+def test_a_lock_that_was_removed_before_it_was_held_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    first = folders.working(folder, MARK)
+    first.__enter__()
+    hold = folders._hold
+
+    def slowly(lock: int, place: Path) -> None:
+        # The first run ends between the opening of the lock and its being held.
+        first.__exit__(None, None, None)
+        hold(lock, place)
+
+    monkeypatch.setattr(folders, "_hold", slowly)
+    with pytest.raises(InputError, match="just finished"), folders.working(folder, MARK):
+        raise AssertionError
+    monkeypatch.setattr(folders, "_hold", hold)
+    with folders.working(folder, MARK):
+        assert left(folder) == ["state", "state/lock", "state/settings.json"]
+
+
+def test_a_lock_that_another_run_made_anew_keeps_this_one_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = folders._hold
+
+    def slowly(lock: int, place: Path) -> None:
+        (place / "state" / "lock").unlink()
+        (place / "state" / "lock").touch()
+        hold(lock, place)
+
+    monkeypatch.setattr(folders, "_hold", slowly)
+    with pytest.raises(InputError, match="Another run"), folders.working(tmp_path / "run", MARK):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_state_that_is_a_link_is_refused_and_not_followed(tmp_path: Path, force: bool) -> None:
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "mine.txt").write_text("mine", encoding="utf-8")
+    (folder / "state").symlink_to(elsewhere)
+    with pytest.raises(InputError, match="link"):
+        folders.finished(folder, MARK, force=force)
+    with pytest.raises(InputError, match="link"), folders.working(folder, MARK, force=force):
+        raise AssertionError
+    assert left(elsewhere) == ["mine.txt"]
 
 
 def test_a_folder_that_cannot_be_made_is_wrong_input(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from audits import gates
-from audits.records import Estimate
+from audits.records import Estimate, Warning
 from probes.errors import InputError
 
 COORDINATES = {"by": "accent", "layer": 3, "group": "accent=north, mid&gender=female"}
@@ -57,6 +57,65 @@ def test_selecting_nothing_is_bad_usage_and_says_what_there_is(expression: str, 
         outcome(expression)
     assert error.value.exit_code == 2
     assert hint in error.value.hint
+
+
+COORDINATES_OF_A_RUN = {"by": ("accent", "gender"), "layer": (0, 1, "head"), "group": ("all", "accent=north, mid")}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["gap[by=accent] > 0", "gap[layer=1.0] > 0", "gap[layer=head] > 0", "gap[group=accent=north, mid] > 0", "gap > 0"],
+)
+def test_a_gate_on_what_a_run_can_have_is_let_through(expression: str) -> None:
+    gates.check_places(gates.parse(expression), COORDINATES_OF_A_RUN)
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("gap[by=gendre] > 0", "by can be: gender, accent."),
+        ("gap[lyer=1] > 0", "There are: layer, by, group."),
+        ("gap[by=accent,layer=9] > 0", "layer can be: 0, 1, head."),
+    ],
+)
+def test_a_gate_on_what_no_run_can_have_is_refused_with_what_there_is(expression: str, hint: str) -> None:
+    with pytest.raises(InputError) as error:
+        gates.check_places(gates.parse(expression), COORDINATES_OF_A_RUN)
+    assert (error.value.where, error.value.hint) == ("--fail-if", hint)
+    gates.check_places(gates.parse(expression), {})
+
+
+def test_warnings_that_explain_what_is_missing_are_quoted_and_no_others() -> None:
+    few = Warning(id="too-few-speakers", message="Age has too few speakers.", where={"by": "age"})
+    others = (
+        Warning(id="x", message="About another attribute.", where={"by": "gender"}),
+        Warning(id="y", message="About what is there.", where={"by": "accent"}),
+        Warning(id="z", message="About nothing.", where={}),
+    )
+    with pytest.raises(InputError) as error:
+        gates.judge(gates.parse("gap[by=age,layer=3] > 0"), [row()], [few, *others])
+    assert error.value.message == "The gate 'gap[by=age,layer=3] > 0' selects no estimate. Age has too few speakers."
+    assert "accent" in error.value.hint
+    with pytest.raises(InputError, match="Age has too few speakers") as error:
+        gates.judge(gates.parse("rate > 0"), [row()], [few])
+    with pytest.raises(InputError) as error:
+        gates.judge(gates.parse("gap[layer=9] > 0"), [row()], [few])
+    assert "too few" not in error.value.message
+
+
+@pytest.mark.parametrize("text", ["gap[", "gap > 0", "gap.low", "", "gap[by]"])
+def test_what_is_no_selection_blames_its_own_option(text: str) -> None:
+    with pytest.raises(InputError) as error:
+        gates.parse_selection(text, where="--only")
+    assert error.value.where == "--only"
+    assert "> 0" not in error.value.message.replace("gap > 0", "")
+    assert error.value.hint
+
+
+def test_a_selection_selects_as_a_gate_does() -> None:
+    selection = gates.parse_selection("gap[by=accent,layer=3]", where="--only")
+    assert gates.selects(selection, row())
+    assert not gates.selects(selection, row(by="accent", layer=4))
 
 
 def test_two_true_conditions_on_no_common_row_select_nothing() -> None:

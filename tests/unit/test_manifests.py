@@ -71,6 +71,12 @@ def test_every_form_gives_the_same_clips(tmp_path: Path, name: str, content: str
     assert manifest.notes == ()
 
 
+def test_a_speaker_has_one_spelling(tmp_path: Path) -> None:
+    composed, apart = "Zo\u00eb", "Zoe\u0308"
+    content = f"path,text,speaker\na.wav,x,{composed}\nb.wav,x, {apart} \n"
+    assert [clip.speaker for clip in read(write(tmp_path, content)).clips] == [composed, composed]
+
+
 def test_quotation_marks_mean_nothing_in_tsv(tmp_path: Path) -> None:
     path = write(tmp_path, 'path\ttext\tspeaker\na.wav\t"open\ts\nb.wav\t"both"\ts\n', "m.tsv")
     assert [clip.text for clip in read(path).clips] == ['"open', '"both"']
@@ -210,6 +216,10 @@ def test_paths_stay_below_their_folder(tmp_path: Path) -> None:
         error = refuse(write(inside, f"path,text,speaker\n{name},x,s\n"))
         assert error.where.endswith(":2")
     assert "--audio-root" in refuse(inside / "m.csv", audio_root=tmp_path / "nowhere").where
+    for name in (".", "./", "sub/.."):
+        error = refuse(write(inside, f"path,text,speaker\n{name},x,s\n"))
+        assert error.message == f"{name!r} is a folder, not a recording."
+        assert error.hint
 
 
 UNKNOWN = ["", " ", "NA", "n/a", "None", "NaN", "null", "Prefer not to say", "UNKNOWN"]

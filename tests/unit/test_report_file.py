@@ -131,16 +131,21 @@ def test_what_no_run_wrote_is_refused_with_its_place(sample_report: Report, tmp_
     with pytest.raises(InputError) as error:
         read_report(tmp_path)
     assert str(tmp_path / "report.json") in error.value.where
+    assert error.value.hint
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"null", b"[]", b"3", b"\xff\xfe", b"[" * 200_000, b'{"schema": ' + b"9" * 6000 + b"}", b"\x00"],
-)
+    [
+        b"path,text\n", b"", b"{", b"null", b"[]", b"3", b"\xff\xfe", b"[" * 200_000, b"\x00",
+        b'{"schema": ' + b"9" * 6000 + b"}",
+    ],
+)  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "report.json").write_bytes(content)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError) as error:
         read_report(tmp_path)
+    assert "run folder" in error.value.hint
 
 
 def test_a_missing_report_says_how_to_go_on(tmp_path: Path) -> None:

@@ -1,0 +1,240 @@
+"""What do the words and digits on a chart say? Digits that tell its ticks apart, labels that do not overprint.
+
+Long names and titles are broken into lines; points that lie on each other share one label. Nothing here draws:
+the charts of `audits.charts` take what these functions return.
+"""
+
+import math
+import re
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audits.records import Json
+
+LONGEST_LINE = 24
+LONGEST_TITLE = 40
+TICKS = 6
+"""About how many ticks an axis has."""
+
+LEAST_SHARE = 0.2
+"""Panels of which one spans less than this share of another have an axis each."""
+
+DIGITS = re.compile(r"\.(\d+)(~?)([f%])")
+TOUCH, LETTER, LINE = 6.0, 6.5, 13.0
+"""In pixels: within which two points are one, and the width and height that a letter of a label takes."""
+
+SIDES: Mapping[str, tuple[str, int, int]] = {
+    "above": ("left", 6, -6),
+    "below": ("left", 6, 12),
+    "above left": ("right", -6, -6),
+    "below left": ("right", -6, 12),
+}
+"""Where a label may stand: on which side it is held, and how many pixels right of and below its point."""
+
+
+def plain_rows(rows: Iterable[Mapping[str, Any]]) -> list[Json]:
+    """Copy the rows as plain JSON; six digits are more than a chart can show and keep the page small."""
+    return [{key: plain(value) for key, value in row.items()} for row in rows]
+
+
+def plain(value: Any) -> Any:
+    """Return a value of numpy or of Python as JSON holds it, with six digits at most.
+
+    Examples
+    --------
+    >>> plain(1 / 3), plain("head")
+    (0.333333, 'head')
+    """
+    item = value.item() if hasattr(value, "item") else value
+    return float(f"{item:.6g}") if isinstance(item, float) else item
+
+
+def distinct(rows: Iterable[Json], field: str) -> list[Any]:
+    """Return the values under a key in the order in which they come up."""
+    return list(dict.fromkeys(row[field] for row in rows if row.get(field) is not None))
+
+
+def numeric(rows: Iterable[Json], field: str) -> bool:
+    """Tell whether there are values under a key, all of them numbers."""
+    met = [row[field] for row in rows if row.get(field) is not None]
+    return bool(met) and all(isinstance(number, int | float) and not isinstance(number, bool) for number in met)
+
+
+def span_of(rows: Iterable[Json], fields: Sequence[str], *, zero: bool = False) -> tuple[float, float]:
+    """Return the least and the greatest number under these keys, with `zero` among them; 0 and 0 for none."""
+    met = [row[field] for row in rows for field in fields if isinstance(row.get(field), int | float)] + [0.0] * zero
+    return (min(met), max(met)) if met else (0.0, 0.0)
+
+
+def height_of(steps: Sequence[Any], least: int = 20) -> int:
+    """Return the height of one row per step; named as a whole, since a step height fits no page's width."""
+    return len(steps) * max(least, 13 * most_lines(steps) + 8)
+
+
+def panels_of(rows: list[Json], facet: str | None) -> list[list[Json]]:
+    """Return the rows of each panel of a chart, all of them where it has no panels."""
+    return [rows] if facet is None else [[r for r in rows if r[facet] == panel] for panel in distinct(rows, facet)]
+
+
+def alike(spans: Sequence[tuple[float, float]]) -> bool:
+    """Tell whether panels span so similar ranges that one axis serves all.
+
+    Examples
+    --------
+    >>> alike([(0.0, 1.0), (0.0, 0.3)]), alike([(0.0, 1.0), (0.0, 0.1)])
+    (True, False)
+    """
+    widths = [high - low for low, high in spans]
+    return min(widths, default=0.0) >= LEAST_SHARE * max(widths, default=0.0)
+
+
+def finer(format: str, low: float, high: float) -> str:
+    """Return a number format with as many decimals as ticks from `low` to `high` need to differ.
+
+    The step s = (high - low) / 6 is rounded to 1, 2, 5 or 10 times 10^k, k = floor(log10 s), as d3 does.
+
+    Examples
+    --------
+    >>> finer(".2f", 0.0, 1.0), finer(".2f", 0.8981, 0.8984), finer(".0%", 0.5, 0.52)
+    ('.2f', '.5f', '.1%')
+    """
+    shape = DIGITS.fullmatch(format)
+    if shape is None or not high > low:
+        return format
+    # From the square root of 50 on, the step goes up to the next power of ten.
+    power = math.floor(math.log10((high - low) / TICKS) + 1 - math.log10(math.sqrt(50)))
+    return f".{max(int(shape[1]), -power - (2 if shape[3] == '%' else 0))}{shape[2]}{shape[3]}"
+
+
+def decimals_of(format: str) -> int:
+    """Return how many decimals a number format names; 0 where it names none."""
+    shape = DIGITS.fullmatch(format)
+    return int(shape[1]) if shape else 0
+
+
+def shown(number: float, format: str) -> str:
+    """Return a number with the digits of a format, as far as Python knows it too.
+
+    Examples
+    --------
+    >>> shown(0.9996, ".2f"), shown(0.25, ".0%"), shown(2.5, "")
+    ('1.00', '25%', '2.50')
+    """
+    try:
+        return f"{number:{(format or '.2f').replace('~', '')}}"
+    except ValueError:
+        return f"{number:.3g}"
+
+
+def one_tone(title: str, texts: Collection[str], faded: bool) -> str:
+    """Return what stands in the place of a legend where the cells of a heat map do not differ.
+
+    Examples
+    --------
+    >>> one_tone("Word error rate", {"1.00"}, faded=False)
+    'Word error rate: 1.00 in all cells'
+    """
+    if not texts:
+        return title
+    return f"{title}: {min(texts)} in all cells" + (" that are not faded" if faded else "")
+
+
+def titled(text: str) -> str | list[str]:
+    """Return the title of a legend, in lines where it is long."""
+    return textwrap.wrap(text, LONGEST_TITLE) if len(text) > LONGEST_TITLE else text
+
+
+def wrapped(text: str) -> str:
+    """Return a Vega expression that breaks a long intersection after each `&`."""
+    return f"length({text}) > {LONGEST_LINE} ? split(replace({text}, /&/g, '&\\n'), '\\n') : {text}"
+
+
+def lifts(lines: int) -> list[Json]:
+    """Return the conditions that lift a label of up to `lines` lines to the middle of its row."""
+    long = f"length(datum.label) > {LONGEST_LINE}"
+    return [
+        {"test": f"{long} && length(split(datum.label, '&')) == {count}", "value": -6.5 * (count - 1)}
+        for count in range(2, lines + 1)
+    ]
+
+
+def most_lines(labels: Iterable[Any]) -> int:
+    """Return how many lines the longest of these labels takes."""
+    return max((str(text).count("&") + 1 for text in labels if len(str(text)) > LONGEST_LINE), default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One direction of a panel: the key of the rows, the two ends of its scale, and its size in pixels."""
+
+    field: str
+    low: float
+    high: float
+    size: float
+
+    def pixel(self, row: Json) -> float:
+        """Return where a row stands, in pixels from the lower end."""
+        return float(row[self.field] - self.low) / ((self.high - self.low) or 1.0) * self.size
+
+
+def name_points(rows: Sequence[Json], x: Side, y: Side, label: str) -> None:
+    """Give each row of a panel the `name` that stands at its point and the `side` of it."""
+    points = [(x.pixel(row), y.pixel(row), str(row[label])) for row in rows]
+    for row, (name, side) in zip(rows, placed_labels(points), strict=True):
+        row.update(name=name, side=side)
+
+
+def placed_labels(points: Sequence[tuple[float, float, str]]) -> list[tuple[str, str]]:
+    """Return the text and the side of the label of each point, "" where the label of another names it too.
+
+    Points, in pixels, that touch are one and are named together. A label that would run into an earlier one goes to
+    another side of its point; where it would do so on all of them, the two points are named together.
+
+    Examples
+    --------
+    >>> placed_labels([(0.0, 0.0, "0"), (0.0, 1.0, "1"), (90.0, 90.0, "2")])
+    [('0, 1', 'above'), ('', 'above'), ('2', 'above')]
+    >>> placed_labels([(0.0, 9.0, "0"), (0.0, 0.0, "1")])
+    [('0', 'above'), ('1', 'below')]
+    """
+    labels = [(name, "above") for _, _, name in points]
+    kept: list[int] = []
+    for place, (x, y, name) in enumerate(points):
+        one = next((k for k in kept if math.hypot(x - points[k][0], y - points[k][1]) < TOUCH), None)
+        if one is None:
+            hit = {side: _met((x, y, name), side, kept, labels, points) for side in SIDES}
+            side = next((side for side, met in hit.items() if met is None), "")
+            one = None if side else hit["above"]
+            labels[place] = (name, side)
+        if one is None:
+            kept.append(place)
+        else:
+            labels[one] = (f"{labels[one][0]}, {name}", labels[one][1])
+            labels[place] = ("", "above")
+    return labels
+
+
+def _met(
+    point: tuple[float, float, str],
+    side: str,
+    kept: list[int],
+    labels: list[tuple[str, str]],
+    points: Sequence[tuple[float, float, str]],
+) -> int | None:
+    """Return the earlier point whose label this one would run into on that side."""
+    start, end, level = _box(point, side)
+    for other in kept:
+        left, right, line = _box((*points[other][:2], labels[other][0]), labels[other][1])
+        if left < end and start < right and abs(line - level) < LINE:
+            return other
+    return None
+
+
+def _box(point: tuple[float, float, str], side: str) -> tuple[float, float, float]:
+    """Return the left and right end of a label and the height of its base line, which grows upwards."""
+    x, y, name = point
+    held, right, down = SIDES[side]
+    width = LETTER * len(name)
+    return (x + right, x + right + width, y - down) if held == "left" else (x + right - width, x + right, y - down)
