@@ -77,13 +77,21 @@ def same_run(before: Report, after: Report) -> bool:
 
 
 def check_levels(before: Report, after: Report, *, where: str) -> None:
-    """Refuse two runs whose intervals have different levels: no interval of a change follows from them.
+    """Refuse two runs of which no change can be told: other audits, norms, or levels of their intervals.
 
     Raises
     ------
     InputError
-        Where `level` differs in the settings.
+        Where the audit differs, or `norm` or `level` in the settings.
     """
+    norms = [report.settings.get("norm") for report in (before, after)]
+    for what, pair in (("audits", [before.audit, after.audit]), ("norms", norms)):
+        if pair[0] != pair[1]:
+            raise InputError(
+                f"The runs are of two {what}, {pair[0]} and {pair[1]}: their numbers do not mean the same.",
+                where=where,
+                hint="Compare runs of one audit with one norm.",
+            )
     levels = [report.settings.get("level") for report in (before, after)]
     if None not in levels and levels[0] != levels[1]:
         raise InputError(

@@ -5,50 +5,33 @@ not depend on batch size, on order, on interruption or on who else is at work. V
 they add up the same in any order.
 """
 
-import hashlib
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from probes.cache import Cache
 from probes.errors import InputError
+from probes.noise import BLOCK, STREAMS, Noise, Stream, start_block
 from probes.progress import Advance
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Stream = Literal["selection", "pilot", "estimation"]
-STREAMS: tuple[Stream, ...] = ("selection", "pilot", "estimation")
-
 KIND = "smoothing-counts"
-BLOCK = 16
-"""Draws whose noise is made by one generator; batches are whole blocks."""
 ONE = 1 << 20
 """The soft output 1: outputs are rounded down to multiples of 1 / ONE, which keeps their sums exact."""
 MOST = (1 << 23) - 1
 """Draws at the most: the sum of so many squares, each up to ONE^2, still fits 63 bits."""
 BATCHES = {"cpu": (16, 32, 64, 128, 256), "cuda": (256, 512, 1024, 2048)}
+HELD = 512
+"""Draws whose logits are counted together: counting costs more by the call than by the draw."""
 MOST_VALUES = 1 << 26
 """Pixels in one batch at the most, 256 MiB."""
 _TRIAL = 0.12
 _SAVE = 10.0
 """Seconds between two writes of what has been counted of one image."""
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """Noise in pixel units: Gaussian with standard deviation `scale`, or uniform on [-scale, scale]."""
-
-    kind: Literal["gaussian", "uniform"]
-    scale: float
-
-    def fill(self, values: "Tensor", generator: Any) -> None:
-        """Overwrite a tensor with fresh noise."""
-        if self.kind == "gaussian":
-            values.normal_(0.0, self.scale, generator=generator)
-        else:
-            values.uniform_(-self.scale, self.scale, generator=generator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +117,16 @@ class Sampler:
         self.prepare(pixels)
         image = pixels.to(self.device)
         total = Tally(0, *(torch.zeros(self.classes, dtype=torch.int64, device=self.device) for _ in range(3)))
+        held: list[Tensor] = []
         with torch.inference_mode():
             for first in range(start - start % BLOCK, stop, self.batch):
                 last = min(first + self.batch, -(-stop // BLOCK) * BLOCK)
-                noisy = self._noisy(image, index, stream, first, last)[max(start - first, 0) : stop - first]
-                total = total + self._count(noisy)
+                # Whole blocks run, also where a part counts: a network may round otherwise in a batch of another size.
+                logits = self._logits(self._noisy(image, index, stream, first, last))
+                held.append(logits[max(start - first, 0) : stop - first])
+                if last >= stop or len(held) * self.batch >= HELD:
+                    total = total + self._count(torch.cat(held))
+                    held.clear()
         return Tally(total.draws, total.votes.cpu(), total.sums.cpu(), total.squares.cpu())
 
     def _noisy(self, image: "Tensor", index: int, stream: Stream, first: int, last: int) -> "Tensor":
@@ -148,7 +136,7 @@ class Sampler:
             self._buffer = self._buffer.new_empty((max(last - first, self.batch), height, width, channels))
         noisy = self._buffer[: last - first]
         for place in range(0, last - first, BLOCK):
-            self._generator.manual_seed(block_seed(self.seed, index, stream, (first + place) // BLOCK))
+            start_block(self._generator, self.seed, index, stream, (first + place) // BLOCK)
             self.noise.fill(noisy[place : place + BLOCK], self._generator)
         return noisy.add_(image.permute(1, 2, 0)).permute(0, 3, 1, 2)
 
@@ -156,8 +144,7 @@ class Sampler:
         logits: Tensor = self.module(batch.to(self.dtype))
         return logits.float()
 
-    def _count(self, noisy: "Tensor") -> Tally:
-        logits = self._logits(noisy)
+    def _count(self, logits: "Tensor") -> Tally:
         if not bool(logits.isfinite().all()):
             raise InputError(
                 f"The logits are not finite under noise of {self.noise.scale}.",
@@ -166,7 +153,7 @@ class Sampler:
             )
         soft = logits.softmax(1).mul_(ONE).long()
         votes = logits.argmax(1).bincount(minlength=self.classes)
-        return Tally(len(noisy), votes, soft.sum(0), soft.square_().sum(0))
+        return Tally(len(logits), votes, soft.sum(0), soft.square_().sum(0))
 
     def _fastest(self, image: "Tensor") -> int:
         """Return the batch size with the most draws a second, found in about half a second."""
@@ -183,28 +170,21 @@ class Sampler:
     def _trial(self, image: "Tensor") -> None:
         import torch
 
-        self._count(self._noisy(image, 0, "selection", 0, self.batch))
+        self._count(self._logits(self._noisy(image, 0, "selection", 0, self.batch)))
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
 
 def _rate(trial: Callable[[], None], draws: int) -> float:
+    """Return draws a second in the median of several trials: some are held up by something else."""
     trial()
-    start, runs = time.perf_counter(), 0
-    while runs == 0 or time.perf_counter() - start < _TRIAL:
+    taken: list[float] = []
+    until = time.perf_counter() + _TRIAL
+    while not taken or time.perf_counter() < until:
+        start = time.perf_counter()
         trial()
-        runs += 1
-    return draws * runs / (time.perf_counter() - start)
-
-
-def block_seed(seed: int, index: int, stream: Stream, block: int) -> int:
-    """Return the seed of one block of draws.
-
-    >>> block_seed(0, 1, "selection", 0) == block_seed(0, 1, "estimation", 0)
-    False
-    """
-    digest = hashlib.blake2b(f"{seed} {index} {stream} {block}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
+        taken.append(time.perf_counter() - start)
+    return draws / statistics.median(taken)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -239,11 +219,13 @@ class ImageCounts:
         stored = self.cache.read(KIND, self.key)
         if stored is None:
             return
-        self.seconds, self._clean = float(stored["seconds"]), int(stored["clean"])
-        for stream in STREAMS:
-            parts = [stored[f"{stream}.{name}"] for name in ("votes", "sums", "squares")]
-            stops = stored[f"{stream}.draws"].tolist()
-            self._known[stream] = {row[0]: Tally(*row) for row in zip(stops, *parts, strict=True)}
+        try:
+            known = {stream: _tallies(stored, stream) for stream in STREAMS}
+            self.seconds, self._clean = float(stored["seconds"]), int(stored["clean"])
+        except (KeyError, ValueError, RuntimeError):
+            # Not an entry that this code wrote: draw again.
+            return
+        self._known.update(known)
 
     def clean(self) -> int:
         """Return the class of the image without noise."""
@@ -298,3 +280,8 @@ class ImageCounts:
                 tensors[f"{stream}.{name}"] = torch.stack(parts) if parts else torch.empty(0, 0, dtype=torch.int64)
         self.cache.write(KIND, self.key, tensors)
         self._fresh = False
+
+
+def _tallies(stored: "dict[str, Tensor]", stream: Stream) -> dict[int, Tally]:
+    parts = [stored[f"{stream}.{name}"] for name in ("votes", "sums", "squares")]
+    return {row[0]: Tally(*row) for row in zip(stored[f"{stream}.draws"].tolist(), *parts, strict=True)}

@@ -11,6 +11,15 @@ HEAD = "head"
 """The column of the checkpoint's own CTC head; its estimates are named `head_...` and have no layer."""
 BASELINE = -1
 """The layer number of log-mel energies."""
+METRICS = {"sid": ("error",), "asr": ("wer", "cer")}
+"""What is counted for each task; groups are compared and findings made by the first."""
+KINDS = ("absolute", "relative", "log_odds")
+"""Kinds of gap."""
+TEST = "gap"
+CORRECTIONS = ("none", "holm")
+CONTROLS = ("shuffled-labels", "random-init")
+TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
+METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

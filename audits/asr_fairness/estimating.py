@@ -1,23 +1,21 @@
 """From counts to rates: every group on every layer, with intervals over speakers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import Floats, SpeakerSums, TaskCounts, sum_by_speaker
-from audits.asr_fairness.groups import ALL, reported_groups
+from audits.asr_fairness.counts import METRIC_WORDS, TASK_WORDS, Floats, SpeakerSums, TaskCounts, sum_by_speaker
+from audits.asr_fairness.groups import ALL, MIN_WORDS, reported_groups
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
 from audits.records import Estimate
-from audits.statistics import cluster_weights, generator, percentile_interval, rate_intervals, ratio
+from audits.statistics import cluster_weights, generator, rate_intervals, ratio
 
 MIN_REPORTED = 5
 """Speakers under which a rate is shown as resting on too few."""
-MIN_WORDS = 100
-"""Reference words (or characters) under which it is, too."""
-
 MIN_ERRING = 5
 """Speakers with errors under which the interval of a rate tends to be too short."""
 
@@ -134,9 +132,21 @@ def replicate_rates(counts: TaskCounts, cohort: Cohort) -> Floats:
 def add_best_layer(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> int:
     """Add the encoder's layer with the least overall error."""
     columns = counts.numbered()
-    chosen = np.array([counts.layers[column] for column in columns], dtype=np.float64)
-    spread = chosen[np.argmin(replicate_rates(counts, cohort)[:, columns], axis=1)]
-    return add_layer_choice(draft, "best_layer", counts, cohort, float(counts.layers[counts.best()]), spread, context)
+    overall = counts.errors[:, columns].sum(0)
+    best = counts.layers[counts.best()]
+    alike = [
+        str(counts.layers[column]) for column, errors in zip(columns, overall, strict=True) if errors == min(overall)
+    ]
+    if len(alike) > 1:
+        draft.warn(
+            "tied-layers",
+            f"Layers {', '.join(alike)} have the same least {METRIC_WORDS[counts.metric]} in "
+            f"{TASK_WORDS[counts.task]}: layer {best} stands for them only as the first.",
+            **counts.where,
+            layer=best,
+        )
+    replicates = replicate_rates(counts, cohort)[:, columns]
+    return add_layer_choice(draft, "best_layer", counts, cohort, columns, overall, replicates, context)
 
 
 def add_layer_choice(
@@ -144,20 +154,35 @@ def add_layer_choice(
     name: str,
     counts: TaskCounts,
     cohort: Cohort,
-    layer: float,
-    spread: Floats,
+    columns: Sequence[int],
+    values: Floats,
+    replicates: Floats,
     context: Context,
     **where: str,
 ) -> int:
-    """Add a layer that was chosen for its least value, with the range over which the choice moves."""
-    interval = percentile_interval(spread, 10**6, level=context.level)
-    low, high = interval or (layer, layer)
+    """Add the first layer with the least value, with the range over which that choice moves.
+
+    Parameters
+    ----------
+    columns, values, replicates
+        The layers to choose from in rising order, what each has, and has in every bootstrap sample: shapes (layers,),
+        (layers,) and (repeats, layers). NaN is never least.
+    """
+    layers = np.array([counts.layers[column] for column in columns], dtype=np.float64)
+    lowest, highest = _least_layers(layers, replicates)
+    first, last = (float(found[0]) for found in _least_layers(layers, values[None]))
+    tail = (1 - context.level) / 2
+    # An end is a layer that there is, never a mean of two.
+    low, high = (
+        float(np.quantile(found, share, method="inverted_cdf"))
+        for found, share in ((lowest, tail), (highest, 1 - tail))
+    )
     return draft.add(
         Estimate(
             name=name,
-            value=layer,
-            low=min(low, layer),
-            high=max(high, layer),
+            value=first,
+            low=min(low, first),
+            high=max(high, last),
             level=context.level,
             method="percentile cluster bootstrap",
             n=len(np.unique(cohort.speakers[counts.clips])),
@@ -165,3 +190,17 @@ def add_layer_choice(
             where={**counts.where, **where},
         )
     )
+
+
+def _least_layers(layers: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return the first and the last of the layers that have the least value, in every row.
+
+    Examples
+    --------
+    >>> first, last = _least_layers(np.array([0.0, 1.0, 2.0]), np.array([[0.5, 0.2, 0.2], [0.1, np.nan, 0.3]]))
+    >>> first.tolist(), last.tolist()
+    ([1.0, 0.0], [2.0, 0.0])
+    """
+    known = np.nan_to_num(values, nan=np.inf)
+    least = known <= known.min(axis=1, keepdims=True) + 1e-12
+    return layers[least.argmax(axis=1)], layers[::-1][least[:, ::-1].argmax(axis=1)]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.chance import Chance, shuffle_labels
-from audits.asr_fairness.counts import Floats, SpeakerSums, TaskCounts, sum_by_speaker
-from audits.asr_fairness.estimating import MIN_WORDS, Cohort, add_layer_choice, replicate_rates
-from audits.asr_fairness.groups import GroupSet
+from audits.asr_fairness.counts import KINDS, TEST, Floats, SpeakerSums, TaskCounts, sum_by_speaker
+from audits.asr_fairness.estimating import Cohort, add_layer_choice, replicate_rates
+from audits.asr_fairness.groups import MIN_WORDS, GroupSet
 from audits.context import Context, Draft
 from audits.records import Estimate
 from audits.statistics import (
@@ -29,7 +29,6 @@ from audits.statistics import (
 
 FEWEST_LAYERS = 4
 """Layers under which no pattern over layers is estimated."""
-KINDS = ("absolute", "relative", "log_odds")
 METHOD = "cluster bootstrap, simultaneous over all pairs of groups, or permutation where wider"
 METHOD_OTHERS = "cluster bootstrap, simultaneous over all groups, or permutation where wider"
 PERMUTED = "permutation of labels over speakers"
@@ -324,7 +323,7 @@ def _add_chance(draft: Draft, rows: GapRows, column: int, chance: Chance, contex
     where = _where(rows, column)
     named = partial(rows.comparison.counts.named, column=column)
     rows.p[column] = _add(
-        draft, rows, context, named("p_value"), found, PERMUTED, test="gap", correction="none", **where
+        draft, rows, context, named("p_value"), found, PERMUTED, test=TEST, correction="none", **where
     )
     tail = (1 - context.level) / 2
     permuted = chance.gaps[:, column]
@@ -344,29 +343,30 @@ def _add_pattern(
     """Add the rank correlation over layers of error and gap, and the layer with the least gap."""
     counts = rows.comparison.counts
     columns = [column for column in counts.numbered() if np.isfinite(points[column])]
-    if len(columns) < len(counts.numbered()) or len(columns) < FEWEST_LAYERS:
-        draft.warn(
-            "no-layer-pattern",
-            f"A pattern over layers needs gaps on all layers and at least {FEWEST_LAYERS} of them.",
-            **counts.where,
-        )
+    if len(counts.numbered()) < FEWEST_LAYERS:
+        _warn_no_pattern(draft, rows, f"at least {FEWEST_LAYERS} layers")
+        return
+    if len(columns) < len(counts.numbered()):
+        _warn_no_pattern(draft, rows, "one on every layer", kind)
         return
     overall = counts.errors.sum(0)[columns] / counts.sizes.sum()
     replicates = spearman(replicate_rates(counts, cohort)[:, columns], spreads[:, columns])
     value = float(spearman(overall[None], points[columns][None])[0])
     interval = percentile_interval(replicates, 10**6, level=context.level)
     if interval is None or not np.isfinite(value):
-        draft.warn("no-layer-pattern", "A pattern over layers needs errors and gaps that differ.", **counts.where)
+        _warn_no_pattern(draft, rows, "errors and gaps that differ", kind)
         return
     ends = (value, min(interval[0], value), max(interval[1], value))
     method = "percentile cluster bootstrap of Spearman's correlation"
     rows.correlation[kind] = _add(draft, rows, context, "layer_correlation", ends, method, **_where(rows, kind=kind))
-    chosen = np.array([counts.layers[column] for column in columns], dtype=np.float64)
-    fairest = chosen[np.argmin(points[columns])]
-    spread = chosen[np.argmin(np.nan_to_num(spreads[:, columns], nan=np.inf), axis=1)]
-    add_layer_choice(
-        draft, "fairest_layer", counts, cohort, float(fairest), spread, context, by=rows.comparison.groups.by, kind=kind
-    )
+    by, drawn = rows.comparison.groups.by, spreads[:, columns]
+    add_layer_choice(draft, "fairest_layer", counts, cohort, columns, points[columns], drawn, context, by=by, kind=kind)
+
+
+def _warn_no_pattern(draft: Draft, rows: GapRows, needs: str, kind: str = "") -> None:
+    gaps = f"{kind.replace('_', '-')} gaps".strip()
+    message = f"By {rows.comparison.groups.by}, no pattern of {gaps} over layers: it needs {needs}."
+    draft.warn("no-layer-pattern", message, **_where(rows, None, **({"kind": kind} if kind else {})))
 
 
 def _pattern_sign(estimate: Estimate, rows: GapRows, cohort: Cohort, held: Floats) -> int:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 UNKNOWN = "unknown"
 ALL = "all"
+MIN_WORDS = 100
+"""Reference words, or characters, under which a group is not compared and its rate is shown as resting on too few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.groups import ALL, GroupSet, group_sets
+from audits.asr_fairness.groups import GroupSet, group_sets
 from audits.asr_fairness.heads import Vocabulary, read_vocabulary
+from audits.asr_fairness.outlook import coordinates_of, cost_of, notes_of
 from audits.context import Context, Plan
 from audits.records import Skipped, Source, Subject
 from probes.activations import FAMILIES, RATE, WHISPER_SECONDS, frame_count
@@ -31,7 +32,10 @@ UNREADABLE = "unreadable recording"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A clip that can be used: its content hash, samples at 16 kHz, normalised text and file format."""
+    """A clip that can be used: its content hash, samples at 16 kHz, normalised text and file format.
+
+    `silent` tells that all of its samples are equal.
+    """
 
     clip: Clip
     sha256: str
@@ -39,6 +43,7 @@ class Recording:
     text: str
     rate: int
     channels: int
+    silent: bool = False
 
     @property
     def speaker(self) -> str:
@@ -127,8 +132,9 @@ def plan(options: Options, context: Context) -> Plan:
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
         ),
-        cost=_cost(inputs, options),
-        notes=tuple(note.message for note in manifest.notes),
+        cost=cost_of(inputs, options),
+        notes=(*(note.message for note in manifest.notes), *notes_of(inputs, options)),
+        coordinates=coordinates_of(inputs, options),
     )
 
 
@@ -261,6 +267,7 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording |
         text=text,
         rate=loaded.waveform.original_rate,
         channels=loaded.waveform.channels,
+        silent=bool((loaded.waveform.samples == loaded.waveform.samples[0]).all()),
     )
 
 
@@ -291,21 +298,3 @@ def _check_speakers(recordings: Sequence[Recording], options: Options) -> None:
             where="--min-utterances",
             hint="Give more clips a speaker, lower --min-utterances, or leave the task out with --tasks asr.",
         )
-
-
-def _cost(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
-    config = inputs.folder.config
-    width = int(config.get("hidden_size") or config.get("d_model") or 768)
-    depth = int(config.get("num_hidden_layers") or config.get("encoder_layers") or 12) + 1
-    frames = sum(frame_count(inputs.folder, item.samples) for item in inputs.recordings)
-    twice = 2 if options.controls else 1
-    stored = frames * depth * width * 2 if "asr" in options.tasks else len(inputs.recordings) * depth * width * 4
-    # A transformer block costs about 12 width^2 products a frame; the front end about as much as six blocks.
-    products = frames * (depth + 5) * 12 * width**2
-    seconds = sum(item.samples for item in inputs.recordings) / RATE
-    return (
-        ("groups", f"{sum(len(groups.names) for groups in inputs.sets)} besides {ALL}"),
-        ("forwards", f"{len(inputs.recordings) * twice} clips, {seconds / 60:.1f} minutes of sound"),
-        ("disk", f"{stored * twice / 1e6:.0f} MB in the cache"),
-        ("time", f"about {max(products * twice * 2 / 4e10 / 60, 0.1):.1f} minutes of encoding on two CPU cores"),
-    )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
-from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
+from audits.asr_fairness.counts import BASELINE, HEAD, METRIC_WORDS, TASK_WORDS, TaskCounts
 from audits.asr_fairness.gaps import PERMUTED, GapRows
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
@@ -18,8 +18,6 @@ from audits.records import Estimate, Severity
 from audits.statistics import adjust
 
 HIGH, MEDIUM = 0.10, 0.03
-TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
-METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
 POWER = 0.84
 """Normal quantile of four in five."""
 _CROSSINGS = 4
@@ -42,16 +40,17 @@ def judge(
 
 
 def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context: Context) -> None:
+    columns = [task.best()] + ([task.layers.index(HEAD)] if HEAD in task.layers else [])
     if not rows:
+        limits = "".join(_limit(draft, task, column) for column in columns)
         draft.find(
             "fairness.too-few-speakers",
             "info",
             f"No group comparison could be made for {TASK_WORDS[task.task]}: no attribute has two groups with "
-            "enough speakers, so nothing is said about any group.",
+            f"enough speakers, so nothing is said about any group.{limits}",
             task=task.task,
         )
         return
-    columns = [task.best()] + ([task.layers.index(HEAD)] if HEAD in task.layers else [])
     tests = [(row, column) for column in columns for row in rows]
     corrected = adjust([draft.estimates[row.p[column]].value for row, column in tests], "holm")
     shown: list[Told] = []
@@ -195,21 +194,23 @@ def _before_the_encoder(row: GapRows, column: int) -> int | None:
 
 def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests: int) -> None:
     """Say what could not be shown, how large a gap could hide, and where only the correction stood against it."""
-    singles = [told for told in silent if not _crossed(told)] or list(silent)
-    doubtful = [told for told in singles if (told[3].low or 0) > 0]
-    quiet = [told for told in singles if told not in doubtful]
+    doubtful, unnumbered = _doubtful(silent)
+    quiet = [told for told in silent if (told[3].low or 0) <= 0 and not _crossed(told)]
+    crossed = [told for told in silent if (told[3].low or 0) <= 0 and _crossed(told)]
+    if not quiet and not doubtful:
+        quiet, crossed = crossed, []
     sentences = []
     if quiet:
         sentences.append(f"no difference could be shown by {'; '.join(_placed(told) for told in quiet)}.")
     if doubtful:
         named = "; ".join(f"{_placed(told)}, p {_p(told[2])}" for told in doubtful)
+        named += "".join(f"; {_where_told(told)}" for told in unnumbered)
         sentences.append(
             f"what was seen by {named} may be chance, given all the comparisons made (labels permuted over speakers, "
             "Holm)."
         )
-    crossed = {told[0].comparison.groups.by for told in silent if told not in singles}
     if crossed:
-        sentences.append(f"{', '.join(sorted(crossed))} showed nothing beyond chance either.")
+        sentences.append(f"{_crossings_named(crossed, [*doubtful, *unnumbered])} showed nothing beyond chance either.")
     columns = dict.fromkeys(column for _, column, _, _ in silent)
     sizes = {column: _missed(silent, column, tests) for column in columns}
     missed = ", ".join(f"{size:.2f} on {_layer_words(task.layers[place])}" for place, size in sizes.items() if size)
@@ -224,9 +225,26 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests:
         "fairness.no-gap-shown",
         "info",
         text + "".join(_limit(draft, task, column) for column in columns),
-        [row.gap[column, "absolute"] for row, column, _, _ in singles],
+        [row.gap[column, "absolute"] for row, column, _, _ in [*quiet, *doubtful, *unnumbered, *crossed]],
         **task.where,
     )
+
+
+def _doubtful(silent: Sequence[Told]) -> tuple[list[Told], list[Told]]:
+    """Return what lies above zero before correction: what is told with its numbers, and more crossings without."""
+    above = [told for told in silent if (told[3].low or 0) > 0]
+    crossed = sorted((told for told in above if _crossed(told)), key=_least)
+    return [*(told for told in above if not _crossed(told)), *crossed[:_CROSSINGS]], crossed[_CROSSINGS:]
+
+
+def _crossings_named(crossed: Sequence[Told], doubtful: Sequence[Told]) -> str:
+    """Name crossings, and where, if something was seen by the same crossing elsewhere."""
+    elsewhere = {told[0].comparison.groups.by for told in doubtful}
+    names = {
+        _where_told(told) if told[0].comparison.groups.by in elsewhere else told[0].comparison.groups.by
+        for told in crossed
+    }
+    return ", ".join(sorted(names))
 
 
 def _missed(silent: Sequence[Told], column: int, tests: int) -> float | None:

@@ -17,7 +17,7 @@ from audits.asr_fairness.asr import (
     transcribe,
     with_head,
 )
-from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.counts import CONTROLS, TaskCounts
 from audits.asr_fairness.heads import Vocabulary
 from audits.asr_fairness.inputs import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
@@ -72,7 +72,7 @@ def _controls(
 ) -> list[TaskCounts]:
     twin = [encoder_stack(inputs, options, context, random_seed=context.seed)]
     counts: list[TaskCounts] = []
-    for control, chosen in (("shuffled-labels", stacks), ("random-init", twin)):
+    for control, chosen in zip(CONTROLS, (stacks, twin), strict=True):
         if sid is not None:
             counts.append(measure_sid(chosen, sid, options, context, control=control))
         if asr is not None:

@@ -14,6 +14,7 @@ from audits.asr_fairness.gaps import GapRows, add_gaps, compare_groups
 from audits.asr_fairness.inputs import Inputs
 from audits.asr_fairness.judging import judge
 from audits.asr_fairness.measuring import Measured, measure
+from audits.asr_fairness.outlook import few_clips_for_folds, silent_clips
 from audits.context import Context, Draft, Plan
 from audits.records import Coverage, Json
 from probes.activations import RATE
@@ -122,6 +123,9 @@ def _warn_about_data(draft: Draft, inputs: Inputs, measured: Measured, options: 
             "repeated-recordings",
             f"{repeated} clips have the same content as another: a probe may be tested on what it was trained on.",
         )
+    silent = silent_clips(inputs.recordings)
+    if silent:
+        draft.warn("silent-clips", silent)
     if isinstance(inputs.vocabulary, str) and inputs.vocabulary:
         draft.warn("head-not-judged", f"The checkpoint's own CTC head is not judged: {inputs.vocabulary}.", task="asr")
     _warn_about_attributes(draft, inputs)
@@ -153,6 +157,9 @@ def _warn_about_enrolment(draft: Draft, measured: Measured, inputs: Inputs, opti
         f"Speaker probes were trained on {amount} clips of each of {measured.sid.classes} speakers, the same number "
         "for every speaker of a fold; with more, all of them would err less."
     )
+    few = few_clips_for_folds(inputs.recordings, options)
+    if few:
+        draft.warn("few-clips-for-folds", f"In speaker identification, {few}")
     out = [item.speaker for item, fold in zip(inputs.recordings, measured.sid.fold, strict=True) if fold < 0]
     if out:
         draft.warn(

@@ -120,7 +120,7 @@ AUDIT = AuditSpec(
     files=("certify.tsv", "counts.safetensors"),
     estimates=(
         *("certified_accuracy", "average_certified_radius", "abstention_rate", "clean_accuracy", "noisy_accuracy"),
-        *("draws_per_item", "false_certificate_bound", "implied_alpha", "reachable_share"),
+        *("draws_per_item", "false_certificate_bound", "lipschitz_constant", "implied_alpha", "reachable_share"),
         *("average_certified_radius_published", "average_certified_radius_gaussian"),
     ),
 )

@@ -1,8 +1,7 @@
 """How probable are the top class and its best rival under noise, at least and at most?
 
 Every bound holds with the whole error probability that it is given, for any number of draws: exact binomial
-limits for votes, empirical Bernstein limits for soft outputs. Which classes are pooled is decided on draws that
-no bound then uses.
+limits for votes, empirical Bernstein limits for soft outputs. The top class is named by draws that no bound uses.
 """
 
 import math
@@ -20,7 +19,6 @@ Method = Literal["one-sided", "two-class", "auto"]
 Radius = Callable[[float, float], float]
 
 METHODS: tuple[Method, ...] = ("one-sided", "two-class", "auto")
-HALVINGS = 8
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
@@ -66,53 +64,19 @@ def bernstein_shift(variance: ArrayLike, draws: int, alpha: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How the error probability is spent: on the top class alone, or shared by buckets of classes.
+    """How the error probability is spent.
 
     Parameters
     ----------
     kind
-        "one-sided", or "two-class" with the way its buckets were made: "bonferroni" or "partition".
-    buckets
-        Classes counted together; the first holds the top class alone.
+        "one-sided": all of it on the lower limit of the top class; any rival has at most the rest (Cohen et al. 2019).
+        "two-class": half of it there, half on the upper limit of the strongest rival.
+    top
+        The class that a certificate is for.
     """
 
-    kind: Literal["one-sided", "bonferroni", "partition"]
-    buckets: tuple[tuple[int, ...], ...]
-
-    @property
-    def top(self) -> int:
-        """The class that a certificate is for."""
-        return self.buckets[0][0]
-
-
-def one_sided(top: int) -> Interval:
-    """Return the interval of Cohen et al.: a lower limit of the top class; any rival has at most the rest."""
-    return Interval("one-sided", ((top,),))
-
-
-def bonferroni(top: int, classes: int) -> Interval:
-    """Return simultaneous limits of all classes, alpha / K each."""
-    return Interval("bonferroni", ((top,), *((rival,) for rival in range(classes) if rival != top)))
-
-
-def partition(selection: Counts) -> Interval:
-    """Pool rare classes, so that fewer limits share alpha (Delattre et al. 2025, class partitioning).
-
-    By the counts of the selection draws: the top class, then its rivals one by one, until those that are left
-    weigh together no more than the strongest rival; they become one bucket.
-
-    Examples
-    --------
-    >>> partition(np.array([3, 80, 12, 5])).buckets
-    ((1,), (2,), (3, 0))
-    """
-    order = [int(place) for place in np.argsort(-selection, kind="stable")]
-    top, second, rest = order[0], order[1], order[2:]
-    single = [second]
-    while rest and sum(int(selection[place]) for place in rest) > selection[second]:
-        single.append(rest.pop(0))
-    buckets = [(top,), *((place,) for place in single)]
-    return Interval("partition", (*buckets, tuple(rest)) if rest else tuple(buckets))
+    kind: Literal["one-sided", "two-class"]
+    top: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +88,32 @@ class Limits:
 
 
 def vote_limits(votes: Counts, interval: Interval, alpha: float) -> Limits:
-    """Return limits of the class probabilities from votes, shape (classes,), that did not choose the interval."""
+    """Return limits of the class probabilities from votes, shape (classes,), that did not name the top class.
+
+    For two classes the upper limit is that of the fullest count among all rivals, with alpha / 2 for any number of
+    them. The rival that is strongest in truth is one fixed class; the fullest count is no smaller than its own, so
+    neither is the limit, and its own limit fails with alpha / 2. To take the limit of a rival that was named
+    beforehand would not do: another may be the strongest.
+
+    Examples
+    --------
+    >>> limits = vote_limits(np.array([900, 60, 40]), Interval("two-class", 0), 0.001)
+    >>> round(limits.low, 3), round(limits.high, 3)
+    (0.865, 0.089)
+    """
     draws = int(votes.sum())
-    share = alpha if interval.kind == "one-sided" else alpha / len(interval.buckets)
-    low = float(clopper_pearson_lower(votes[interval.top], draws, share))
     if interval.kind == "one-sided":
+        low = float(clopper_pearson_lower(votes[interval.top], draws, alpha))
         return Limits(low, 1.0 - low)
-    # The limit rises with the count, so the fullest bucket has the highest.
-    fullest = max(int(votes[list(bucket)].sum()) for bucket in interval.buckets[1:])
-    return Limits(low, min(float(clopper_pearson_upper(fullest, draws, share)), 1.0 - low))
+    low = float(clopper_pearson_lower(votes[interval.top], draws, alpha / 2))
+    return Limits(
+        low, min(float(clopper_pearson_upper(fullest_rival(votes, interval.top), draws, alpha / 2)), 1.0 - low)
+    )
+
+
+def fullest_rival(votes: Counts, top: int) -> int:
+    """Return the largest count of a class other than the top one."""
+    return int(np.delete(votes, top).max())
 
 
 def soft_limits(sums: Floats, squares: Floats, draws: int, interval: Interval, alpha: float, step: float) -> Limits:
@@ -144,21 +125,17 @@ def soft_limits(sums: Floats, squares: Floats, draws: int, interval: Interval, a
         return Limits(0.0, 1.0)
     mean = sums / draws
     variance = np.maximum(squares - draws * mean**2, 0.0) / (draws - 1)
-    share = alpha if interval.kind == "one-sided" else alpha / len(interval.buckets)
+    share = alpha if interval.kind == "one-sided" else alpha / 2
     shift = bernstein_shift(variance, draws, share)
     low = float(np.clip(mean[interval.top] - shift[interval.top], 0.0, 1.0))
     if interval.kind == "one-sided":
         return Limits(low, 1.0 - low)
-    rivals = [bucket[0] for bucket in interval.buckets[1:]]
-    return Limits(low, min(float((mean[rivals] + shift[rivals]).max()) + step, 1.0 - low))
+    # The highest limit is no lower than that of the rival that is strongest in truth.
+    return Limits(low, min(float(np.delete(mean + shift, interval.top).max()) + step, 1.0 - low))
 
 
 def choose_interval(selection: Counts, draws: int, alpha: float, method: Method, radius: Radius) -> Interval:
-    """Choose the interval of one image from its selection draws alone.
-
-    Rare classes look rarer than they are to whoever pools them by their counts. So the selection draws are halved at
-    random, several times: one half makes the buckets, the other says what they weigh, and the interval with the
-    largest radius on average is taken, made anew from all selection draws.
+    """Choose class and interval of one image from its selection draws alone.
 
     Parameters
     ----------
@@ -167,40 +144,17 @@ def choose_interval(selection: Counts, draws: int, alpha: float, method: Method,
     draws
         How many fresh draws the limits will rest on.
     method
-        "one-sided" and "two-class" limit the choice; "auto" leaves it free.
+        "one-sided" or "two-class"; "auto" takes the one with the larger radius, should the fresh votes come out in the
+        shares of the selection draws.
     radius
         Function of (low, high) that gives the radius.
     """
-    made = {
-        "one-sided": (_one_sided,),
-        "two-class": (_bonferroni, partition),
-        "auto": (_one_sided, _bonferroni, partition),
-    }
-    makers = made[method]
-    total = int(selection.sum())
-    if len(makers) == 1 or total < 2:
-        return makers[0](selection)
-    # A fixed stream: the choice is a function of the selection draws and of nothing else.
-    stream = np.random.default_rng(0)
-    halves = stream.multivariate_hypergeometric(selection, total // 2, size=HALVINGS)
-    gains = np.zeros(len(makers))
-    for half in halves:
-        expected = _scaled(selection - half, draws)
-        for place, make in enumerate(makers):
-            limits = vote_limits(expected, make(half), alpha)
-            gains[place] += max(radius(limits.low, limits.high), 0.0)
-    return makers[int(gains.argmax())](selection)
-
-
-def _one_sided(selection: Counts) -> Interval:
-    return one_sided(int(selection.argmax()))
-
-
-def _bonferroni(selection: Counts) -> Interval:
-    return bonferroni(int(selection.argmax()), selection.size)
-
-
-def _scaled(votes: Counts, draws: int) -> Counts:
-    scaled: Counts = np.floor(votes * (draws / votes.sum())).astype(np.int64)
-    scaled[int(votes.argmax())] += draws - int(scaled.sum())
-    return scaled
+    top = int(selection.argmax())
+    if method != "auto":
+        return Interval(method, top)
+    expected: Counts = np.floor(selection * (draws / selection.sum())).astype(np.int64)
+    expected[top] += draws - int(expected.sum())
+    pair = (Interval("one-sided", top), Interval("two-class", top))
+    limits = [vote_limits(expected, interval, alpha) for interval in pair]
+    gains = [radius(one.low, one.high) for one in limits]
+    return pair[int(gains[1] > gains[0])]

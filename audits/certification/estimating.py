@@ -1,5 +1,6 @@
 """From certificates to numbers with intervals: for all images, for each class, for each group."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,16 +8,15 @@ import numpy as np
 
 from audits.certification.bounds import Floats
 from audits.certification.judging import ABSTAIN, Verdict
+from audits.certification.logs import Log, implied_alpha
 from audits.certification.rules import Rule
 from audits.context import Context, Draft
 from audits.records import Coordinate, Estimate
 from audits.statistics import (
-    RateIntervals,
     clopper_pearson,
     cluster_weights,
     generator,
     percentile_interval,
-    rate_intervals,
 )
 
 EXACT = "Clopper-Pearson"
@@ -75,7 +75,17 @@ def add_estimates(
             "few-images",
             f"{small} classes or groups have fewer than {LEAST} images and get no numbers of their own.",
         )
-    _add_bound(draft, len(verdicts), rule)
+    if rule.geometry.lipschitz is not None:
+        draft.add(
+            Estimate(
+                name="lipschitz_constant",
+                value=rule.geometry.lipschitz,
+                method="exact",
+                n=1,
+                unit="networks",
+                where={"origin": "asserted" if rule.asserted else "computed"},
+            )
+        )
 
 
 def _add_part(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
@@ -114,18 +124,20 @@ def _share(name: str, hits: int, part: Part, context: Context, **where: Coordina
 
 
 def _mean(name: str, values: list[float], part: Part, rule: Rule, context: Context) -> Estimate:
-    """Return a mean over images of numbers from 0 on, none above the ceiling of the rule."""
-    numbers = np.array(values)
-    low, high, method = mean_interval(numbers, context, name, str(sorted(part.where.items())))
-    top = max(float(numbers.max()), rule.ceiling)
-    positive, below = int((numbers > 0).sum()), int((numbers < numbers.max()).sum())
-    if min(positive, below) < FEW:
-        # So few images differ from the rest that resampling cannot know how others would.
-        high = max(high, top * clopper_pearson(positive, len(numbers), level=context.level)[1])
-        low = min(
-            low, float(numbers.max()) * clopper_pearson(len(numbers) - below, len(numbers), level=context.level)[0]
-        )
-        method = f"{method}, or ceiling x Clopper-Pearson where wider"
+    """Return a mean over images of radii, none above the ceiling of the rule."""
+    return _bounded(name, np.array(values), max(*values, rule.ceiling), part, context)
+
+
+def _bounded(name: str, numbers: Floats, top: float, part: Part, context: Context) -> Estimate:
+    """Return a mean over images of numbers in [0, top]."""
+    purpose = (name, str(sorted(part.where.items())))
+    low, high, method = mean_interval(numbers, context, *purpose)
+    above, below = int((numbers > top / 2).sum()), int((numbers < top / 2).sum())
+    if min(above, below) < FEW:
+        # So few images lie on one side that resampling cannot know how many others would.
+        wider = (top - _most(top - numbers, top, context, *purpose), _most(numbers, top, context, *purpose))
+        low, high = max(min(low, wider[0]), 0.0), min(max(high, wider[1]), top)
+        method = f"{method}, with Clopper-Pearson for the rare half where wider"
     return Estimate(
         name=name,
         value=float(numbers.mean()),
@@ -154,27 +166,22 @@ def mean_interval(numbers: Floats, context: Context, *purpose: str) -> tuple[flo
     return min(ends[0], value), max(ends[1], value), PERCENTILE
 
 
+def _most(numbers: Floats, top: float, context: Context, *purpose: str) -> float:
+    """Return an upper end for a mean of numbers in [0, top] that fears more large ones than were met.
+
+    Up to top / 2 they are resampled; the share beyond gets its exact upper limit, as if each were top. The two ends
+    are joined as those of independent parts.
+    """
+    far = numbers > top / 2
+    near = np.where(far, 0.0, numbers)
+    rise = mean_interval(near, context, *purpose)[1] - float(near.mean())
+    most = top * clopper_pearson(int(far.sum()), len(numbers), level=context.level)[1]
+    return min(float(numbers.mean()) + math.hypot(rise, most - float((numbers - near).mean())), top)
+
+
 def _add_noisy(draft: Draft, part: Part, context: Context) -> None:
-    hits = np.array([[row.noisy[0] if row.noisy else 0] for row in part.verdicts], dtype=np.float64)
-    draws = np.array([[row.noisy[1] if row.noisy else 0] for row in part.verdicts], dtype=np.float64)
-    rng = generator(context.seed, "certify", "noisy", str(sorted(part.where.items())))
-    rates: RateIntervals = rate_intervals(hits, draws, cluster_weights(len(hits), SAMPLES, rng), level=context.level)
-    low, high = float(rates.low[0]), float(rates.high[0])
-    if not np.isfinite([low, high]).all():
-        return
-    draft.add(
-        Estimate(
-            name="noisy_accuracy",
-            value=float(rates.value[0]),
-            low=low,
-            high=min(high, 1.0),
-            level=context.level,
-            method=rates.method[0],
-            n=len(hits),
-            unit="images",
-            where=part.where,
-        )
-    )
+    shares = np.array([row.noisy[0] / row.noisy[1] for row in part.verdicts if row.noisy])
+    draft.add(_bounded("noisy_accuracy", shares, 1.0, part, context))
 
 
 def _add_draws(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
@@ -187,7 +194,13 @@ def _add_draws(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
     draft.add(Estimate(**common, low=low, high=high, level=context.level, method=method))  # type: ignore[arg-type]
 
 
-def _add_bound(draft: Draft, images: int, rule: Rule) -> None:
-    # 1 - (1 - a)^m without cancellation.
-    bound = -float(np.expm1(images * np.log1p(-rule.alpha)))
+def add_bound(draft: Draft, images: int, rule: Rule, log: Log | None) -> None:
+    """Append how probable at least one false certificate is at the most: 1 - (1 - alpha)^m.
+
+    A log is held to the alpha that its radii imply where that is larger than the one that it names.
+    """
+    implied = implied_alpha(log, rule) if log else None
+    alpha = min(max(rule.alpha, implied[1] if implied else 0.0), 1.0 - 1e-12)
+    # Without cancellation.
+    bound = -float(np.expm1(images * np.log1p(-alpha)))
     draft.add(Estimate(name="false_certificate_bound", value=bound, method="exact", n=images, unit="images"))

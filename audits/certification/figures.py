@@ -7,6 +7,7 @@ import numpy as np
 
 from audits.certification.estimating import LEAST, class_name, parts
 from audits.certification.judging import ABSTAIN, Verdict
+from audits.certification.radii import rounded_down
 from audits.certification.rules import Rule
 from audits.charts import Axis, bars, heat_map, interval_lines
 from audits.context import Context
@@ -25,15 +26,17 @@ def draw(
     names: Sequence[str],
     attributes: dict[str, tuple[str, ...]],
     context: Context,
+    *,
+    log: bool,
 ) -> list[Figure]:
     """Return the figures of a run."""
-    figures = [_curve(verdicts, rule, context), _distribution(verdicts, rule)]
+    figures = [_curve(verdicts, rule, context, log), _distribution(verdicts, rule)]
     for key, title in (("label", "class"), ("group", "group")):
         rows = _by_part(verdicts, rule, names, attributes, key)
         if len({row["part"] for row in rows}) > 1:
             figures.append(_map(rows, key, title, rule))
     if rule.mode != "fixed" and verdicts[0].draws is not None:
-        figures.append(_cost(verdicts))
+        figures.append(_cost(verdicts, rule))
     return figures
 
 
@@ -41,8 +44,13 @@ def _unit(rule: Rule) -> str:
     return f"{rule.geometry.norm} distance, pixels in [0, 1]"
 
 
-def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context) -> Figure:
-    top = max(rule.ceiling, max(row.radius for row in verdicts))
+def _reached(rule: Rule) -> str:
+    return "where all soft outputs are 1" if rule.soft else "where all draws agree"
+
+
+def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context, log: bool) -> Figure:
+    # Rounded down like the radii, or those at the ceiling would fall short of it.
+    top = max(rounded_down(rule.ceiling), max(row.radius for row in verdicts))
     series = [("certified", [row.radius for row in verdicts])]
     if verdicts[0].published is not None:
         series = [("with the Lipschitz constant", series[0][1])]
@@ -61,7 +69,7 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context) -> Figure:
         caption=(
             f"Share of {len(verdicts)} images on which the smoothed classifier is right and no perturbation within the "
             f"distance can change its answer; band: {percent(context.level)} for each distance alone, over images. "
-            f"No image can be certified beyond {rule.ceiling:.3g}, where all draws agree."
+            + ("" if log else f"No image can be certified beyond {rule.ceiling:.3g}, {_reached(rule)}.")
         ),
         file="certified-accuracy",
         spec=interval_lines(
@@ -72,7 +80,7 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context) -> Figure:
             high="high",
             series="radii",
             series_title="Radius",
-            rule=(rule.ceiling, "ceiling"),
+            rule=None if log else (rule.ceiling, "ceiling"),
         ),
     )
 
@@ -114,7 +122,7 @@ def _by_part(
     rows: list[Json] = []
     shown = 0
     for part in parts(verdicts, names, attributes):
-        if key not in part.where or shown >= MOST_CLASSES:
+        if key not in part.where or shown >= MOST_CLASSES or len(part.verdicts) < LEAST:
             continue
         shown += 1
         count = len(part.verdicts)
@@ -151,7 +159,7 @@ def _map(rows: list[Json], key: str, title: str, rule: Rule) -> Figure:
     )
 
 
-def _cost(verdicts: Sequence[Verdict]) -> Figure:
+def _cost(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
     numbers = [row.draws or 0 for row in verdicts]
     counts: dict[int, int] = {}
     for number in sorted(numbers):
@@ -168,7 +176,8 @@ def _cost(verdicts: Sequence[Verdict]) -> Figure:
     return Figure(
         id="draws",
         title="How many draws did an image take?",
-        caption="Forward passes under noise, those that choose the class included. Easy images stop early.",
+        caption="Forward passes under noise, those that choose the class included. "
+        + ("Draws stop as soon as the radii are decided." if rule.mode == "decide" else "A pilot chose how many."),
         file="draws",
         spec=bars(rows, label="draws", value=Axis("images", "Images")),
     )

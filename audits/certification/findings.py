@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from audits.certification.judging import ABSTAIN, Verdict
 from audits.certification.logs import USUAL_ALPHAS, Log, implied_alpha, reachable
 from audits.certification.rules import Rule, too_few
-from audits.context import Context, Draft
+from audits.context import Draft
 from audits.numbers import described
 from audits.records import Coordinate, Estimate
 
@@ -13,27 +13,36 @@ HALF = 0.5
 _CERTAIN = 1 - 1e-9
 LIKELY = 0.05
 """Probability of at least one false certificate from which on it is warned of."""
-LIMITATIONS = (
+VOTES = (
     "A certificate holds for the smoothed classifier, which answers by a vote under noise. It says nothing about the "
-    "network alone, whose answer to a single image may change with the smallest perturbation.",
+    "network alone, whose answer to a single image may change with the smallest perturbation."
+)
+SOFT = (
+    "A certificate holds for the smoothed classifier, which answers by its mean soft output under noise: another "
+    "classifier than the vote. It says nothing about the network alone, whose answer to a single image may change."
+)
+EXECUTED = (
+    "The network is certified as it was executed, in floating point: dtype, device and versions stand in the "
+    "provenance. Rounding inside the network and the noise generator is not covered by the proof."
+)
+LIMITATIONS = (
     "A certificate covers every perturbation up to its radius in its norm, and nothing else: no rotation, no other "
     "norm (an l2 radius r proves only r / sqrt(d) in l-infinity for d pixels), no shift of the data.",
     "Certified accuracy holds for images drawn like these; its interval covers the choice of images, not the error "
     "probability alpha of each certificate.",
-    "The network is certified as it was executed here, in floating point: dtype, device and versions stand in the "
-    "provenance. Rounding inside the network and the noise generator is not covered by the proof.",
 )
+IN_LOGS = "The certificates are those of the log. Nothing was drawn here: model, images and draws were not checked."
 
 
-def find(draft: Draft, verdicts: Sequence[Verdict], rule: Rule, context: Context) -> None:
+def find(draft: Draft, verdicts: Sequence[Verdict], rule: Rule, *, log: bool) -> None:
     """Append findings and warnings of a run or of a log."""
-    draft.limitations += LIMITATIONS
+    draft.limitations += [SOFT if rule.soft else VOTES, *LIMITATIONS, IN_LOGS if log else EXECUTED]
     rows = {row.name: index for index, row in enumerate(draft.estimates) if not row.where}
     curve = [index for index, row in enumerate(draft.estimates) if set(row.where) == {"radius"}]
     _find_noise(draft, rows)
-    _find_accuracy(draft, curve, rows, verdicts)
+    _find_accuracy(draft, curve, rows, verdicts, rule, log)
     _find_classes(draft, rule)
-    _warn(draft, rule, rows)
+    _warn(draft, rule, rows, log)
 
 
 def _at(draft: Draft, curve: list[int]) -> list[int]:
@@ -43,7 +52,9 @@ def _at(draft: Draft, curve: list[int]) -> list[int]:
     return list(dict.fromkeys((positive[0], (reached or positive)[-1])))
 
 
-def _find_accuracy(draft: Draft, curve: list[int], rows: dict[str, int], verdicts: Sequence[Verdict]) -> None:
+def _find_accuracy(
+    draft: Draft, curve: list[int], rows: dict[str, int], verdicts: Sequence[Verdict], rule: Rule, log: bool
+) -> None:
     if all(row.predict == ABSTAIN for row in verdicts):
         draft.find(
             "certify.nothing",
@@ -53,16 +64,27 @@ def _find_accuracy(draft: Draft, curve: list[int], rows: dict[str, int], verdict
         )
         return
     told = _at(draft, curve)
-    first, *others = (
-        f"within {_number(draft.estimates[i].where['radius'])}, on {described(draft.estimates[i])}" for i in told
+    said = "; ".join(
+        f"within {_number(draft.estimates[i].where['radius'])} on {described(draft.estimates[i])}" for i in told
     )
     draft.find(
         "certify.accuracy",
         "info",
-        "; ".join((f"The smoothed classifier is right, and proved not to change its answer {first}", *others)) + ".",
+        f"{_who(rule, log)} is right, and {'said' if log else 'proved'} not to change its answer "
+        f"({rule.geometry.norm} distance; each certificate false with probability {rule.alpha:g} at most), {said}. "
+        "Intervals are over images.",
         told,
         radius=draft.estimates[told[-1]].where["radius"],
     )
+
+
+def _who(rule: Rule, log: bool) -> str:
+    who = f"he smoothed classifier (sigma {rule.geometry.sigma:g})"
+    if log:
+        return f"By the log, t{who}"
+    if rule.soft and rule.asserted:
+        return f"If no output rises faster than the constant {rule.geometry.lipschitz:g} asserted, t{who}"
+    return f"T{who}"
 
 
 def _number(value: Coordinate) -> str:
@@ -120,7 +142,7 @@ def _name(row: Estimate, key: str) -> str:
     return f"class {value}" if key == "label" else str(value)
 
 
-def _warn(draft: Draft, rule: Rule, rows: dict[str, int]) -> None:
+def _warn(draft: Draft, rule: Rule, rows: dict[str, int], log: bool) -> None:
     kind = (
         "half the width of the uniform noise" if rule.geometry.norm == "l1" else "the standard deviation of the noise"
     )
@@ -129,8 +151,9 @@ def _warn(draft: Draft, rule: Rule, rows: dict[str, int]) -> None:
         f"sigma {rule.geometry.sigma:g} is {kind} in units of pixels in [0, 1] (in grey levels: "
         f"{255 * rule.geometry.sigma:.4g}); radii are {rule.geometry.norm} distances in the same unit.",
     )
-    draft.warn("smoothed-classifier", LIMITATIONS[0])
-    draft.warn("floating-point", LIMITATIONS[3])
+    draft.warn("smoothed-classifier", SOFT if rule.soft else VOTES)
+    if not log:
+        draft.warn("floating-point", EXECUTED)
     needed = too_few(rule)
     if needed:
         draft.warn(
@@ -138,7 +161,7 @@ def _warn(draft: Draft, rule: Rule, rows: dict[str, int]) -> None:
             f"With n = {rule.looks[-1]} and an error probability of {rule.share:g} a look, not even unanimous votes "
             f"certify anything: it takes {needed} draws at least.",
         )
-    beyond = [radius for radius in rule.radii if radius > rule.ceiling] if not rule.soft else []
+    beyond = [radius for radius in rule.radii if radius > rule.ceiling]
     if beyond:
         draft.warn(
             "beyond-ceiling",
@@ -150,7 +173,8 @@ def _warn(draft: Draft, rule: Rule, rows: dict[str, int]) -> None:
         draft.warn(
             "false-certificates",
             f"alpha holds for each image alone: over {bound.n:,} images the probability that at least one certificate "
-            f"is false may be as large as {bound.value:.2g}. --family-wise makes it hold for all together.",
+            f"is false may be as large as {bound.value:.2g}."
+            + ("" if log else " --family-wise makes it hold for all together."),
         )
     if "noisy_accuracy" in rows and draft.estimates[rows["noisy_accuracy"]].value < HALF:
         draft.warn(

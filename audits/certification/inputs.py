@@ -1,11 +1,12 @@
 """Everything that can be checked before the first draw: the plan of the audit."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audits.certification import Options
+from audits.certification import ARCHITECTURES, Options
 from audits.certification.estimating import class_name
 from audits.certification.rules import Rule, rule_of
 from audits.context import Context, Plan
@@ -34,6 +35,8 @@ class Work:
         Key of the model's check in the cache.
     seconds
         What one forward pass of one image took in that check.
+    fingerprint
+        Hash of the logits of a few images, for models whose code is not ours; else empty.
     """
 
     classifier: Classifier
@@ -42,6 +45,7 @@ class Work:
     classes: int
     check: object
     seconds: float
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +118,27 @@ def _plan_work(options: Options, context: Context) -> Plan:
     )
     chosen = tuple(range(0, len(images), options.skip))[: options.max]
     classes, seconds, key = _checked(classifier, images, chosen, context)
-    rule = rule_of(options, images=len(chosen), lipschitz=_lipschitz(options, classifier, images))
+    if images.class_names and images.class_names != classifier.class_names and len(images.class_names) != classes:
+        raise InputError(
+            f"The folder has {len(images.class_names)} classes, the model {classes} outputs: which is which?",
+            where=images.path,
+            hint="Name the folders by the numbers of the outputs, from 0, or as the model names its classes.",
+        )
+    rule = rule_of(options, images=len(chosen), lipschitz=_lipschitz(options, classifier, images, context.dtype))
     inputs = Inputs(
         rule=rule,
         given=len(images),
         names=classifier.class_names or images.class_names,
         attributes={name: tuple(levels[index] for index in chosen) for name, levels in images.attributes.items()},
-        work=Work(classifier=classifier, images=images, chosen=chosen, classes=classes, check=key, seconds=seconds),
+        work=Work(
+            classifier=classifier,
+            images=images,
+            chosen=chosen,
+            classes=classes,
+            check=key,
+            seconds=seconds,
+            fingerprint=_fingerprint(classifier, images, chosen),
+        ),
     )
     return Plan(
         inputs=inputs,
@@ -145,7 +163,8 @@ def coordinates_of(
     """Return every coordinate that an estimate of the run can have."""
     classes = tuple(class_name(label, names) for label in sorted(set(labels)))
     groups = tuple(f"{name}={level}" for name, levels in sorted(attributes.items()) for level in sorted(set(levels)))
-    found = {"radius": rule.radii, "label": classes, "group": groups}
+    origin = ("asserted" if rule.asserted else "computed",) if rule.soft else ()
+    found = {"origin": origin, "radius": rule.radii, "label": classes, "group": groups}
     return {key: values for key, values in found.items() if values}
 
 
@@ -187,23 +206,45 @@ def _checked(
     import torch
 
     key = [classifier.sha256, images.sha256, list(chosen[:FEW]), context.device, context.dtype]
+    labels = [int(images.labels[index]) for index in chosen]
     stored = context.cache.read(CHECKS, key)
-    if stored is not None:
+    if stored is not None and max(labels) < int(stored["classes"]):
         return int(stored["classes"]), float(stored["seconds"]), key
     few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
-    labels = [int(images.labels[index]) for index in chosen]
     check = check_classifier(classifier, few, labels=labels, device=context.device, dtype=context.dtype)
     return check.classes, check.seconds, key
 
 
-def _lipschitz(options: Options, classifier: Classifier, images: Images) -> float | None:
+def _fingerprint(classifier: Classifier, images: Images, chosen: Sequence[int]) -> str:
+    """Return a hash of what a model of foreign code answers: its weights alone do not say what it computes."""
+    if classifier.family in ARCHITECTURES:
+        return ""
+    import torch
+
+    few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
+    noisy = few + 0.25 * torch.randn(few.shape, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        logits = classifier.module(torch.cat([few, noisy]))
+    return hashlib.sha256(logits.float().numpy().tobytes()).hexdigest()
+
+
+def _lipschitz(options: Options, classifier: Classifier, images: Images, dtype: str) -> float | None:
     if options.lipschitz is None:
         return None
+    if dtype != "float32":
+        raise InputError(
+            f"In {dtype} the outputs jump from one number to the next, so that no Lipschitz constant holds.",
+            where="--dtype with --lipschitz",
+            hint="Use --dtype float32.",
+        )
     if options.lipschitz != "computed":
         return asserted(options.lipschitz)
     from probes.lipschitz_bound import lipschitz_bound, softmax_bound
 
-    return softmax_bound(lipschitz_bound(classifier.module, images.shape, lower_steps=0).product)
+    bound = softmax_bound(lipschitz_bound(classifier.module, images.shape, lower_steps=0).product)
+    if not bound > 0:
+        raise InputError("The network is constant: its Lipschitz bound is 0.", where=classifier.reference)
+    return bound
 
 
 def asserted(text: str) -> float:

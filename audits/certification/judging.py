@@ -66,7 +66,7 @@ def judge(drawn: Drawn, rule: Rule) -> Verdict:
         predict=predict,
         radius=rounded_down(radius),
         seconds=drawn.seconds,
-        correct=predict == drawn.label,
+        correct=predict != ABSTAIN and predict == drawn.label,
         clean=drawn.clean,
         p_lower=best.low,
         p_upper=best.high,

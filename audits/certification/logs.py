@@ -77,6 +77,12 @@ def plan_log(options: Options) -> Plan:
         if getattr(options, name) not in (None, ()):
             flag = "CHECKPOINT" if name == "model" else f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} goes with drawing, not with a log.", where=flag, hint="Leave it out.")
+    if options.family_wise:
+        raise InputError(
+            "The certificates of a log cannot be made to hold together afterwards.",
+            where="--family-wise",
+            hint="Leave it out; --alpha is the one that the log was made with.",
+        )
     log = read_log(options.from_log)
     rule = rule_of(options, images=len(log.verdicts))
     source = Source(
@@ -112,6 +118,7 @@ def read_log(path: Path) -> Log:
         )
     places = [header.index(name) for name in COLUMNS]
     verdicts, contradictions, digits, decimals = [], [], 3, 1
+    seen: set[int] = set()
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -123,8 +130,15 @@ def read_log(path: Path) -> Log:
         verdicts.append(verdict)
         contradictions += [] if agrees else [number]
         digits, decimals = max(digits, _digits(texts[3])), max(decimals, _decimals(texts[3]))
+        if verdict.index in seen:
+            raise InputError(
+                f"The idx {verdict.index} stands twice.",
+                where=f"{path}, line {number}",
+                hint="An image counts once: take its other rows out.",
+            )
+        seen.add(verdict.index)
     if not verdicts:
-        raise InputError("The log has no rows.", where=str(path))
+        raise InputError("The log has no rows.", where=str(path), hint="One row per image below the header.")
     return Log(
         path=str(path),
         verdicts=tuple(verdicts),
@@ -151,9 +165,11 @@ def _row(texts: Sequence[str], where: str) -> tuple[Verdict, bool]:
         label=label,
         predict=predict,
         radius=radius,
-        correct=predict == label,
+        correct=predict != ABSTAIN and predict == label,
         seconds=_seconds(texts[5], where),
     )
+    if label < 0:
+        raise InputError(f"{label} is no class.", where=f"{where}, column label", hint="Classes count from 0.")
     return verdict, correct == (predict == label)
 
 

@@ -192,4 +192,4 @@ def rounded_down(radius: float, digits: int = DIGITS) -> float:
         raise ValueError("a certificate has a finite radius")
     from decimal import ROUND_FLOOR, Decimal
 
-    return float(Decimal(repr(radius)).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR))
+    return float(Decimal(repr(float(radius))).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR))

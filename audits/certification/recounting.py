@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from audits.certification import Options
 from audits.certification.rules import Rule, rule_of
 from audits.certification.sampling import Drawn
-from audits.context import Plan
+from audits.context import Context, Plan
 from audits.records import Source, Subject
 from probes.errors import InputError
 from probes.loading.hashing import sha256_file
 from probes.loading.weights import check_safetensors
-from probes.smoothing import Tally
+from probes.smoothing import ONE, Tally
 
 if TYPE_CHECKING:
     from audits.certification.inputs import Inputs
@@ -31,7 +31,7 @@ class Stored:
     drawn: tuple[Drawn, ...]
 
 
-def packed(drawn: Sequence[Drawn], inputs: "Inputs", subject: Subject | None) -> bytes:
+def packed(drawn: Sequence[Drawn], inputs: "Inputs", subject: Subject | None, context: Context) -> bytes:
     """Return the counts of a run as the bytes of counts.safetensors.
 
     Tensors, m images, L looks at the most, K classes: `index`, `label`, `clean` (m), `seconds` (m),
@@ -60,6 +60,7 @@ def packed(drawn: Sequence[Drawn], inputs: "Inputs", subject: Subject | None) ->
         "format": _FORMAT,
         "settings": {"mode": rule.mode, "n0": rule.n0, "n": rule.n, "pilot": rule.pilot},
         "geometry": {"norm": rule.geometry.norm, "sigma": rule.geometry.sigma},
+        "drawn": {"seed": context.seed, "dtype": context.dtype, "device": context.device, "torch": torch.__version__},
         "given": inputs.given,
         "names": inputs.names,
         "attributes": dict(inputs.attributes),
@@ -95,6 +96,7 @@ def plan_counts(options: Options) -> Plan:
     from audits.certification.inputs import Inputs, coordinates_of
 
     try:
+        _check_file(about, tensors)
         images, labels = len(tensors["index"]), tensors["label"].tolist()
         rule = rule_of(stored, images=images, lipschitz=lipschitz)
         inputs = Inputs(
@@ -113,9 +115,17 @@ def plan_counts(options: Options) -> Plan:
         subject=subject,
         data=(Source(role="counts", path=str(options.from_counts), sha256=sha256_file(file), items=images),),
         cost=(("forwards", "0"), ("time", "seconds")),
-        notes=(
-            f"counts of {images} images, {rule.mode} mode, n0 {rule.n0}, n {rule.n}, sigma {rule.geometry.sigma:g}.",
-        ),
+        notes=(_described(rule, images, about),),
+    )
+
+
+def _described(rule: Rule, images: int, about: dict[str, Any]) -> str:
+    how = about.get("drawn", {})
+    first = f"pilot {rule.pilot}" if rule.mode == "pilot" else f"n0 {rule.n0}"
+    drawn = ", ".join(f"{name} {str(how.get(name))[:40]}" for name in ("seed", "dtype", "device", "torch"))
+    return (
+        f"The counts decide these settings, whatever else stands in the report: {images} images, mode {rule.mode}, "
+        f"{first}, n {rule.n}, {rule.geometry.norm} with sigma {rule.geometry.sigma:g}; drawn with {drawn}."
     )
 
 
@@ -145,13 +155,12 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
         selection = Tally(
             int(tensors["selection.draws"][place]), *(tensors[f"selection.{part}"][place] for part in _PARTS)
         )
-        for tally in (selection, *looks):
-            if int(tally.votes.sum()) != tally.draws or int(tally.votes.min()) < 0:
-                raise ValueError("votes do not add up to the draws")
         stops = tuple(tally.draws for tally in looks)
         asked = stops == rule.looks[: len(stops)] if rule.mode != "pilot" else len(stops) == 1 and stops[0] <= rule.n
         if not looks or not asked or selection.draws != (rule.pilot if rule.mode == "pilot" else rule.n0):
             raise ValueError("draws that the settings do not ask for")
+        for before, tally in zip([None, None, *looks], [selection, *looks], strict=False):
+            _check_tally(tally, before)
         rows.append(
             Drawn(
                 index=int(tensors["index"][place]),
@@ -163,6 +172,62 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
             )
         )
     return tuple(rows)
+
+
+def _check_tally(tally: Tally, before: Tally | None) -> None:
+    """Refuse counts that no draws can give: they must add up, grow, and obey (sum)^2 <= n sum of squares."""
+    votes, sums, squares = (getattr(tally, part) for part in _PARTS)
+    mean = sums.double() / ONE / tally.draws
+    second = squares.double() / ONE / ONE / tally.draws
+    possible = (
+        int(votes.sum()) == tally.draws
+        and min(int(votes.min()), int(sums.min()), int(squares.min())) >= 0
+        and float(mean.sum()) <= 1 + 1e-9
+        and bool((second <= mean + 1e-9).all())
+        and bool((mean**2 <= second + 1e-9).all())
+    )
+    grown = before is None or all(bool((getattr(tally, p) >= getattr(before, p)).all()) for p in _PARTS)
+    if not possible or not grown:
+        raise ValueError("counts that no draws can give")
+
+
+def _is_subject(value: Any) -> bool:
+    kinds = {"path": str, "family": str, "sha256": str, "parameters": int}
+    if value is None:
+        return True
+    return isinstance(value, dict) and {name: type(item) for name, item in value.items()} == kinds
+
+
+def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
+    """Refuse a file whose parts do not fit together."""
+    import torch
+
+    shapes = {part: tensors[f"looks.{part}"].shape for part in _PARTS}
+    images, looks, classes = shapes["votes"]
+    whole = [name for name in tensors if name != "seconds"]
+    index, label, clean = (tensors[name] for name in ("index", "label", "clean"))
+    fits = (
+        images > 0
+        and classes > 1
+        and all(tensors[name].dtype == torch.int64 for name in whole)
+        and all(shape == (images, looks, classes) for shape in shapes.values())
+        and all(tensors[f"selection.{part}"].shape == (images, classes) for part in _PARTS)
+        and all(tensors[name].shape == (images,) for name in ("index", "label", "clean", "seconds", "selection.draws"))
+        and tensors["looks.draws"].shape == (images, looks)
+        and bool(((label >= 0) & (label < classes) & (clean >= 0) & (clean < classes)).all())
+        and bool((index >= 0).all())
+        and len(index.unique()) == images
+        and int(index.max()) < int(about["given"])
+        and bool((tensors["seconds"].isfinite() & (tensors["seconds"] >= 0)).all())
+        and isinstance(about.get("drawn", {}), dict)
+        and about["geometry"]["norm"] in ("l2", "l1")
+        and about["settings"]["mode"] in ("fixed", "decide", "pilot")
+        and all(len(levels) == images for levels in about["attributes"].values())
+        and all(isinstance(name, str) for name in about["names"])
+        and _is_subject(about["subject"])
+    )
+    if not fits:
+        raise ValueError("parts that do not fit together")
 
 
 def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
@@ -192,6 +257,12 @@ def _refuse_other_inputs(options: Options) -> None:
         "--data": options.data,
         "--by": options.by,
         "--attributes": options.attributes,
+        "--arch": options.arch,
+        "--factory": options.factory,
+        "--mean": options.mean,
+        "--std": options.std,
+        "--skip": options.skip != 1,
+        "--max": options.max,
     }
     for flag, value in given.items():
         if value:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from audits.certification import Options
-from audits.certification.estimating import add_estimates
+from audits.certification import ARCHITECTURES, Options
+from audits.certification.estimating import add_bound, add_estimates
 from audits.certification.figures import draw as draw_figures
 from audits.certification.figures import name_of
 from audits.certification.findings import find, find_in_log
@@ -18,7 +18,7 @@ from audits.context import Context, Draft, Plan
 from audits.records import Coverage, Skipped
 
 TSV = "certify.tsv"
-_VERSION = 1
+_VERSION = 2
 
 
 def run(options: Options, plan: Plan, context: Context) -> Draft:
@@ -44,18 +44,19 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     add_estimates(draft, verdicts, inputs.rule, inputs.names, attributes, context)
     if inputs.log:
         find_in_log(draft, inputs.log, inputs.rule)
-    find(draft, verdicts, inputs.rule, context)
+    add_bound(draft, len(verdicts), inputs.rule, inputs.log)
+    find(draft, verdicts, inputs.rule, log=inputs.log is not None)
     if inputs.stored:
         draft.warn(
             "judged-again",
             "These certificates judge counts that were drawn earlier. Whoever chooses alpha, interval or radii by what "
             "the counts show loses the guarantee that they name.",
         )
-    draft.figures = draw_figures(verdicts, inputs.rule, inputs.names, attributes, context)
+    draft.figures = draw_figures(verdicts, inputs.rule, inputs.names, attributes, context, log=inputs.log is not None)
     draft.records = _records(verdicts, inputs)
     draft.files = {TSV: _table(verdicts)}
     if drawn:
-        draft.files[NAME] = packed(drawn, inputs, plan.subject)
+        draft.files[NAME] = packed(drawn, inputs, plan.subject, context)
     return draft
 
 
@@ -63,7 +64,8 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
     import torch
 
     from probes.folding import fold_batchnorm
-    from probes.smoothing import ImageCounts, Noise, Sampler
+    from probes.noise import Noise
+    from probes.smoothing import ImageCounts, Sampler
 
     work, rule = inputs.work, inputs.rule
     assert work is not None
@@ -74,8 +76,10 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
 
     @cache
     def sampler() -> Sampler:
+        # Only networks of our own are rewritten: what is certified must be the function that was given.
+        own = work.classifier.family in ARCHITECTURES
         return Sampler(
-            fold_batchnorm(work.classifier.module),
+            fold_batchnorm(work.classifier.module) if own else work.classifier.module,
             classes=work.classes,
             noise=noise,
             seed=context.seed,
@@ -113,7 +117,7 @@ def _key(work: Work, rule: Rule, noise: str, index: int, context: Context) -> li
     import torch
 
     device = context.device.partition(":")[0]
-    model = [work.classifier.sha256, work.classes]
+    model = [work.classifier.sha256, work.classes, work.fingerprint]
     return [
         [_VERSION, torch.__version__],
         model,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from audits.certification import Options
-from audits.certification.bounds import Method
+from audits.certification.bounds import Method, bernstein_shift
 from audits.certification.radii import Geometry, ceiling, least_draws
 from probes.errors import InputError
 from probes.smoothing import MOST
@@ -59,7 +59,10 @@ class Rule:
 
     @property
     def ceiling(self) -> float:
-        """Largest radius that the rule can prove from votes, when all agree."""
+        """Largest radius that the rule can prove: when all votes agree, or all soft outputs are 1."""
+        if self.soft:
+            least = float(bernstein_shift(0.0, max(self.looks[-1], 2), self.share))
+            return max(self.geometry.radius(1.0 - least, least), 0.0) if least < 0.5 else 0.0
         return ceiling(replace(self.geometry, lipschitz=None), self.looks[-1], self.share)
 
 
@@ -78,7 +81,11 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
             "Which radii shall be decided?", where="--mode decide", hint="Name them, such as --radii 0.25,0.5."
         )
     if options.norm == "l1" and options.lipschitz is not None:
-        raise InputError("The Lipschitz-aware radius is known for l2 only.", where="--lipschitz")
+        raise InputError(
+            "The Lipschitz-aware radius is known for l2 only.",
+            where="--lipschitz, --norm l1",
+            hint="Leave one of the two out.",
+        )
     sigma = options.sigma or 0.0
     looks = geometric_looks(options.n) if options.mode == "decide" else (options.n,)
     rule = Rule(
@@ -139,7 +146,7 @@ def parse_radii(texts: tuple[str, ...]) -> tuple[float, ...]:
 def _check_ranges(options: Options) -> None:
     if options.sigma is None or not 0 < options.sigma < math.inf:
         raise InputError(
-            f"{'No' if options.sigma is None else options.sigma} noise level.",
+            "There is no noise level." if options.sigma is None else f"{options.sigma} is no noise level.",
             where="--sigma",
             hint="Give a number above 0, in units of pixels in [0, 1]: 0.25 is a quarter of the range.",
         )

@@ -12,11 +12,10 @@ from audits.certification.bounds import (
     Counts,
     Interval,
     Limits,
-    bonferroni,
     choose_interval,
     clopper_pearson_lower,
     clopper_pearson_upper,
-    one_sided,
+    fullest_rival,
     soft_limits,
     vote_limits,
 )
@@ -80,9 +79,10 @@ def interval_of(selection: Tally, rule: Rule) -> Interval:
     if not rule.soft:
         return choose_interval(votes_of(selection), rule.n, rule.share, rule.method, rule.geometry.radius)
     sums = selection.sums.numpy()
-    pair = (one_sided(int(sums.argmax())), bonferroni(int(sums.argmax()), sums.size))
+    top = int(sums.argmax())
     if rule.method != "auto":
-        return pair[rule.method == "two-class"]
+        return Interval(rule.method, top)
+    pair = (Interval("one-sided", top), Interval("two-class", top))
     # As if the fresh draws came out like the selection: same means, same spread, more of them.
     growth = rule.n / selection.draws
     gains = [radius_of(_soft(selection, interval, rule, growth), rule) for interval in pair]
@@ -139,7 +139,7 @@ def _hoped(tally: Tally, interval: Interval, rule: Rule) -> float:
         return np.inf
     if interval.kind == "one-sided":
         return rule.geometry.radius(high, 1.0 - high)
-    rival = max(int(votes[list(bucket)].sum()) for bucket in interval.buckets[1:])
+    rival = fullest_rival(votes, interval.top)
     low = float(clopper_pearson_lower(rival, tally.draws, rule.share))
     return rule.geometry.radius(high, low) if low > 0 else np.inf
 
@@ -168,12 +168,12 @@ def _expected(pilot: Tally, interval: Interval, size: int, rule: Rule) -> float:
     if rule.soft:
         return radius_of(_soft(pilot, interval, rule, size / pilot.draws), rule)
     votes = votes_of(pilot)
-    # Half a vote is taken from a unanimous top: a pilot of m cannot tell 1 from 1 - 1/m.
+    # A quarter of a vote is taken from a unanimous top: a pilot of m cannot tell 1 from 1 - 1/m.
     top = min(float(votes[interval.top]), pilot.draws - 0.25) / pilot.draws
-    share = rule.share if interval.kind == "one-sided" else rule.share / len(interval.buckets)
+    share = rule.share if interval.kind == "one-sided" else rule.share / 2
     low = float(clopper_pearson_lower(top * size, size, share))
     if interval.kind == "one-sided":
         return rule.geometry.radius(low, 1.0 - low)
-    rival = max(int(votes[list(bucket)].sum()) for bucket in interval.buckets[1:]) / pilot.draws
+    rival = fullest_rival(votes, interval.top) / pilot.draws
     high = min(float(clopper_pearson_upper(rival * size, size, share)), 1.0 - low)
     return rule.geometry.radius(low, high)

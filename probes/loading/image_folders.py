@@ -72,18 +72,13 @@ class _Listing:
     notes: list[str] = field(default_factory=list)
 
     def add(self, file: Path, name: str, where: str, label: str) -> None:
+        for row, value in ((self.names, name), (self.places, where), (self.labels, label)):
+            row.append(value)
         self.files.append(file)
-        self.names.append(name)
-        self.places.append(where)
-        self.labels.append(label)
 
 
 def read_folder(
-    root: Path,
-    *,
-    shape: tuple[int, int, int] | None = None,
-    class_names: tuple[str, ...] = (),
-    resize: bool = False,
+    root: Path, *, shape: tuple[int, int, int] | None = None, class_names: tuple[str, ...] = (), resize: bool = False
 ) -> Folder:
     """List the images of a folder and check the header of each.
 
@@ -246,7 +241,7 @@ def _by_table(root: Path, base: Path, path: Path) -> _Listing:
 
 def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.int64], tuple[str, ...], list[str]]:
     """Return the label of each image, the class name of each label, and notes on how they were found."""
-    if not listing.classes and all(text.isascii() and text.isdigit() and len(text) < 10 for text in listing.labels):
+    if not listing.classes and _numbers(listing.labels):
         return np.array([int(text) for text in listing.labels], dtype=np.int64), class_names, []
     classes = sorted(listing.classes or set(listing.labels))
     place = Counter(_spelling(name) for name in class_names)
@@ -255,15 +250,21 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
     if len({_spelling(name) for name in matched}) == len(classes):
         order = {name: own[_spelling(name)] for name in classes}
         names, notes = class_names, ["The names of the classes are those of the model."]
+    elif _numbers(classes) and len(set(map(int, classes))) == len(classes):
+        order = {name: int(name) for name in classes}
+        names, notes = (), ["The names of the classes are numbers, and were taken for the labels."]
     else:
         order = {name: index for index, name in enumerate(classes)}
         names = tuple(classes)
         given = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
         pairs = _shorten([f"{index} {name}" for index, name in enumerate(classes)])
         notes = [f"Labels follow the alphabetical order of the classes{given}: {pairs}."]
-        if all(name.isdecimal() for name in classes) and classes != sorted(classes, key=int):
-            notes.append("The names of the classes are numbers, but not in numerical order: is the order right?")
     return np.array([order[text] for text in listing.labels], dtype=np.int64), names, notes
+
+
+def _numbers(texts: Sequence[str]) -> bool:
+    """Tell whether all texts are numbers of classes."""
+    return all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
 
 
 def _spelling(name: str) -> str:

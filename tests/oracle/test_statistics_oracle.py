@@ -124,6 +124,36 @@ def test_speakers_who_err_equally_often_give_no_interval_without_width() -> None
     assert found.low[0] < 1 / 6 < found.high[0]
 
 
+def test_from_eight_speakers_on_the_interval_follows_the_bootstrap_and_below_it_is_students() -> None:
+    from scipy.stats import t
+
+    rng = np.random.default_rng(2)
+    for speakers in range(5, 9):
+        worst = 0.0
+        for _ in range(60):
+            errors = rng.binomial(40, rng.beta(2, 6, speakers)).astype(float)[:, None]
+            found = rate_intervals(errors, np.full((speakers, 1), 40.0), cluster_weights(speakers, 1000, rng))
+            shares = errors[:, 0] / 40
+            half = t.ppf(0.975, speakers - 1) * shares.std(ddof=1) / math.sqrt(speakers)
+            assert found.method[0].startswith("Student t" if speakers < 8 else "studentised")
+            worst = max(worst, (found.high[0] - found.value[0]) / half)
+        # Studentised, one in thirty samples of five speakers reached above 10.
+        assert worst < 2 if speakers < 8 else worst > 1
+
+
+def test_rates_of_one_and_more_have_intervals_around_them() -> None:
+    rng = np.random.default_rng(6)
+    sizes = rng.integers(20, 40, 12).astype(float)[:, None]
+    weights = cluster_weights(12, 1000, rng)
+    varied = rate_intervals(sizes + rng.integers(1, 9, 12)[:, None], sizes, weights)
+    assert varied.method == ("studentised cluster bootstrap",)
+    assert 1 < varied.low[0] < varied.value[0] < varied.high[0]
+    exact, doubled, half = (rate_intervals(sizes * factor, sizes, weights) for factor in (1.0, 2.0, 0.5))
+    assert (exact.low[0], exact.high[0]) == pytest.approx(clopper_pearson(12, 12))
+    assert (doubled.low[0], doubled.high[0]) == pytest.approx((2 - (1 - exact.low[0]), 2 + (1 - exact.low[0])))
+    assert half.low[0] < 0.48 < 0.52 < half.high[0]
+
+
 def test_the_percentile_interval_of_a_mean_is_students() -> None:
     from scipy.stats import t
 

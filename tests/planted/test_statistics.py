@@ -207,6 +207,73 @@ def test_the_audit_raises_no_more_false_alarms_than_its_level(tmp_path: Any) -> 
     assert sum(alarms) <= at_most(0.05, replications), sum(alarms)
 
 
+def gap_of(groups: tuple[int, ...], rates: Any, rng: np.random.Generator, tmp: Any) -> tuple[float, float]:
+    """Return the ends of the gap of the second group over the first, whichever of the two is the worse."""
+    member = np.repeat(np.arange(len(groups)), groups)
+    errors, clips = rates(member, rng)
+    counts = TaskCounts(
+        task="asr", metric="wer", layers=(0,), clips=np.arange(len(member)), errors=errors[:, None],
+        hits=clips[:, None] - errors[:, None], sizes=clips,
+    )  # fmt: skip
+    labels = [{"by": str(label)} for label in member]
+    sets = group_sets(labels, ["by"], max_order=1)
+    names, inside = reported_groups(labels, sets)
+    weights = cluster_weights(len(member), 400, rng)
+    cohort = Cohort(speakers=np.arange(len(member)), weights=weights, names=names, member=inside)
+    options = Options(model="m", manifest=tmp, by=("by",), min_speakers=5, bootstrap=400, permutations=200)
+    context, draft = Context(seed=int(rng.integers(2**31)), cache=Cache(tmp)), Draft()
+    comparison = compare_groups(sets[0], counts, cohort, options)
+    assert comparison is not None
+    rows = add_gaps(draft, comparison, {}, cohort, options, context)
+    gap = draft.estimates[rows.gap[0, "absolute"]]
+    assert gap.low is not None and gap.high is not None
+    return (gap.low, gap.high) if rows.worst[0] == "by=1" else (-gap.high, -gap.low)
+
+
+def uneven(member: NDArray[np.int64], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Most speakers make no errors, and a few make many."""
+    clips = np.full(len(member), 40)
+    return rng.binomial(clips, rng.beta(0.15, 1.35, len(member))).astype(float), clips.astype(float)
+
+
+def even(member: NDArray[np.int64], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Speakers much like each other, those of the second group a little worse."""
+    clips = np.full(len(member), 40)
+    own = np.where(member == 1, rng.beta(3.5, 6.5, len(member)), rng.beta(2, 8, len(member)))
+    return rng.binomial(clips, own).astype(float), clips.astype(float)
+
+
+@pytest.mark.parametrize(("groups", "rates", "truth"), [((10, 60), uneven, 0.0), ((20, 20), even, 0.15)])
+def test_gaps_of_small_and_uneven_groups_are_covered(
+    groups: tuple[int, int], rates: Any, truth: float, tmp_path: Any
+) -> None:
+    rng = np.random.default_rng(90)
+    ends = np.array([gap_of(groups, rates, rng, tmp_path) for _ in range(300)])
+    covered = ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum()
+    # By resampling alone 0.87 of the uneven are.
+    assert covered >= 300 - at_most(0.05, 300), covered / 300
+    assert truth == 0 or (ends[:, 0] > 0).mean() > 0.75
+
+
+@pytest.mark.slow
+def test_no_pattern_over_layers_is_told_where_groups_do_not_differ(tmp_path: Any) -> None:
+    rng = np.random.default_rng(100)
+    depth = np.concatenate([np.linspace(0.45, 0.1, 7), np.linspace(0.12, 0.4, 6)])
+    told = related = 0
+    for _ in range(12):
+        regions = [{"coin": "head", "region": f"r{place % 6}"} for place in rng.permutation(90)]
+        for person, toss in zip(regions, rng.random(90), strict=True):
+            person["coin"] = "head" if toss < 0.5 else "tail"
+        shift = rng.normal(0, 0.05, 90)[:, None] + rng.normal(0, 0.02, (90, 13))
+        draft = audited(regions, np.clip(depth + shift, 0.0, 1.0), rng, tmp_path)
+        told += any(finding.id == "fairness.layer-pattern" for finding in draft.findings)
+        found = [row for row in draft.estimates if row.name == "layer_correlation" and row.where["by"] == "region"]
+        related += any(row.low > 0 or row.high < 0 for row in found if row.low is not None and row.high is not None)
+    # Noise alone makes the estimate differ from zero; a finding needs a gap.
+    assert related >= 6
+    assert told <= at_most(0.05, 12)
+
+
 @pytest.mark.slow
 def test_the_audit_finds_a_planted_gap_and_names_its_attribute(tmp_path: Any) -> None:
     rng = np.random.default_rng(80)

@@ -13,7 +13,15 @@ from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rat
 from audits.asr_fairness.gaps import Comparison, GapRows, add_gaps, compare_groups
 from audits.asr_fairness.groups import group_sets, reported_groups
 from audits.asr_fairness.inputs import Inputs
-from audits.asr_fairness.judging import Told, _missed, _pattern_words, _tell_crossings, _worth_telling, judge
+from audits.asr_fairness.judging import (
+    Told,
+    _missed,
+    _pattern_words,
+    _tell_crossings,
+    _tell_silence,
+    _worth_telling,
+    judge,
+)
 from audits.asr_fairness.report import _warn_about_attributes
 from audits.context import Cache, Context, Draft
 from audits.statistics import cluster_weights
@@ -193,7 +201,63 @@ def test_layer_pattern_needs_four_layers(scene) -> None:
     counts, draft = _counts(layers=(0, 1, 2)), Draft()
     rows = _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
     assert not rows.correlation
-    assert [warning.where for warning in draft.warnings if warning.id == "no-layer-pattern"] == [counts.where]
+    missing = [warning for warning in draft.warnings if warning.id == "no-layer-pattern"]
+    assert [warning.where for warning in missing] == [{**counts.where, "by": "accent"}]
+    assert "at least 4 layers" in missing[0].message
+
+
+def test_a_pattern_that_only_odds_lack_is_warned_of_for_odds_alone(scene) -> None:
+    sets, cohort, options, context = scene
+    counts, draft = _counts(), Draft()
+    counts.errors[:, 2], counts.hits[:, 2] = 10.0, 0.0
+    rows = _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
+    assert set(rows.correlation) == {"absolute", "relative"}
+    (warning,) = [warning for warning in draft.warnings if warning.id == "no-layer-pattern"]
+    assert warning.where == {**counts.where, "by": "accent", "kind": "log_odds"}
+    assert "log-odds gaps" in warning.message
+
+
+@pytest.mark.parametrize("errors", [0.0, 4.0, 10.0, 12.0])
+def test_the_best_of_equal_layers_reaches_over_all_of_them_and_says_so(scene, errors: float) -> None:
+    _, cohort, _, context = scene
+    counts, draft = _counts(), Draft()
+    counts.errors[:, 2:] = errors
+    counts.errors[:, 1] = errors + 1
+    counts.errors[:, 0] = 0
+    add_best_layer(draft, counts, cohort, context)
+    (row,) = _find(draft, "best_layer")
+    assert (row.low, row.value, row.high) == (1.0, 1.0, 4.0)
+    (warning,) = [warning for warning in draft.warnings if warning.id == "tied-layers"]
+    assert warning.where == {**counts.where, "layer": 1}
+    assert warning.message.startswith("Layers 1, 2, 3, 4 have the same least word error rate in transcription: layer 1")
+
+
+def test_layers_that_tie_in_some_samples_only_are_within_reach(scene) -> None:
+    _, cohort, _, context = scene
+    counts, draft = _counts(layers=(0, 3, 5, 9)), Draft()
+    counts.errors[:, :] = 5.0
+    # One speaker of forty tells layers 3 and 5 apart, and is in two of three samples.
+    counts.errors[:, [0, 3]] += 1
+    counts.errors[:CLIPS, 1] -= 1
+    add_best_layer(draft, counts, cohort, context)
+    (row,) = _find(draft, "best_layer")
+    assert (row.low, row.value, row.high) == (3.0, 3.0, 5.0)
+    assert not any(warning.id == "tied-layers" for warning in draft.warnings)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99])
+def test_the_ends_of_a_chosen_layer_are_layers_that_there_are(scene, level: float) -> None:
+    sets, cohort, options, context = scene
+    counts, draft = _counts(layers=(-1, 0, 2, 5, 9, 14)), Draft()
+    rng = np.random.default_rng(3)
+    counts.errors[:] = rng.binomial(10, 0.4, counts.errors.shape)
+    counts.hits[:] = 10 - counts.errors
+    context = replace(context, level=level)
+    add_best_layer(draft, counts, cohort, context)
+    _gaps(draft, compare_groups(sets[0], counts, cohort, options), cohort, options, context)
+    chosen = _find(draft, "best_layer") + _find(draft, "fairest_layer")
+    assert len(chosen) == 4
+    assert {end for row in chosen for end in (row.low, row.value, row.high)} <= {0.0, 2.0, 5.0, 9.0, 14.0}
 
 
 def test_sums_by_speaker_add_up() -> None:
@@ -366,3 +430,72 @@ def test_an_attribute_that_varies_within_speakers_is_warned_of(scene) -> None:
     draft, _ = _judged(counts, (sets, _cohort(sets, attributes), options, context), "room")
     assert all("pooled" in finding.statement for finding in draft.findings if finding.id == "fairness.gap")
     assert any(finding.id == "fairness.gap" for finding in draft.findings)
+
+
+def _silent(scene: tuple, *rows: tuple[str, int, float]) -> tuple[Draft, dict[str, GapRows]]:
+    """Return what is said where none of these, attribute and column, was found; each with its gap's lower end."""
+    sets, cohort, options, context = scene
+    counts, draft = _counts(), Draft()
+    made = {
+        groups.by: _gaps(draft, compare_groups(groups, counts, cohort, options), cohort, options, context)
+        for groups in sets
+    }
+    told: list[Told] = [
+        (made[by], column, 0.08, replace(draft.estimates[made[by].gap[column, "absolute"]], value=0.2, low=low))
+        for by, column, low in rows
+    ]
+    _tell_silence(draft, counts, told, len(told))
+    return draft, made
+
+
+def _evidence(draft: Draft) -> list[object]:
+    return [draft.estimates[index].where["by"] for index in draft.findings[-1].evidence]
+
+
+def test_a_crossing_above_zero_before_correction_is_told_with_its_numbers(scene) -> None:
+    draft, _ = _silent(scene, ("accent", 5, 0.02), ("gender", 5, -0.1), ("accent&gender", 5, 0.007))
+    said = draft.findings[-1].statement
+    assert "no difference could be shown by gender on layer 4" in said
+    assert "What was seen by accent on layer 4, 0.2" in said
+    assert "; accent&gender on layer 4, 0.2" in said
+    assert said.count("p = 0.080") == 2
+    assert "nothing beyond chance" not in said
+    assert _evidence(draft) == ["gender", "accent", "accent&gender"]
+
+
+def test_evidence_of_silence_stands_in_the_order_of_what_is_said(scene) -> None:
+    draft, _ = _silent(scene, ("accent&gender", 5, -0.1), ("accent", 5, 0.02), ("gender", 5, -0.1))
+    said = draft.findings[-1].statement
+    assert "Accent&gender showed nothing beyond chance either." in said
+    assert _evidence(draft) == ["gender", "accent", "accent&gender"]
+    draft, _ = _silent(scene, ("accent&gender", 5, -0.1))
+    assert "no difference could be shown by accent&gender on layer 4" in draft.findings[-1].statement
+    assert "either" not in draft.findings[-1].statement
+
+
+def test_a_crossing_seen_in_one_place_is_quiet_only_in_the_other(scene) -> None:
+    draft, _ = _silent(scene, ("accent", 5, -0.1), ("accent&gender", 5, -0.1), ("accent&gender", 6, 0.02))
+    said = draft.findings[-1].statement
+    assert "accent&gender on the own head, 0.2" in said
+    assert "Accent&gender on layer 4 showed nothing beyond chance either." in said
+
+
+def test_more_crossings_than_four_are_named_without_numbers(scene) -> None:
+    rows = [("accent&gender", column, 0.01 * (column + 1)) for column in range(7)]
+    draft, _ = _silent(scene, *rows)
+    said = draft.findings[-1].statement
+    assert said.count("p = 0.080") == 4
+    assert said.index("on the own head, ") < said.index("on layer 4, ") < said.index("on layer 2, ")
+    assert "; accent&gender on layer 1; accent&gender on layer 0; accent&gender on layer -1 may be chance" in said
+    assert len(draft.findings[-1].evidence) == 7
+
+
+@pytest.mark.parametrize(("errors", "word"), [(0.0, "next to no errors"), (10.0, "next to nothing"), (5.0, "")])
+def test_limits_are_told_where_no_groups_could_be_compared(scene, errors: float, word: str) -> None:
+    draft = Draft()
+    judge(draft, [_constant(errors)], [], SimpleNamespace(skipped=(), recordings=()), scene[3])
+    (finding,) = draft.findings
+    assert finding.id == "fairness.too-few-speakers"
+    assert [warning.where for warning in draft.warnings] == [{"task": "asr", "metric": "wer", "layer": 0}] * bool(word)
+    assert ("Mind that the probe on layer 0" in finding.statement) == bool(word)
+    assert word in finding.statement

@@ -480,10 +480,17 @@ def test_two_folders_of_one_name_of_the_model_are_kept_apart(tmp_path: Path) -> 
     assert images.class_names == ("a b", "a_b")
 
 
-def test_numbers_in_alphabetical_order_are_pointed_out(tmp_path: Path) -> None:
+def test_class_folders_named_by_numbers_are_the_labels(tmp_path: Path) -> None:
     images = load_images(classes(tmp_path, ("1", "2", "10"), 1))
-    assert images.class_names == ("1", "10", "2")
-    assert said(images, "numerical order")
+    assert images.labels.tolist() == [1, 10, 2]
+    assert images.class_names == ()
+    assert said(images, "were taken for the labels")
+
+
+def test_two_spellings_of_one_number_follow_the_alphabet(tmp_path: Path) -> None:
+    images = load_images(classes(tmp_path, ("01", "1"), 1))
+    assert images.labels.tolist() == [0, 1]
+    assert images.class_names == ("01", "1")
 
 
 @pytest.mark.parametrize(

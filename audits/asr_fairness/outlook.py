@@ -1,0 +1,197 @@
+"""What will a run on these inputs be able to say, and what will it cost? Told before an encoder runs.
+
+Costs are those of one core of a small virtual machine, measured on encoders of 4 layers of 64, 6 of 256 and 12 of
+768 numbers; they tell minutes from hours, not more.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, KINDS, METRICS, TASK_WORDS, TEST
+from audits.asr_fairness.groups import MIN_WORDS, GroupSet, reported_groups
+from audits.records import Coordinate
+from probes.activations import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
+
+if TYPE_CHECKING:
+    from audits.asr_fairness.inputs import Inputs, Recording
+
+_PASSES = 14
+"""Most passes of the CTC probe over the frames: one to whiten, four to align, eight to learn, one to transcribe."""
+_PRODUCTS = 4e10
+"""Products and sums a second."""
+_MEL_BANDS = 160
+
+
+def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
+    """Return every key that an estimate of the run can have, with its values; empty where the depth is not known."""
+    depth = depth_of(inputs)
+    if inputs.layers is None and depth is None:
+        return {}
+    metrics = tuple(metric for task in options.tasks for metric in METRICS[task])
+    layers = inputs.layers if inputs.layers is not None else tuple(range(depth or 0))
+    names, _ = reported_groups([item.clip.attributes for item in inputs.recordings], inputs.sets)
+    found: dict[str, tuple[Coordinate, ...]] = {
+        "task": tuple(options.tasks),
+        "metric": metrics,
+        "layer": (BASELINE, *layers) if options.baseline else layers,
+        "group": tuple(names),
+    }
+    by = [groups.by for groups in inputs.sets if any(comparable(groups, inputs, options, metric) for metric in metrics)]
+    # Without a comparison these keys stay, so that a gate is told that there is no such value, not no such key.
+    found |= {"by": tuple(by), "kind": KINDS if by else ()}
+    found |= {"test": (TEST,) if by else (), "correction": CORRECTIONS if by else ()}
+    if options.controls:
+        found["control"] = CONTROLS
+    return found
+
+
+def depth_of(inputs: "Inputs") -> int | None:
+    """Return how many layers the encoder has, its input included; None where its configuration does not say."""
+    folder = inputs.folder
+    count = folder.config.get("encoder_layers" if folder.family == "whisper" else "num_hidden_layers")
+    return count + 1 if type(count) is int else None
+
+
+def comparable(groups: GroupSet, inputs: "Inputs", options: Options, metric: str) -> bool:
+    """Tell whether two of the groups have enough speakers, and for words and characters enough of these."""
+    enrolled = enrolled_speakers(inputs.recordings, options)
+    speakers: dict[int, set[str]] = {}
+    units: Counter[int] = Counter()
+    for item, place in zip(inputs.recordings, groups.member.tolist(), strict=True):
+        if place >= 0 and (metric != "error" or item.speaker in enrolled):
+            speakers.setdefault(place, set()).add(item.speaker)
+            units[place] += len(item.text.split()) if metric == "wer" else len(item.text)
+    least = 0 if metric == "error" else MIN_WORDS
+    enough = [len(names) >= options.min_speakers and units[place] >= least for place, names in speakers.items()]
+    return sum(enough) > 1
+
+
+def enrolled_speakers(recordings: Sequence["Recording"], options: Options) -> Mapping[str, int]:
+    """Return the speakers with enough clips to be told apart, and how many clips each has."""
+    clips = Counter(item.speaker for item in recordings)
+    return {name: count for name, count in clips.items() if count >= options.min_utterances}
+
+
+def few_clips_for_folds(recordings: Sequence["Recording"], options: Options) -> str:
+    """Say how many speakers have fewer clips than there are folds, and how many folds they reach; empty where none.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from types import SimpleNamespace
+    >>> clips = [SimpleNamespace(speaker=name) for name in "aaabbbbccccc"]
+    >>> few_clips_for_folds(clips, Options(model="m", manifest=Path("f"), by=("x",), folds=5))
+    '2 of 3 speakers have fewer clips than the 5 folds of --folds: 1 can be tested in 3, 1 can be tested in 4.'
+    """
+    counts = enrolled_speakers(recordings, options)
+    few = Counter(count for count in counts.values() if count < options.folds)
+    if not few:
+        return ""
+    reached = ", ".join(f"{number:,} can be tested in {count}" for count, number in sorted(few.items()))
+    whole = f"{sum(few.values()):,} of {len(counts):,} speakers"
+    return f"{whole} have fewer clips than the {options.folds} folds of --folds: {reached}."
+
+
+def silent_clips(recordings: Sequence["Recording"]) -> str:
+    """Say how many clips hold digital silence, and name the first; empty where none does."""
+    silent = [item.clip for item in recordings if item.silent]
+    if not silent:
+        return ""
+    clips = "1 clip holds" if len(silent) == 1 else f"{len(silent):,} clips hold"
+    return (
+        f"{clips} nothing but digital silence (all samples are equal), the first at {silent[0].where}. They are used, "
+        "and what a probe makes of them is counted against their groups."
+    )
+
+
+def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
+    """Return what the inputs already show of how little a run could say."""
+    found = [*_nothing_to_compare(inputs, options), silent_clips(inputs.recordings)]
+    if "sid" in options.tasks:
+        found.append(few_clips_for_folds(inputs.recordings, options))
+    return tuple(note for note in found if note)
+
+
+def _nothing_to_compare(inputs: "Inputs", options: Options) -> list[str]:
+    lacking: dict[str, list[str]] = {}
+    for groups in inputs.sets:
+        for task in options.tasks:
+            if not comparable(groups, inputs, options, METRICS[task][0]):
+                lacking.setdefault(groups.by, []).append(task)
+    notes = []
+    for by, tasks in lacking.items():
+        inside = [other for other in lacking if set(other.split("&")) < set(by.split("&")) and lacking[other] == tasks]
+        if inside:
+            # Of two attributes of which one has too few speakers, nobody expects more of the crossing.
+            continue
+        words = f" and {MIN_WORDS} words" if "asr" in tasks else ""
+        where = "" if len(tasks) == len(options.tasks) else f" in {TASK_WORDS[tasks[0]]}"
+        enough = f"{options.min_speakers} speakers{words}"
+        notes.append(f"By {by}, no two groups have {enough}: nothing will be compared by it{where}.")
+    return notes
+
+
+def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+    """Return what the run costs, in words."""
+    config = inputs.folder.config
+    width = int(config.get("hidden_size") or config.get("d_model") or 768)
+    depth = depth_of(inputs) or 13
+    frames = sum(frame_count(inputs.folder, item.samples) for item in inputs.recordings)
+    clips, twice = len(inputs.recordings), 2 if options.controls else 1
+    stored = frames * depth * width * 2 if "asr" in options.tasks else clips * depth * width * 4
+    # Whisper takes every clip for one of 30 s.
+    passed = WHISPER_FRAMES * clips if inputs.folder.family == "whisper" else frames
+    # A transformer block costs about 12 width^2 products a frame.
+    encoding = twice * (passed * ((depth - 1) * 12 * width**2 + _front_end(config)) / _PRODUCTS + 0.02 * clips)
+    probed = depth if inputs.layers is None else len(inputs.layers)
+    widths = [*[width] * probed, *[_MEL_BANDS] * options.baseline]
+    probing = _probing(inputs, options, frames, np.array(widths)) * (2 if options.controls else 1)
+    sound = sum(item.samples for item in inputs.recordings) / RATE
+    return (
+        ("groups", f"{sum(len(groups.names) for groups in inputs.sets)} besides all"),
+        ("forwards", f"{clips * twice} clips, {sound / 60:.1f} minutes of sound"),
+        ("disk", f"{stored * twice / 1e6:.0f} MB in the cache"),
+        (
+            "time",
+            f"about {_minutes(encoding)} of encoding, then up to about {_minutes(probing)} of probing, on one CPU core",
+        ),
+    )
+
+
+def _front_end(config: Mapping[str, Any]) -> float:
+    """Return the products that convolutions in front of the transformer take for one of its frames."""
+    sizes = config.get("conv_dim")
+    if not isinstance(sizes, list) or not all(type(size) is int and 0 < size < 2**20 for size in sizes):
+        return 0.0
+    parts = zip(
+        [1, *sizes], sizes, config.get("conv_kernel", KERNELS), config.get("conv_stride", STRIDES), strict=False
+    )
+    products, steps = 0.0, 1
+    for before, size, kernel, stride in reversed(list(parts)):
+        products += steps * before * size * kernel
+        steps *= stride
+    return products
+
+
+def _probing(inputs: "Inputs", options: Options, frames: int, widths: NDArray[np.int64]) -> float:
+    """Return about how many seconds the probes of all layers take."""
+    seconds = 0.0
+    if "asr" in options.tasks:
+        symbols = len({letter for item in inputs.recordings for letter in item.text}) + 1
+        once = frames * options.folds * (2e-6 + 4 * widths * symbols / _PRODUCTS)
+        seconds += float((_PASSES * once).sum()) + float((frames * 2 * widths**2 / _PRODUCTS).sum())
+    if "sid" in options.tasks:
+        people = enrolled_speakers(inputs.recordings, options)
+        clips = sum(people.values())
+        seconds += float((options.folds * (0.1 + 400 * clips * widths * len(people) / _PRODUCTS)).sum())
+    return seconds
+
+
+def _minutes(seconds: float) -> str:
+    minutes = max(seconds / 60, 0.1)
+    return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:,.0f} minutes"
