@@ -200,7 +200,7 @@ def test_the_thresholds_of_certify_on_the_page_are_those_of_the_code() -> None:
     for said in (
         f"the interval of `noisy_accuracy` lies below {findings.HALF}.",
         f"one false certificate may exceed {findings.LIKELY}.",
-        f"where fewer than {estimating.FEW} images have a radius above 0",
+        f"where fewer than {estimating.FEW} images lie above half",
         f"{estimating.SAMPLES:,} bootstrap samples",
         f"up to {rules.LOOKS} looks at {rules.FIRST_LOOK} to `--n` draws",
         f"of {GRID} sizes from {rules.FIRST_LOOK} to `--n`",
