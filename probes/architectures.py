@@ -246,10 +246,13 @@ def build(arch: str, tensors: Mapping[str, Tensor]) -> nn.Module:
         raise InputError(
             f"These are the weights of {likely}, not of {arch}.", where=f"--arch {arch}", hint=f"Give --arch {likely}."
         )
-    # On the meta device a hostile shape costs nothing: the tensors themselves become the weights.
+    # On the meta device a hostile shape costs nothing.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         module = _skeleton(arch, tensors)
     fitted = fit(module, tensors, arch)
+    for name, _ in module.named_parameters():
+        if not fitted[name].is_floating_point():
+            raise InputError(f"The weights {name} are whole numbers.", where=f"--arch {arch}", hint="Save floats.")
     plain = {name: (value.float() if value.is_floating_point() else value) for name, value in fitted.items()}
     module.load_state_dict({name: value.detach().contiguous() for name, value in plain.items()}, assign=True)
     return module
@@ -393,8 +396,5 @@ def _some(items: Sequence[str]) -> str:
 
 
 def _unfit(arch: str, what: str) -> InputError:
-    return InputError(
-        f"The weights do not fit {arch}: {what}.",
-        where=f"--arch {arch}",
-        hint="Give the name of the network that was saved, or build it yourself with --factory module:callable.",
-    )
+    hint = "Give the name of the network that was saved, or build it yourself with --factory module:callable."
+    return InputError(f"The weights do not fit {arch}: {what}.", where=f"--arch {arch}", hint=hint)

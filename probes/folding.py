@@ -8,6 +8,7 @@ are far smaller than the product of the bounds of the two.
 import copy
 
 from torch import fx, nn
+from torch.fx.passes.shape_prop import TensorMetadata
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from probes.errors import InputError
@@ -91,8 +92,16 @@ def _foldable(graph: fx.GraphModule, layer: fx.Node, norm: fx.Node) -> bool:
         return False
     assert isinstance(before, nn.Conv2d | nn.Linear) and isinstance(after, _BatchNorm)
     channels = before.out_channels if isinstance(before, nn.Conv2d) else before.out_features
+    if isinstance(before, nn.Linear) and not _is_flat(layer):
+        return False
     kept = after.running_mean is not None and after.running_var is not None
     return kept and after.num_features == channels and len(layer.users) == 1 and _called_once(graph, layer)
+
+
+def _is_flat(layer: fx.Node) -> bool:
+    """Tell whether a layer is known to give vectors (b, c): in (b, t, c) its normalisation would run over t."""
+    meta = layer.meta.get("tensor_meta")
+    return isinstance(meta, TensorMetadata) and len(meta.shape) == 2
 
 
 def hooked(module: nn.Module) -> bool:

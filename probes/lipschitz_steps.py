@@ -85,11 +85,13 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
     # In double before folding: the bound is then of the network given, not of one rounded again.
     network = copy.deepcopy(module).eval().to("cpu", torch.float64)
     graph = trace(network)
-    fold_graph(graph)
     picture = torch.rand(1, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     try:
         with torch.no_grad():
             expected = network(picture.clone())
+            # The sizes decide which normalisation may be folded.
+            ShapeProp(graph).propagate(picture.clone())
+            fold_graph(graph)
             found = _Shapes(graph).propagate(picture.clone())
     except Exception as error:
         raise InputError(
@@ -114,8 +116,11 @@ class _Shapes(ShapeProp):
 
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
-        sizes = n.target in _SIZES or (n.target is getattr and n.args[1] in ("shape", "ndim"))
-        computed = bool(n.all_input_nodes) and all(map(_constant, n.all_input_nodes))
+        # A layer may bear the name of a method.
+        named = n.op == "call_method" and n.target in _SIZES
+        sizes = named or (n.target is getattr and n.args[1] in ("shape", "ndim"))
+        known = bool(n.all_input_nodes) and all(map(_constant, n.all_input_nodes))
+        computed = known and n.op != "call_module"
         plain = n.target in _ARITHMETIC or not isinstance(result, Tensor)
         if n.op == "get_attr" or sizes or (computed and plain):
             n.meta["constant"] = result
@@ -227,6 +232,9 @@ class _Reader:
 
     def _view(self, node: fx.Node) -> None:
         source = self._input(node)
+        if any(isinstance(part, torch.dtype) for part in (*node.args, *node.kwargs.values())):
+            # The same bytes read as other numbers.
+            raise self._refusal(node)
         index = node.args[1] if node.target is operator.getitem else ()
         parts = index if isinstance(index, tuple) else (index,)
         # A list, or a tensor, can take a number twice.
@@ -290,7 +298,9 @@ class _Reader:
                     where=f"layer {self._place(node)}",
                     hint="Use the operation that makes a new tensor.",
                 )
-            seen = source.target in _VIEWS or self._kind(source) in ("Flatten", "Identity", "Dropout")
+            kind = self._kind(source).lower()
+            # In evaluation a dropout of any kind hands its input on.
+            seen = source.target in _VIEWS or kind in ("flatten", "identity", "unflatten") or "dropout" in kind
             source = source.args[0] if seen else None
 
     def _place(self, node: fx.Node) -> str:

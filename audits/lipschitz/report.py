@@ -20,6 +20,7 @@ from probes.lipschitz_bound import LipschitzBound, lipschitz_bound
 from probes.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Convolution, Norm, Operator, measure
 
 CACHE = "spectral-norms"
+_VERSION = 2
 MEDIAN = "order statistics of the binomial"
 LIMITATIONS = (
     "A bound from above: the true constant may be far smaller. A large bound is no sign of a fragile network, and a "
@@ -93,7 +94,7 @@ def _measure(inputs: Inputs, options: Options, context: Context) -> Found:
 
 def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
     """Return the norm of a layer, from the cache where the same weights were measured in the same place before."""
-    key = [_content(layer), steps, EXACT_UP_TO, ITERATIONS]
+    key = [_VERSION, torch.__version__, _content(layer), steps, EXACT_UP_TO, ITERATIONS]
     stored = cache.read(CACHE, key)
     if stored is None:
         norm = measure(layer, steps=steps)

@@ -92,6 +92,8 @@ def _check_config(folder: ModelFolder) -> None:
     for key, value in _walk(folder.config):
         if key in _KERNELS and value not in (None, "eager", "sdpa"):
             raise _odd(where, key, f"asks for {str(value)[:80]!r}, which may be code from elsewhere")
+        if key == "transformers_weights" and value:
+            raise _odd(where, key, "names a file of weights other than the one that is checked")
         if key == "quantization_config" and value:
             raise _odd(where, key, "says that the weights are quantised")
         if key == "use_pretrained_backbone" and value:

@@ -96,7 +96,8 @@ def test_a_chain_is_folded() -> None:
         nn.Conv2d(3, 4, 3, stride=2, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3, dilation=2),
         nn.BatchNorm2d(2, affine=False), nn.Flatten(), nn.Linear(8, 5), nn.BatchNorm1d(5),
     )  # fmt: skip
-    assert norms(same(settled(net), 3, 13, 13)) == 0
+    # Behind a Linear the normalisation may run over another axis: it stays where no sizes are known.
+    assert norms(same(settled(net), 3, 13, 13)) == 1
 
 
 def test_a_residual_block_is_folded() -> None:

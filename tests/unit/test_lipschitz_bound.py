@@ -465,3 +465,45 @@ def test_networks_that_have_no_bound_say_why(network: nn.Module, message: str | 
         return
     with pytest.raises(InputError, match=message):
         lipschitz_bound(network, SHAPE)
+
+
+class NamedSize(nn.Module):
+    """A layer that bears the name of a method that tells sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = nn.Linear(4, 4, bias=False)
+        self.size.weight.data = 10 * torch.eye(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flat = x.flatten(1)
+        return flat + self.size(flat)
+
+
+class ChangedBehindDropout(nn.Module):
+    """A dropout that hands its input on, which is then changed in place and read again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.drop = nn.Conv2d(1, 2, 1, bias=False), nn.Dropout2d()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = self.conv(x)
+        return (self.drop(kept).mul_(10) + kept).flatten(1)
+
+
+class OtherNumbers(nn.Module):
+    """The same bytes read as other numbers."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(torch.int64).flatten(1) * 1.0
+
+
+def test_a_layer_named_like_a_method_counts() -> None:
+    assert lipschitz_bound(NamedSize().eval(), (1, 2, 2), lower_steps=0).product >= 11
+
+
+@pytest.mark.parametrize("network", [ChangedBehindDropout(), OtherNumbers()], ids=["dropout", "view"])
+def test_what_hides_a_change_is_refused(network: nn.Module) -> None:
+    with pytest.raises(InputError):
+        lipschitz_bound(network.eval(), (1, 2, 2), lower_steps=0)
