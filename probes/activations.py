@@ -19,19 +19,19 @@ import torch
 from torch import Tensor
 
 from probes.errors import IncompleteError, InputError
-from probes.loading.checkpoints import ModelFolder
+from probes.loading.checkpoints import ModelFolder, contradiction
 from probes.loading.guarded import torchaudio, transformers
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-RATE = 16000
-WHISPER_SECONDS = 30.0
+RATE, WHISPER_SECONDS = 16000, 30.0
 FAMILIES = ("wav2vec2", "hubert", "wavlm", "unispeech-sat", "data2vec-audio", "whisper", "wav2vec2-bert")
 KERNELS, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)
 WHISPER_FRAMES = 1500
 _DEPTHS = "num_hidden_layers encoder_layers decoder_layers num_adapter_layers num_conv_pos_embeddings"
 _WIDTHS = "hidden_size d_model intermediate_size output_hidden_size vocab_size num_attention_heads num_mel_bins"
+_TOLD = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 _LIMITS = dict.fromkeys(_DEPTHS.split(), 1000) | dict.fromkeys(_WIDTHS.split(), 2**20)
 """Largest values of a configuration that are believed before the weights have been seen."""
 # oneDNN keeps what it made ready for each of the last 1024 lengths of clips, a gigabyte in all, for no gain in speed.
@@ -309,16 +309,14 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     ctc = any(name.endswith("ForCTC") for name in folder.config.get("architectures") or ())
     loader = hub.AutoModelForCTC if ctc else hub.AutoModel
     local = {"local_files_only": True, "trust_remote_code": False}
-    missing: list[str] = []
-    mismatched: list[tuple[str, Sequence[int], Sequence[int]]] = []
+    missing, mismatched = list[str](), list[tuple[str, Sequence[int], Sequence[int]]]()
     try:
         config = hub.AutoConfig.from_pretrained(folder.path, **local)
         _check_size(loader, config, folder)
         with _undisturbed():
             if random_seed is None:
-                # Sizes that differ are told below: what transformers says of them points to a log that nobody sees.
-                told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
-                model, info = loader.from_pretrained(folder.path, **told, **local)
+                # What transformers says of sizes that differ points to a log that nobody sees.
+                model, info = loader.from_pretrained(folder.path, **_TOLD, **local)
                 missing, mismatched = sorted(info["missing_keys"]), sorted(info["mismatched_keys"])
             else:
                 torch.manual_seed(random_seed)
@@ -332,8 +330,8 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
             hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
         ) from error
     if mismatched:
-        raise _contradiction(folder, mismatched)
-    # What is missing would be drawn at random; the mask embedding is of no use outside training.
+        raise contradiction(folder, mismatched, _LIMITS)
+    # What is missing would be random; the mask embedding is of no use outside training.
     missing = [name for name in missing if not name.endswith("masked_spec_embed")]
     if folder.family == "whisper":
         missing = [name for name in missing if "decoder." not in name]
@@ -346,19 +344,6 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     if folder.family == "whisper":
         return model.get_encoder(), None
     return (model.base_model, model.lm_head) if ctc else (model, None)
-
-
-def _contradiction(folder: ModelFolder, mismatched: list[tuple[str, Sequence[int], Sequence[int]]]) -> InputError:
-    """Return the error that says which size differs, and which keys of the configuration have the other one."""
-    name, held, asked = mismatched[0]
-    keys = [key for key in _LIMITS if folder.config.get(key) in set(asked) - set(held)]
-    sizes = [" x ".join(str(size) for size in shape) for shape in (held, asked)]
-    more = f"; {len(mismatched) - 1} more parameters differ" if len(mismatched) > 1 else ""
-    return InputError(
-        f"{name} is {sizes[0]} in the weights, config.json asks for {sizes[1]}{more}.",
-        where=f"{folder.path / 'config.json'}" + (f", key {' or '.join(keys)}" if keys else ""),
-        hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
-    )
 
 
 def _check_size(loader: Any, config: Any, folder: ModelFolder) -> None:

@@ -7,7 +7,7 @@ torch only, and a config's `auto_map` (code of the model's author) is never foll
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -311,3 +311,18 @@ def count_parameters(folder: ModelFolder) -> int:
         else:
             total += sum(tensor.numel() for tensor in load_state_dict(path).values())
     return total
+
+
+def contradiction(
+    folder: ModelFolder, mismatched: list[tuple[str, Sequence[int], Sequence[int]]], known: Iterable[str]
+) -> InputError:
+    """Return the error that says which size differs, and which keys of the configuration have the other one."""
+    name, held, asked = mismatched[0]
+    keys = [key for key in known if folder.config.get(key) in set(asked) - set(held)]
+    sizes = [" x ".join(str(size) for size in shape) for shape in (held, asked)]
+    more = f"; {len(mismatched) - 1} more parameters differ" if len(mismatched) > 1 else ""
+    return InputError(
+        f"{name} is {sizes[0]} in the weights, config.json asks for {sizes[1]}{more}.",
+        where=f"{folder.path / 'config.json'}" + (f", key {' or '.join(keys)}" if keys else ""),
+        hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
+    )
