@@ -250,9 +250,9 @@ def build(arch: str, tensors: Mapping[str, Tensor]) -> nn.Module:
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         module = _skeleton(arch, tensors)
     fitted = fit(module, tensors, arch)
-    for name, _ in module.named_parameters():
-        if not fitted[name].is_floating_point():
-            raise InputError(f"The weights {name} are whole numbers.", where=f"--arch {arch}", hint="Save floats.")
+    for name, value in module.state_dict().items():
+        if value.is_floating_point() and not fitted[name].is_floating_point():
+            raise _unfit(arch, f"its {name} has numbers of type {fitted[name].dtype}, not floating-point")
     plain = {name: (value.float() if value.is_floating_point() else value) for name, value in fitted.items()}
     module.load_state_dict({name: value.detach().contiguous() for name, value in plain.items()}, assign=True)
     return module

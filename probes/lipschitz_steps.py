@@ -112,10 +112,13 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
 
 
 class _Shapes(ShapeProp):
-    """Notes the size of every value, and the value itself where it does not depend on the picture."""
+    """Notes the size of every value, whose memory it is, and the value itself where no picture changes it."""
 
     def run_node(self, n: fx.Node) -> Any:
+        given = {node: self.env[node] for node in n.all_input_nodes}
         result = super().run_node(n)
+        # Names do not tell: a dropout in evaluation, say, returns its input itself.
+        n.meta["alias"] = next((node for node, value in given.items() if _share_memory(value, result)), None)
         # A layer may bear the name of a method.
         named = n.op == "call_method" and n.target in _SIZES
         sizes = named or (n.target is getattr and n.args[1] in ("shape", "ndim"))
@@ -127,8 +130,19 @@ class _Shapes(ShapeProp):
         return result
 
 
+def _share_memory(one: Any, other: Any) -> bool:
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor):
+        return False
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
 def _constant(node: fx.Node) -> bool:
     return "constant" in node.meta
+
+
+def _is_size(part: Any) -> bool:
+    value = part.meta.get("constant") if isinstance(part, fx.Node) else part
+    return all(map(_is_size, value)) if isinstance(value, list | tuple) else type(value) is int
 
 
 class _Reader:
@@ -232,8 +246,8 @@ class _Reader:
 
     def _view(self, node: fx.Node) -> None:
         source = self._input(node)
-        if any(isinstance(part, torch.dtype) for part in (*node.args, *node.kwargs.values())):
-            # The same bytes read as other numbers.
+        # A view of another dtype reads the same bytes as other numbers.
+        if node.target == "view" and not all(map(_is_size, (*node.args[1:], *node.kwargs.values()))):
             raise self._refusal(node)
         index = node.args[1] if node.target is operator.getitem else ()
         parts = index if isinstance(index, tuple) else (index,)
@@ -298,10 +312,8 @@ class _Reader:
                     where=f"layer {self._place(node)}",
                     hint="Use the operation that makes a new tensor.",
                 )
-            kind = self._kind(source).lower()
-            # In evaluation a dropout of any kind hands its input on.
-            seen = source.target in _VIEWS or kind in ("flatten", "identity", "unflatten") or "dropout" in kind
-            source = source.args[0] if seen else None
+            # A view may copy in one memory layout, and not in another.
+            source = source.meta.get("alias") or (source.args[0] if source.target in _VIEWS else None)
 
     def _place(self, node: fx.Node) -> str:
         if node.op == "call_module":

@@ -19,6 +19,8 @@ from probes.loading.programs import first_line
 from probes.loading.tables import parse_json, read_text
 
 _KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
+_OTHER_FILES = ("transformers_weights", "configuration_files")
+"""The second names another config.json, which could have the first."""
 _MOST_LAYERS, _MOST_WIDE = 1000, 2**24
 _MEND = "config.json and the weights must belong together; save the folder again with save_pretrained."
 
@@ -92,8 +94,8 @@ def _check_config(folder: ModelFolder) -> None:
     for key, value in _walk(folder.config):
         if key in _KERNELS and value not in (None, "eager", "sdpa"):
             raise _odd(where, key, f"asks for {str(value)[:80]!r}, which may be code from elsewhere")
-        if key == "transformers_weights" and value:
-            raise _odd(where, key, "names a file of weights other than the one that is checked")
+        if key in _OTHER_FILES and value is not None:
+            raise _odd(where, key, "names a file to load in place of the one that is checked")
         if key == "quantization_config" and value:
             raise _odd(where, key, "says that the weights are quantised")
         if key == "use_pretrained_backbone" and value:
@@ -106,8 +108,9 @@ def _check_config(folder: ModelFolder) -> None:
 def _walk(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in config.items():
         yield key, value
-        if isinstance(value, Mapping):
-            yield from _walk(value)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, Mapping):
+                yield from _walk(part)
 
 
 def _load(folder: ModelFolder) -> tuple[Any, list[str]]:

@@ -265,6 +265,9 @@ def change(**entries: Tensor | None) -> State:
         ("small_cnn", {**STATES["small_cnn"], "input_size": torch.tensor([9.0, 9.0])}, "from 4 to 65536"),
         ("small_cnn", {**STATES["small_cnn"], "input_size": torch.tensor([16, 16])}, "another shape"),
         ("small_cnn", {**STATES["small_cnn"], "input_size": torch.tensor(8)}, "from 4 to 65536"),
+        ("cifar_resnet20", change(conv1__weight=torch.ones(4, 3, 3, 3).long()), "its conv1.weight has numbers of type"),
+        ("cifar_resnet20", change(bn1__running_mean=torch.ones(4).int()), "its bn1.running_mean has numbers of type"),
+        ("cifar_resnet20", change(linear__bias=torch.ones(5) + 1j), "its linear.bias has numbers of type"),
         ("cifar_resnet21", {}, "not a known architecture"),
     ],
 )

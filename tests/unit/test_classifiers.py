@@ -677,6 +677,10 @@ def test_processors_that_cannot_be_a_layer(tmp_path: Path, processor: dict[str, 
         ({"_attn_implementation": "someone/kernel"}, "code from elsewhere"),
         ({"inner": {"attn_implementation": "someone/kernel"}}, "code from elsewhere"),
         ({"use_pretrained_backbone": True}, "weights from elsewhere"),
+        ({"transformers_weights": "other.safetensors"}, "in place of the one that is checked"),
+        ({"transformers_weights": ""}, "in place of the one that is checked"),
+        ({"inner": {"parts": [{"transformers_weights": "other.safetensors"}]}}, "in place of the one that is checked"),
+        ({"configuration_files": ["config.4.0.0.json"]}, "in place of the one that is checked"),
     ],
 )
 def test_configurations_that_do_not_fit(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -684,6 +688,22 @@ def test_configurations_that_do_not_fit(tmp_path: Path, change: dict[str, Any], 
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | change))
     assert message in refuse(folder).message
+
+
+def test_no_other_file_of_weights_is_loaded(tmp_path: Path) -> None:
+    folder = hub_folder(tmp_path, VIT)
+    state = torch.load(io.BytesIO(saved(hub_state(folder))), weights_only=True)
+    save_file(
+        {name: value + 1 for name, value in state.items()}, folder / "other.safetensors", metadata={"format": "pt"}
+    )
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.4.0.0.json").write_text(json.dumps(config | {"transformers_weights": "other.safetensors"}))
+    for change in ({"transformers_weights": "other.safetensors"}, {"configuration_files": ["config.4.0.0.json"]}):
+        (folder / "config.json").write_text(json.dumps(config | change))
+        # transformers itself would follow either.
+        model = transformers().AutoModelForImageClassification.from_pretrained(folder, local_files_only=True)
+        assert torch.equal(model.state_dict()["classifier.bias"], state["classifier.bias"] + 1)
+        assert next(iter(change)) in refuse(folder).message
 
 
 def test_other_faults_of_a_folder(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ import copy
 import pytest
 import torch
 from torch import Tensor, fx, nn
+from torch.fx.passes.shape_prop import ShapeProp
 
 from probes.errors import InputError
-from probes.folding import fold_batchnorm, trace
+from probes.folding import fold_batchnorm, fold_graph, trace
 
 
 def settled(module: nn.Module, seed: int = 0) -> nn.Module:
@@ -98,6 +99,21 @@ def test_a_chain_is_folded() -> None:
     )  # fmt: skip
     # Behind a Linear the normalisation may run over another axis: it stays where no sizes are known.
     assert norms(same(settled(net), 3, 13, 13)) == 1
+
+
+def test_a_normalisation_over_another_axis_than_the_features_stays() -> None:
+    # Of (b, t, c) a Linear makes c and a BatchNorm1d normalises t: with t = c nothing else shows it.
+    net = settled(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)))
+    assert norms(same(net, 4, 4)) == 1
+
+
+def test_a_normalisation_of_vectors_is_folded_where_sizes_are_known() -> None:
+    for shape, left in (((3, 4), 0), ((3, 4, 4), 1)):
+        net = settled(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)))
+        graph, images = trace(net), torch.randn(shape, generator=torch.Generator().manual_seed(1))
+        ShapeProp(graph).propagate(images)
+        assert fold_graph(graph) == 1 - left and norms(graph) == left
+        torch.testing.assert_close(graph(images), net(images), rtol=1e-4, atol=1e-5)
 
 
 def test_a_residual_block_is_folded() -> None:
