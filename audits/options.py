@@ -81,3 +81,24 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
                 )
         checked[item.name] = value
     return options(**checked)
+
+
+def numbers(flag: str, texts: tuple[str, ...]) -> tuple[float, ...]:
+    """Return the values of a list option as numbers.
+
+    Raises
+    ------
+    InputError
+        Where one cannot be read.
+
+    Examples
+    --------
+    >>> numbers("--std", ("0.5", "1"))
+    (0.5, 1.0)
+    """
+    try:
+        return tuple(float(text) for text in texts)
+    except ValueError:
+        raise InputError(
+            f"{','.join(texts)!r} are no numbers.", where=flag, hint=f"Such as {flag} 0.5,0.5,0.5"
+        ) from None

@@ -18,8 +18,6 @@ Method = Literal["one-sided", "two-class", "auto"]
 
 Radius = Callable[[float, float], float]
 
-METHODS: tuple[Method, ...] = ("one-sided", "two-class", "auto")
-
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """Return the exact one-sided lower limit of a proportion, 0 where nothing succeeded.

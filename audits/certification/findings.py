@@ -23,7 +23,8 @@ SOFT = (
 )
 EXECUTED = (
     "The network is certified as it was executed, in floating point: dtype, device and versions stand in the "
-    "provenance. Rounding inside the network and the noise generator is not covered by the proof."
+    "provenance, those of counts drawn earlier in the note on the input. "
+    "Rounding inside the network and the noise generator is not covered by the proof."
 )
 LIMITATIONS = (
     "A certificate covers every perturbation up to its radius in its norm, and nothing else: no rotation, no other "

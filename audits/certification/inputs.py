@@ -10,6 +10,7 @@ from audits.certification import ARCHITECTURES, Options
 from audits.certification.estimating import class_name
 from audits.certification.rules import Rule, rule_of
 from audits.context import Context, Plan
+from audits.options import numbers
 from audits.records import Coordinate, Source, Subject
 from probes.errors import InputError
 from probes.loading.classifiers import Classifier, check_classifier, load_classifier
@@ -175,16 +176,6 @@ def batch_of(options: Options) -> int:
     if not options.batch.isdecimal() or not 0 < int(options.batch) <= 1 << 20:
         raise InputError(f"{options.batch!r} is no batch size.", where="--batch", hint="auto, or a number from 1 on.")
     return int(options.batch)
-
-
-def numbers(flag: str, texts: tuple[str, ...]) -> tuple[float, ...]:
-    """Return a list option as numbers."""
-    try:
-        return tuple(float(text) for text in texts)
-    except ValueError:
-        raise InputError(
-            f"{','.join(texts)!r} are no numbers.", where=flag, hint=f"Such as {flag} 0.5,0.5,0.5"
-        ) from None
 
 
 def described(images: Images) -> tuple[str, str]:

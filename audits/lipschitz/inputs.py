@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from audits.context import Context, Plan
 from audits.lipschitz import Options
+from audits.options import numbers
 from audits.records import Coordinate, Source, Subject
 from probes.errors import InputError
 from probes.lipschitz_bound import weighted
@@ -57,8 +58,8 @@ def plan(options: Options, context: Context) -> Plan:
         arch=options.arch,
         factory=options.factory,
         allow_code=options.allow_code,
-        mean=_numbers("--mean", options.mean),
-        std=_numbers("--std", options.std),
+        mean=numbers("--mean", options.mean),
+        std=numbers("--std", options.std),
     )
     if given and classifier.shape and given != classifier.shape:
         raise InputError(
@@ -152,15 +153,6 @@ def _seconds(layer: Operator, steps: int) -> float:
     cells = layer.size[0] * layer.size[1] / (layer.stride[0] * layer.stride[1])
     passes = steps * 2 * cells * layer.weight.numel() / _PRODUCTS
     return float(matrices * _CUBED * min(block_sides(layer, stride)) ** 3 + passes)
-
-
-def _numbers(flag: str, texts: tuple[str, ...]) -> tuple[float, ...]:
-    try:
-        return tuple(float(text) for text in texts)
-    except ValueError:
-        raise InputError(
-            f"{','.join(texts)} are no numbers.", where=flag, hint=f"Such as {flag} 0.5,0.5,0.5."
-        ) from None
 
 
 def _shape(texts: tuple[str, ...]) -> Shape | None:

@@ -93,21 +93,21 @@ def _read_number(kind: _NumberKind, data: bytes) -> float | int | bool:
 
 def is_torchscript(path: Path) -> bool:
     """Tell whether a file is a program saved by torch.jit.save; nothing of it is run."""
+    return any(entry.filename.partition("/")[2] == "constants.pkl" for entry in _entries(path))
+
+
+def _entries(path: Path) -> list[zipfile.ZipInfo]:
+    """Return what a zip lists; nothing for a file that is none, or is cut off: torch's own reader tells which."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return any(name.partition("/")[2] == "constants.pkl" for name in archive.namelist())
+            return archive.infolist()
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+        return []
 
 
 def _check_archive(path: Path) -> None:
     """Refuse a zip whose entries are larger than the file: torch.save never compresses."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        # Not a zip, or cut off: torch's own reader tells which.
-        return
+    size = sum(entry.file_size for entry in _entries(path))
     held = path.stat().st_size
     if size > held:
         raise _damaged(f"its entries would be {size} bytes long in a file of {held}", str(path))
