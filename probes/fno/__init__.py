@@ -1,0 +1,1 @@
+"""Fourier neural operators: one network for all families of checkpoints, and the readers that fill it."""
