@@ -88,6 +88,12 @@ AUDITS: tuple[Entry, ...] = (
         needs="an image classifier; labelled images for radii",
         target="audits.lipschitz:AUDIT",
     ),
+    Entry(
+        name="spectra",
+        summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
+        needs="a Fourier neural operator and fields on a fine grid, with targets for a verdict",
+        target="audits.spectra:AUDIT",
+    ),
 )
 
 

@@ -170,6 +170,9 @@ class SpectralConv(nn.Module):
     shifted_at_odd
         Whether what is read at frequency f is written at f - 1 along every axis but the last on grids of odd size, as
         releases do that undo fftshift by fftshift.
+    lowered_at_even
+        Whether an axis but the last with an odd number of entries has each a frequency lower on grids of even size, as
+        releases do that cut their modes out of the middle by rounding down.
     """
 
     def __init__(
@@ -179,12 +182,14 @@ class SpectralConv(nn.Module):
         bias: Tensor | None = None,
         *,
         shifted_at_odd: bool = False,
+        lowered_at_even: bool = False,
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(weight)
         self.bias = None if bias is None else nn.Parameter(bias.flatten())
         self.frequencies = tuple(tuple(axis) for axis in frequencies)
         self.shifted_at_odd = shifted_at_odd and len(self.frequencies) > 1
+        self.lowered_at_even = lowered_at_even
         self.separable = weight.dim() == len(self.frequencies) + 1
 
     @property
@@ -222,6 +227,7 @@ class SpectralConv(nn.Module):
         return flat.permute(1, 2, 0).unflatten(2, hat.shape[2:])
 
     def _places(self, axis: int, size: int, moved: int) -> Tensor:
+        moved += int(self.lowered_at_even and size % 2 == 0 and len(self.frequencies[axis]) % 2 == 1)
         places: Tensor = (torch.tensor(self.frequencies[axis], device=self.weight.device) - moved) % size
         return places
 
@@ -247,4 +253,5 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply it to (n, channels, *grid)."""
-        return nn.functional.group_norm(x, self.groups, self.scale, self.shift, self.eps)
+        normed: Tensor = nn.functional.group_norm(x, self.groups, self.scale, self.shift, self.eps)
+        return normed

@@ -11,7 +11,7 @@ import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from probes.errors import InputError
@@ -113,10 +113,17 @@ def _check_archive(path: Path) -> None:
         raise _damaged(f"its entries would be {size} bytes long in a file of {held}", str(path))
 
 
-def read_pickle(path: Path, *, device: str) -> object:
+def read_pickle(
+    path: Path, *, device: str, standins: Sequence[tuple[Callable[..., object], str]] = ()
+) -> object:
     """Return the content of a file written by torch.save, if it needs no code; tensors go to `device`.
 
     Single numbers of numpy, which training loops leave beside the weights, become numbers of Python.
+
+    Parameters
+    ----------
+    standins
+        What to give the file for further dotted names. The file may call it with anything: it must do no harm.
 
     Raises
     ------
@@ -131,6 +138,7 @@ def read_pickle(path: Path, *, device: str) -> object:
     _check_archive(path)
     numbers: list[Callable[..., object] | tuple[Callable[..., object], str]] = [(_NumberKind, "numpy.dtype")]
     numbers += [(_read_number, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
+    numbers += standins
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals(numbers):
             # Old files make torch warn about its own storage classes.

@@ -1,0 +1,133 @@
+"""Should a Fourier neural operator be run on a finer grid, or where it was trained and its output upsampled?
+
+Both ways are scored on the same samples, and the loss is traced: to the input, to the coordinates or to aliasing,
+stage by stage.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.options import argument, option
+from audits.registry import AuditSpec
+
+_MODEL, _DATA, _SPECTRA = "Model", "Data", "Spectra"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `miles spectra` can be asked."""
+
+    model: str = argument("Checkpoint of a Fourier neural operator.", metavar="CHECKPOINT")
+    data: Path = option(
+        "Input and target fields on the finest grid: NPZ, MAT, HDF5, or a .pt of neuralop.",
+        metavar="FILE",
+        required=True,
+    )
+    train_resolution: int = option("Points on an axis of the grid of training.", metavar="s", required=True)
+    test_resolutions: tuple[str, ...] = option(
+        "Points on an axis of the finer grids.", (), several=False, metavar="S,...", required=True
+    )
+    family: str = option(
+        "Who wrote the checkpoint.",
+        "auto",
+        choices=("auto", "li", "pdebench", "neuralop", "physicsnemo"),
+        metavar="auto|li|pdebench|neuralop|physicsnemo",
+        panel=_MODEL,
+    )
+    padding: str | None = option(
+        "Zeros around the domain, where the checkpoint does not say: cells (9) or a share of the grid (0.25).",
+        metavar="CELLS|FRACTION",
+        panel=_MODEL,
+    )
+    norm: str = option(
+        "Normalisation around the spectral convolutions, where the checkpoint does not say.",
+        "none",
+        choices=("none", "instance"),
+        metavar="none|instance",
+        panel=_MODEL,
+    )
+    fftshift: str = option(
+        "On grids of odd size: shift spectra as the neuralop releases do, or as mended since.",
+        "release",
+        choices=("release", "mended"),
+        metavar="release|mended",
+        panel=_MODEL,
+    )
+    grid: str | None = option(
+        "Nodes at i/N, i/(N-1) or (i+1/2)/N (default: what the data tell, else the family's).",
+        choices=("open", "closed", "cell"),
+        metavar="open|closed|cell",
+        panel=_DATA,
+    )
+    input: str | None = option("Name of the input field in the data.", metavar="KEY", panel=_DATA)
+    target: str | None = option("Name of the target field; none: without targets.", metavar="KEY", panel=_DATA)
+    input_scale: tuple[str, ...] = option(
+        "The network takes (input - mean) / std (default: x_mean and x_std of the checkpoint).",
+        (),
+        several=False,
+        metavar="MEAN,STD",
+        panel=_DATA,
+    )
+    target_scale: tuple[str, ...] = option(
+        "The prediction is output * std + mean (default: y_mean and y_std of the checkpoint).",
+        (),
+        several=False,
+        metavar="MEAN,STD",
+        panel=_DATA,
+    )
+    max_samples: int = option("Most samples used.", 50, metavar="N", panel=_DATA)
+    upsample: str = option(
+        "How fields are taken to a finer grid.",
+        "auto",
+        choices=("auto", "fourier", "sine", "even"),
+        metavar="auto|fourier|sine|even",
+        panel=_SPECTRA,
+    )
+    window: str = option(
+        "How fields that are not periodic are read (default: none on open grids, even on others).",
+        "auto",
+        choices=("auto", "none", "even", "hann"),
+        metavar="auto|none|even|hann",
+        panel=_SPECTRA,
+    )
+    cutoff: float | None = option(
+        "Cycles per domain above which energy is high-frequency (default: outside the modes kept).",
+        metavar="K",
+        panel=_SPECTRA,
+    )
+    aliasing_samples: int = option(
+        "Samples on which each activation's aliasing is measured.", 4, metavar="N", panel=_SPECTRA
+    )
+
+
+AUDIT = AuditSpec(
+    name="spectra",
+    title="A Fourier neural operator across resolutions",
+    question=(
+        "On a grid finer than that of training, is this operator better run directly or run where it was trained and "
+        "upsampled, and where does the difference come from: the input, the coordinates, or aliasing?"
+    ),
+    summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
+    options=Options,
+    plan="audits.spectra.inputs:plan",
+    run="audits.spectra.report:run",
+    demo="audits.spectra.demo:prepare",
+    estimates=(
+        "relative_l2",
+        "relative_h1",
+        "direct_minus_upsampled",
+        "direct_worse_share",
+        "band_error",
+        "band_share",
+        "mismatch",
+        "mismatch_share",
+        "mismatch_law",
+        "operator_aliasing",
+        "energy",
+        "high_frequency_share",
+        "above_training_share",
+        "high_frequency_made",
+        "centroid",
+        "activation_aliasing",
+    ),
+)

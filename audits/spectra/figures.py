@@ -1,0 +1,226 @@
+"""The charts of the audit, each answering the question in its title."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from audits.charts import Axis, bars, interval_lines
+from audits.context import Draft
+from audits.pictures import Picture, pictures
+from audits.records import Estimate, Figure
+from audits.spectra.estimating import relative
+from audits.spectra.measuring import Setup, predicted, read_batch, silent_pass
+from audits.spectra.tally import Tally
+from probes.resampling import upsample
+
+POINTS = 28
+"""Points of one spectrum that are drawn, evenly on a logarithmic axis."""
+SHOWN = ("input", "lift", "activated", "out", "projection.activated", "output", "target")
+_SHORT = {"input": "input", "coordinates": "coordinates and edge", "nonlinear": "nonlinear aliasing"}
+
+
+def draw(draft: Draft, setup: Setup, counts: Tally) -> list[Figure]:
+    """Return the figures."""
+    figures = [_errors(draft, setup)] if setup.scored else []
+    figures += [_parts(draft), _stages(draft), _spectra(draft, setup), _made(draft, setup)]
+    example = _example(setup, counts)
+    return [*figures, *([example] if example else [])]
+
+
+def _rows(draft: Draft, name: str) -> list[Estimate]:
+    return [row for row in draft.estimates if row.name == name]
+
+
+def _plain(row: Estimate, **more: Any) -> dict[str, Any]:
+    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
+
+
+def _errors(draft: Draft, setup: Setup) -> Figure:
+    rows = []
+    for row in _rows(draft, "relative_l2"):
+        at, path = row.where["resolution"], row.where["path"]
+        names = ("direct", "upsampled") if path == "same" else (path,)
+        said = {"floor": f"floor: the truth, {setup.output_method}"}
+        rows += [_plain(row, resolution=at, path=said.get(str(name), str(name))) for name in names]
+    rows.sort(key=lambda row: (str(row["path"]), row["resolution"]))
+    spec = interval_lines(
+        rows,
+        x=Axis("resolution", "Points on an axis", kind="quantitative", zero=False),
+        y=Axis("value", "Relative l2 error", ".3f"),
+        low="low",
+        high="high",
+        series="path",
+        series_title="Path",
+    )
+    coarse = setup.grids[0].resolution
+    return Figure(
+        id="errors",
+        title="Is it better run on the finer grid, or upsampled?",
+        caption=f"Both ways start from the same error on the grid of training ({coarse}). Direct: run on the finer "
+        "grid. Upsampled: run on that of training. The floor is what upsampling the true solution costs. Bands are "
+        "intervals over samples; that the two bands overlap says nothing, since the samples are the same.",
+        file="errors",
+        spec=spec,
+    )
+
+
+def _parts(draft: Draft) -> Figure:
+    rows = [
+        {"grid": f"{row.where['resolution']}", "part": _SHORT[str(row.where["part"])], **_plain(row)}
+        for row in _rows(draft, "mismatch_share")
+    ]
+    order = list(_SHORT.values())
+    rows.sort(key=lambda row: (int(row["grid"]), order.index(row["part"])))
+    spec = bars(
+        rows,
+        label="grid",
+        value=Axis("value", "Mismatch of the output at the common nodes, relative l2", ".3f"),
+        series="part",
+        series_title="Part",
+    )
+    return Figure(
+        id="parts",
+        title="Why does the answer change with the grid?",
+        caption="Each bar is one finer grid; its length is how far the output lies from that on the grid of training. "
+        "Input: what goes when the input holds no more than the coarse grid. Coordinates and edge: what goes when the "
+        "lifted features do. Nonlinear aliasing: what is left. A part below zero lies left of the axis.",
+        file="parts",
+        spec=spec,
+    )
+
+
+def _stages(draft: Draft) -> Figure:
+    rows = [
+        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}") for row in _rows(draft, "mismatch")
+    ]
+    spec = interval_lines(
+        rows,
+        x=Axis("stage", "", kind="ordinal"),
+        y=Axis("value", "Mismatch at the common nodes, relative l2", ".2f"),
+        low="low",
+        high="high",
+        series="grid",
+        series_title="Points on an axis",
+    )
+    return Figure(
+        id="stages",
+        title="In which stage is the difference born?",
+        caption="Stages in the order in which the network computes them; how far each lies from the same stage on the "
+        "grid of training.",
+        file="stages",
+        spec=spec,
+    )
+
+
+def _spectra(draft: Draft, setup: Setup) -> Figure:
+    nyquist = {grid.resolution: grid.resolution / 2 for grid in setup.grids}
+    kept = {tap for tap in (*setup.stages, "target") if tap in SHOWN or tap.rpartition(".")[2] in SHOWN}
+    rows = []
+    for row in _rows(draft, "energy"):
+        tap, at, wavenumber = row.where["tap"], row.where["resolution"], float(row.where["wavenumber"])
+        if tap in kept and 1 <= wavenumber <= nyquist[int(at)] and _drawn(int(wavenumber)) and row.value > 0:
+            rows.append(_plain(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
+    spec = interval_lines(
+        [{key: value for key, value in row.items() if key != "n"} for row in rows],
+        x=Axis("wavenumber", "Cycles per domain", kind="quantitative", zero=False, scale="log"),
+        y=Axis("value", "Energy", ".0e", zero=False, scale="log"),
+        low="low",
+        high="high",
+        series="grid",
+        series_title="Points on an axis",
+        facet="stage",
+    )
+    return Figure(
+        id="spectra",
+        title="Which frequencies does each stage hold?",
+        caption="Energy a wavenumber, mean of the channels and samples, on every grid in the same unit, up to half the "
+        "points on an axis; what lies in the corners beyond is in the table. Where the curves of two grids part below "
+        "half the coarser grid, the stage is another function on each.",
+        file="spectra",
+        spec=spec,
+    )
+
+
+def _drawn(wavenumber: int) -> bool:
+    """Tell whether a wavenumber is drawn: all small ones, then every so many-th, evenly on a logarithmic axis."""
+    step = max(1, wavenumber // POINTS * 4)
+    return wavenumber % step == 0
+
+
+def _made(draft: Draft, setup: Setup) -> Figure:
+    ends = {setup.grids[0].resolution, setup.grids[-1].resolution}
+    rows = [
+        {"stage": str(row.where["stage"]), "grid": f"{row.where['resolution']} points", **_plain(row)}
+        for row in _rows(draft, "high_frequency_made")
+        if row.where["resolution"] in ends and row.where["stage"] not in ("input", "all")
+    ]
+    spec = bars(rows, label="stage", value=Axis("value", "High-frequency energy added", ".2~g"), facet="grid")
+    beyond = "the modes kept" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
+    return Figure(
+        id="made",
+        title="Where are high frequencies made?",
+        caption=f"Energy beyond {beyond} after each stage less that before it; with the input's own the bars of a grid "
+        "add up to the output's. Left of zero a stage removes such energy. Stages of different width weigh the same: "
+        "energies are means over channels.",
+        file="made",
+        spec=spec,
+    )
+
+
+def _example(setup: Setup, counts: Tally) -> Figure | None:
+    """Show the sample whose lead of upsampling is the median one, on the finest grid."""
+    grid = setup.grids[-1]
+    if len(grid.sizes) == 1:
+        return None
+    if setup.scored:
+        errors = relative(counts.rows[f"{grid.resolution}/norms"])
+        score = errors[:, 0] - errors[:, 1]
+    else:
+        score = counts.rows[f"{grid.resolution}/distances"][:, -1]
+    sample = int(np.argsort(score)[len(score) // 2])
+    arrays = setup.fields.read(sample, sample + 1)
+    coarse, _ = read_batch(setup, setup.grids[0], arrays)
+    fine, target = read_batch(setup, grid, arrays)
+    direct = predicted(setup, silent_pass(setup, fine))
+    raised = predicted(setup, silent_pass(setup, coarse))
+    raised = upsample(raised, grid.sizes, setup.kind, setup.output_method)
+    shown = _panels(fine, target, direct, raised)
+    median = "whose lead of upsampling is the median" if setup.scored else "whose mismatch is the median"
+    told = "Both errors share one scale." if setup.scored else "The last is the difference of the two before it."
+    return Figure(
+        id="fields",
+        title="What does the difference look like?",
+        caption=f"Sample {sample}, {median}, at {grid.resolution} points on an axis; under each title the values of "
+        f"the darkest and the brightest colour. {told}",
+        file="fields",
+        spec=pictures(shown),
+    )
+
+
+def _panels(
+    fine: torch.Tensor, target: torch.Tensor | None, direct: torch.Tensor, raised: torch.Tensor
+) -> Sequence[Picture]:
+    if target is None:
+        apart = (direct - raised).abs()
+        return [Picture("Input", _plane(fine)), Picture("Run directly", _plane(direct)),
+                Picture("Upsampled", _plane(raised)), Picture("Difference", _plane(apart))]  # fmt: skip
+    lost = [_plane((field - target).abs()) for field in (direct, raised)]
+    most = max(float(field.max()) for field in lost)
+    truth = _plane(target)
+    ends = (float(truth.min()), float(truth.max()))
+    return [
+        Picture("Input", _plane(fine)),
+        Picture("Target", truth, ends),
+        Picture("Run directly", _plane(direct), ends),
+        Picture("Error, run directly", lost[0], (0.0, most)),
+        Picture("Error, upsampled", lost[1], (0.0, most)),
+    ]
+
+
+def _plane(field: torch.Tensor) -> NDArray[np.float64]:
+    """Return the first channel of the first sample; of three dimensions the middle slice of the last."""
+    values: NDArray[np.float64] = field[0, 0].double().cpu().numpy()
+    return values[..., values.shape[-1] // 2] if values.ndim == 3 else values

@@ -1,0 +1,73 @@
+"""Do the network and the data belong together? A few samples on the grid of training tell swapped keys and units."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from audits.spectra.measuring import Setup, predicted, silent_pass
+from probes.errors import InputError
+
+POOR = 0.7
+"""Share of a target's variation left unexplained, as a root, from which the keys may be swapped."""
+EXPLAINED = 0.5
+"""The same, below which the predictions have the right shape, so that their unit can be judged."""
+OFF = 0.5
+"""Factor less one, or offset as a share of the target's size, from which the unit is called wrong."""
+
+
+def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor) -> None:
+    """Refuse data whose input and target are swapped, and predictions in another unit than the targets.
+
+    Parameters
+    ----------
+    inputs, prediction, target
+        On the grid of training: as the network takes them, and in the data's unit.
+
+    Raises
+    ------
+    InputError
+        Where either is plain from these samples.
+    """
+    misfit, offset, slope = regression(prediction, target)
+    key_in, key_out = setup.fields.keys
+    if misfit > POOR and inputs.shape == target.shape and key_out is not None:
+        (mean, std), flipped = setup.input_scale, inputs * setup.input_scale[1] + setup.input_scale[0]
+        other = predicted(setup, silent_pass(setup, (target - mean) / std))
+        if torch.isfinite(other).all() and regression(other, flipped)[0] < misfit / 2:
+            raise InputError(
+                f"With {key_in!r} as input the network predicts nothing of {key_out!r}, the other way round it does: "
+                "the keys are swapped.",
+                where="--input, --target",
+                hint=f"Give --input {key_out} --target {key_in}.",
+            )
+    size = float(target.square().mean().sqrt())
+    if misfit < EXPLAINED and (abs(slope - 1) > OFF or abs(offset) > OFF * size):
+        mean, std = setup.target_scale
+        raise InputError(
+            f"The predictions have the shape of {key_out!r} but not its unit: {key_out} is about {slope:.3g} times "
+            f"the prediction plus {offset:.3g}.",
+            where="--target-scale",
+            hint="Give the mean and standard deviation with which the targets of training were scaled, in the data's "
+            f"unit; these samples suggest --target-scale {offset + slope * mean:.3g},{slope * std:.3g}.",
+        )
+
+
+def regression(prediction: Tensor, target: Tensor) -> tuple[float, float, float]:
+    """Return what a straight line from prediction to target leaves, as sqrt(1 - r^2), its offset and its slope.
+
+    Examples
+    --------
+    >>> x = torch.tensor([0.0, 1.0, 2.0])
+    >>> [round(number, 6) for number in regression(x, 3 * x + 1)]
+    [0.0, 1.0, 3.0]
+    """
+    p, t = prediction.flatten().double(), target.flatten().double()
+    p_mean, t_mean = p.mean(), t.mean()
+    spread, own = (p - p_mean).square().sum(), (t - t_mean).square().sum()
+    if not (spread > 0 and own > 0):
+        return 1.0, float(t_mean), 0.0
+    shared = ((p - p_mean) * (t - t_mean)).sum()
+    slope = shared / spread
+    left = max(float(1 - shared**2 / (spread * own)), 0.0)
+    return math.sqrt(left), float(t_mean - slope * p_mean), float(slope)

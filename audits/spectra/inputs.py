@@ -1,0 +1,317 @@
+"""Everything that can be checked before the audit runs: checkpoint, data, grids, scales and how they fit together."""
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from probes.fno.reading import Loaded, fit_fields, load_operator
+from probes.loading.fields import Fields, load_fields
+
+from audits.context import Context, Plan
+from audits.options import numbers
+from audits.records import Coordinate, Source, Subject
+from audits.spectra import Options
+from audits.spectra.cautions import cautions_of
+from audits.spectra.fitting import check_fit
+from audits.spectra.listening import Cut, Names
+from audits.spectra.measuring import Grid, Setup, predicted, read_batch, silent_pass
+from probes.errors import InputError
+from probes.fno.layers import GridKind
+from probes.fno.network import FourierOperator
+from probes.loading.grids import coarsened
+from probes.radial_spectrum import View
+from probes.resampling import Method, suitable
+
+TRIED = 4
+"""Samples on which it is tried whether model and data fit."""
+LOW = 4.0
+"""Upper edge of the lowest band, cycles per domain."""
+_OWN_GRID: dict[str, GridKind] = {"li": "closed", "pdebench": "cell", "neuralop": "open", "physicsnemo": "closed"}
+_MOST = 2**13
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on; `cautions` are warnings that are known beforehand, as (id, message)."""
+
+    setup: Setup
+    cautions: tuple[tuple[str, str], ...]
+
+
+def plan(options: Options, context: Context) -> Plan:
+    """Check options, checkpoint and data; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend.
+    """
+    resolutions = _resolutions(options)
+    _check_numbers(options, context)
+    loaded = load_operator(
+        options.model,
+        family=options.family,
+        padding=options.padding,
+        normalised=options.norm == "instance",
+        fftshift_fixed=options.fftshift == "mended",
+    )
+    fields = _fields(options, loaded)
+    loaded = fit_fields(loaded, fields.channels)
+    kind, stored, told = _kinds(options, loaded, fields, resolutions)
+    grids = _grids(options, loaded.operator, fields, kind, stored, resolutions)
+    setup = _setup(options, loaded, fields, kind, grids, context)
+    setup, seconds = _tried(options, setup)
+    fields.check_finite(setup.samples)
+    cautions = (("input", told), *cautions_of(setup, asked=options.upsample))
+    return Plan(
+        inputs=Inputs(setup=setup, cautions=cautions),
+        subject=Subject(
+            path=loaded.reference,
+            family=f"{loaded.operator.layout.release or loaded.family}",
+            sha256=loaded.sha256,
+            parameters=loaded.parameters,
+        ),
+        data=(Source(role="fields", path=str(fields.path), sha256=fields.sha256, items=fields.count),),
+        cost=_cost(setup, seconds),
+        notes=(*loaded.notes, *fields.notes, told),
+        coordinates=_coordinates(setup),
+    )
+
+
+def _resolutions(options: Options) -> tuple[int, ...]:
+    coarse = options.train_resolution
+    if not 2 <= coarse <= _MOST:
+        raise InputError(f"{coarse} is no resolution.", where="--train-resolution", hint="Give the points on an axis.")
+    found = []
+    for text in options.test_resolutions:
+        if not (text.isascii() and text.isdigit() and int(text) <= _MOST):
+            raise InputError(
+                f"{text!r} is no resolution.", where="--test-resolutions", hint="Give whole numbers, such as 61,121."
+            )
+        found.append(int(text))
+    small = [size for size in found if size <= coarse]
+    if small:
+        raise InputError(
+            f"{small[0]} is not finer than the grid of training, {coarse}.",
+            where="--test-resolutions",
+            hint="Give resolutions above --train-resolution; on that grid itself the model is scored anyway.",
+        )
+    return tuple(sorted(set(found)))
+
+
+def _check_numbers(options: Options, context: Context) -> None:
+    for flag, value, least in (
+        ("--max-samples", options.max_samples, 1),
+        ("--aliasing-samples", options.aliasing_samples, 0),
+    ):
+        if value < least:
+            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
+    if options.cutoff is not None and not 0 < options.cutoff < math.inf:
+        raise InputError(
+            f"{options.cutoff} is no wavenumber.", where="--cutoff", hint="Give cycles per domain, above 0."
+        )
+    if context.dtype != "float32":
+        raise InputError(
+            f"Fourier transforms are not made in {context.dtype}.", where="--dtype", hint="Leave it at float32."
+        )
+
+
+def _fields(options: Options, loaded: Loaded) -> Fields:
+    operator = loaded.operator
+    taken, dimensions = operator.layout.fields, operator.dimensions
+    # A network may come with coordinates as fields of its own, and data may bring coordinates: fit_fields judges.
+    able = [taken, *([taken - dimensions] if taken > dimensions else []), taken + dimensions]
+    return load_fields(
+        options.data,
+        input_key=options.input,
+        target_key=options.target,
+        dimensions=dimensions,
+        fields=able,
+        outputs=operator.outputs,
+        initial_steps=taken if loaded.family == "pdebench" else 1,
+    )
+
+
+def _kinds(
+    options: Options, loaded: Loaded, fields: Fields, resolutions: Sequence[int]
+) -> tuple[GridKind, GridKind, str]:
+    """Return the kind of grid that is audited, that of the data, and a sentence that tells where both come from."""
+    own = _OWN_GRID[loaded.family]
+    given: GridKind | None = options.grid  # type: ignore[assignment]
+    kind = given or fields.kind or own
+    source = "--grid" if given else fields.kind_source if fields.kind else f"what {loaded.family} uses"
+    stored = fields.kind or kind
+    finest = max(resolutions)
+    if fields.kind is None and kind == "open" and fields.sizes[0] % finest and not (fields.sizes[0] - 1) % finest:
+        # One node too many for an open grid: the data hold both ends.
+        stored = "closed"
+    places = {"open": "i/N", "closed": "i/(N-1)", "cell": "(i+1/2)/N"}
+    words = f"Grid: {kind}, nodes at {places[kind]}; told by {source}."
+    if stored != kind:
+        words += f" The data lie on a {stored} grid; the last node of each axis is left out."
+    return kind, stored, words
+
+
+def _grids(
+    options: Options,
+    operator: FourierOperator,
+    fields: Fields,
+    kind: GridKind,
+    stored: GridKind,
+    resolutions: Sequence[int],
+) -> tuple[Grid, ...]:
+    coarse = options.train_resolution
+    grids: list[Grid] = []
+    for resolution in (coarse, *resolutions):
+        slices = coarsened(kind, fields.sizes, resolution, stored)
+        sizes = tuple(len(range(size)[part]) for size, part in zip(fields.sizes, slices, strict=True))
+        common = coarsened(kind, sizes, coarse, kind)
+        half = coarse / 2
+        edges = [0.0, *sorted({LOW, float(max(operator.modes)), *([half] if resolution > coarse else [])})]
+        edges = [edge for edge in edges if edge < resolution / 2]
+        grids.append(Grid(resolution=resolution, sizes=sizes, stored=slices, common=common, bands=(*edges, math.inf)))
+    ends = operator.layout.padding.cells(grids[0].sizes)
+    whole = [size + sum(pair) for size, pair in zip(grids[0].sizes, ends, strict=True)]
+    if any(size < least for size, least in zip(whole, operator.smallest, strict=True)):
+        raise InputError(
+            f"The grid {_crossed(grids[0].sizes)} is too coarse for a network that keeps frequencies up to "
+            f"{', '.join(map(str, operator.modes))}.",
+            where="--train-resolution",
+            hint=f"It needs {_crossed(operator.smallest)} points or more.",
+        )
+    return tuple(grids)
+
+
+def _crossed(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def _scale(flag: str, texts: tuple[str, ...], loaded: Loaded, letter: str) -> tuple[float, float]:
+    given = numbers(flag, texts)
+    if given and len(given) != 2:
+        raise InputError(f"{','.join(texts)} are not two numbers.", where=flag, hint="Give MEAN,STD.")
+    held = loaded.scales.get(f"{letter}_mean"), loaded.scales.get(f"{letter}_std")
+    mean, std = (given[0], given[1]) if given else (held[0] or 0.0, 1.0 if held[1] is None else held[1])
+    if not std > 0:
+        raise InputError(f"{std} is no standard deviation.", where=flag, hint="Give MEAN,STD with STD above 0.")
+    return float(mean), float(std)
+
+
+def _setup(
+    options: Options, loaded: Loaded, fields: Fields, kind: GridKind, grids: tuple[Grid, ...], context: Context
+) -> Setup:
+    operator = loaded.operator.to(context.device).eval()
+    half = options.train_resolution / 2
+    views: dict[str, View] = {"none": "periodic", "even": "even", "hann": "hann"}
+    view = views["none" if kind == "open" else "even"] if options.window == "auto" else views[options.window]
+    samples = min(options.max_samples, fields.count)
+    scales = (
+        _scale("--input-scale", options.input_scale, loaded, "x"),
+        _scale("--target-scale", options.target_scale, loaded, "y"),
+    )
+    cut = Cut(box=tuple(map(float, operator.modes)), radius=options.cutoff, training=half)
+    shape = [[grid.resolution, list(grid.sizes), [str(part) for part in grid.stored]] for grid in grids]
+    shifted = options.fftshift if operator.shifted_at_odd else ""
+    key = (loaded.sha256, repr(operator.layout), options.norm, shifted, fields.sha256, list(map(str, fields.keys)),
+           fields.channels, kind, shape, scales, view, list(cut.box), cut.radius, half, context.device)  # fmt: skip
+    methods = _methods(options, kind)
+    return Setup(
+        loaded=loaded,
+        fields=fields,
+        kind=kind,
+        grids=grids,
+        input_scale=scales[0],
+        target_scale=scales[1],
+        input_method="fourier" if kind == "open" else "even",
+        output_method=methods,
+        view=view,
+        cut=cut,
+        samples=samples,
+        aliasing_samples=min(options.aliasing_samples, samples),
+        stages=(),
+        activations=(),
+        key=key,
+        device=context.device,
+    )
+
+
+def _methods(options: Options, kind: GridKind) -> Method:
+    if options.upsample != "auto" and kind == "open" and options.upsample != "fourier":
+        raise InputError(
+            f"{options.upsample} extends a field beyond both its ends, which an open grid has not.",
+            where="--upsample",
+            hint="Leave it at auto; or give --grid closed where the data hold both ends.",
+        )
+    if options.upsample == "sine" and kind != "closed":
+        raise InputError("sine needs a closed grid.", where="--upsample", hint="Leave it at auto.")
+    chosen: dict[str, Method] = {"fourier": "fourier", "sine": "sine", "even": "even"}
+    return chosen.get(options.upsample, "fourier")
+
+
+def _tried(options: Options, setup: Setup) -> tuple[Setup, float]:
+    """Run a few samples on the grid of training: does it work, does it fit, which stages are there, how long?"""
+    arrays = setup.fields.read(0, min(TRIED, setup.samples))
+    inputs, target = read_batch(setup, setup.grids[0], arrays)
+    names = Names()
+    began = time.perf_counter()
+    output = predicted(setup, silent_pass(setup, inputs, names))
+    seconds = (time.perf_counter() - began) / len(inputs)
+    if not bool(torch.isfinite(output).all()):
+        raise InputError(
+            "The network puts out numbers that are not finite.",
+            where=setup.loaded.reference,
+            hint="Check the checkpoint, and --input-scale.",
+        )
+    if target is not None:
+        check_fit(setup, inputs, output, target)
+    method = setup.output_method
+    if options.upsample == "auto":
+        method = suitable(output if target is None else target, setup.kind)
+    stages, activations = tuple(names.stages), tuple(names.activations)
+    key = (*setup.key, setup.input_method, method)
+    return replace(setup, stages=stages, activations=activations, output_method=method, key=key), seconds
+
+
+def _cost(setup: Setup, seconds: float) -> tuple[tuple[str, str], ...]:
+    first, *finer = (float(np.prod(grid.sizes)) for grid in setup.grids)
+    # Three passes on every finer grid, and the spectra of each stage for about as much again as two.
+    passes = 3.0 + sum(5.0 * cells / first for cells in finer)
+    aliased = setup.aliasing_samples * 20.0 * (1 + sum(cells / first for cells in finer))
+    minutes = seconds * (setup.samples * passes + aliased) / 60
+    runs = setup.samples * (1 + 3 * len(finer)) + setup.aliasing_samples * (1 + len(finer))
+    return (
+        ("samples", f"{setup.samples:,} of {setup.fields.count:,}"),
+        ("forwards", f"{runs:,}, on grids of {', '.join(_crossed(grid.sizes) for grid in setup.grids)}"),
+        ("disk", "under 10 MB in the cache"),
+        ("time", f"about {max(minutes, 0.1):.1f} minutes here"),
+    )
+
+
+def _coordinates(setup: Setup) -> dict[str, tuple[Coordinate, ...]]:
+    resolutions = tuple(grid.resolution for grid in setup.grids)
+    bands = dict.fromkeys(name for grid in setup.grids for name in band_names(grid.bands))
+    reach = max(math.ceil(math.hypot(*(size / 2 for size in grid.sizes))) for grid in setup.grids)
+    return {
+        "resolution": resolutions,
+        "path": ("same", "direct", "upsampled", "floor"),
+        "band": tuple(bands),
+        "tap": (*setup.stages, "target"),
+        "stage": (*setup.stages, "all"),
+        "part": ("input", "coordinates", "nonlinear", "coefficient", "r2"),
+        "wavenumber": tuple(range(reach + 2)),
+    }
+
+
+def band_names(edges: Sequence[float]) -> list[str]:
+    """Return the names of bands.
+
+    Examples
+    --------
+    >>> band_names([0.0, 4.0, 8.0, math.inf])
+    ['0-4', '4-8', '8-']
+    """
+    return [f"{low:g}-" + (f"{high:g}" if high < math.inf else "") for low, high in itertools.pairwise(edges)]

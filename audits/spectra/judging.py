@@ -1,0 +1,213 @@
+"""Run it on the finer grid, or upsample? The verdict per grid and its causes, as far as the intervals carry them.
+
+Severity: high where the interval of direct less upsampled lies above the upsampled error itself (run directly the
+operator errs more than twice as much), medium where it lies above zero; everything else is information.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from audits.context import Draft
+from audits.numbers import described, percent
+from audits.records import Coordinate, Estimate, Severity
+from audits.spectra.measuring import Setup
+
+LIMITED = 0.5
+"""Share of the upsampled error from which the floor of interpolation is said to limit it."""
+POOR = 0.5
+"""Relative error on the grid of training from which model and data may not belong together."""
+STRAIGHT = 0.95
+"""R^2 that the lower end of its interval must reach for the law of the edge to be told."""
+PARTS = {
+    "input": "the input, which is sampled more finely",
+    "coordinates": "the coordinates and the jump at the edge of the domain",
+    "nonlinear": "aliasing in the nonlinear blocks",
+}
+
+
+def judge(draft: Draft, setup: Setup) -> None:
+    """Add the findings."""
+    found = Found(draft)
+    finer = [grid.resolution for grid in setup.grids[1:]]
+    for resolution in finer:
+        if setup.scored:
+            _tell_verdict(draft, found, setup, resolution)
+    if setup.scored:
+        _check_fit(draft, found, setup)
+    else:
+        draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
+                   "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
+    _tell_parts(draft, found, finer[-1])
+    if len(finer) > 1:
+        _tell_law(draft, found)
+    _tell_high(draft, found, setup, finer[-1])
+    if setup.aliasing_samples:
+        _tell_aliasing(draft, found, finer[-1])
+
+
+class Found:
+    """Finds the estimates of a draft again."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.places = {_key(row.name, row.where): place for place, row in enumerate(draft.estimates)}
+
+    def place(self, name: str, **where: Coordinate) -> int:
+        """Return the index of an estimate."""
+        return self.places[_key(name, where)]
+
+    def row(self, name: str, **where: Coordinate) -> Estimate:
+        """Return an estimate."""
+        return self.draft.estimates[self.place(name, **where)]
+
+    def all(self, name: str, **where: Coordinate) -> Iterator[tuple[int, Estimate]]:
+        """Yield the estimates of a name that lie at these coordinates, with their indices."""
+        for place, row in enumerate(self.draft.estimates):
+            if row.name == name and where.items() <= dict(row.where).items():
+                yield place, row
+
+
+def _key(name: str, where: Any) -> tuple[Any, ...]:
+    return name, *sorted(where.items())
+
+
+def verdict_of(lead: Estimate) -> str:
+    """Return upsample, direct or tie from the interval of the direct error less the upsampled one."""
+    if lead.low is None or lead.high is None:
+        return "tie"
+    return "upsample" if lead.low > 0 else "direct" if lead.high < 0 else "tie"
+
+
+def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int) -> None:
+    coarse = setup.grids[0].resolution
+    lead = found.row("direct_minus_upsampled", resolution=at)
+    share = found.row("direct_worse_share", resolution=at)
+    direct, raised, floor = (
+        found.row("relative_l2", resolution=at, path=path) for path in ("direct", "upsampled", "floor")
+    )
+    verdict = verdict_of(lead)
+    worse = f"direct loses on {share.value:.0%} of the samples"
+    difference = f"direct less upsampled {described(lead)}; {worse}"
+    severity: Severity = "info"
+    if verdict == "upsample":
+        severity = "high" if lead.low is not None and lead.low > raised.value else "medium"
+        words = f"At {at}, run it at {coarse} and upsample: run at {at} directly, its error is higher"
+    elif verdict == "direct":
+        words = f"At {at}, run it directly: its error is lower than that of running at {coarse} and upsampling"
+    else:
+        words = f"At {at}, no difference could be shown between running it directly and upsampling from {coarse}"
+    text = f"{words} ({direct.value:.3g} against {raised.value:.3g} relative l2; {difference})."
+    if floor.value >= LIMITED * raised.value:
+        text += (
+            f" Limited by interpolation: upsampling the true solution alone costs {floor.value:.3g}, so another way of "
+            "upsampling may do better."
+        )
+        draft.warn(
+            "limited-by-interpolation",
+            f"Upsampling the true solution ({setup.output_method}) errs by {floor.value:.3g}, half or more of the "
+            "upsampled error: the comparison is partly one of interpolation.",
+            resolution=at,
+        )
+    evidence = [
+        found.place("direct_minus_upsampled", resolution=at),
+        *(found.place("relative_l2", resolution=at, path=path) for path in ("direct", "upsampled", "floor")),
+    ]
+    draft.find("spectra.verdict", severity, text, evidence, resolution=at, verdict=verdict)
+
+
+def _check_fit(draft: Draft, found: Found, setup: Setup) -> None:
+    coarse = setup.grids[0].resolution
+    own = found.row("relative_l2", resolution=coarse, path="same")
+    if own.value > POOR:
+        draft.warn(
+            "poor-fit",
+            f"On its own grid of {coarse} the network errs by {own.value:.3g} of the target: it may be untrained, or "
+            "the grid, --padding, --norm or a scale is not that of its training.",
+            resolution=coarse,
+        )
+
+
+def _tell_parts(draft: Draft, found: Found, at: int) -> None:
+    whole = found.row("mismatch", resolution=at, tap="output")
+    parts = {part: found.row("mismatch_share", resolution=at, part=part) for part in PARTS}
+    told = ", ".join(f"{described_short(row)} with {PARTS[part]}" for part, row in parts.items())
+    text = f"At the common nodes the output at {at} differs from that on the grid of training by {described(whole)}: "
+    text += f"{told}."
+    main = _largest(parts)
+    if main:
+        text += f" The largest part is that of {PARTS[main]}."
+    evidence = [found.place("mismatch", resolution=at, tap="output")]
+    evidence += [found.place("mismatch_share", resolution=at, part=part) for part in PARTS]
+    draft.find("spectra.attribution", "info", text, evidence, resolution=at)
+
+
+def described_short(row: Estimate) -> str:
+    """Return a value and its interval, for a list in which level and count are said once."""
+    return described(row).partition(", ")[0]
+
+
+def _largest(parts: dict[str, Estimate]) -> str:
+    """Return the part whose interval lies above those of all others; empty where none does."""
+    for part, row in parts.items():
+        others = [other for name, other in parts.items() if name != part]
+        if row.low is not None and all(other.high is not None and row.low > other.high for other in others):
+            return part
+    return ""
+
+
+def _tell_law(draft: Draft, found: Found) -> None:
+    if _key("mismatch_law", {"part": "r2"}) not in found.places:
+        return
+    r2, slope = found.row("mismatch_law", part="r2"), found.row("mismatch_law", part="coefficient")
+    evidence = [found.place("mismatch_law", part=part) for part in ("coefficient", "r2")]
+    if r2.low is not None and r2.low >= STRAIGHT:
+        text = (
+            f"Over the grids the mismatch follows c (1/s - 1/S), c = {described(slope)}, R² {described_short(r2)}: as "
+            "a jump at the edge of the domain makes it, which the transform reads as part of the field."
+        )
+    else:
+        text = (
+            f"Over the grids the mismatch does not follow c (1/s - 1/S) closely (R² {described_short(r2)}, told from "
+            f"{STRAIGHT:g} on): a jump at the edge of the domain alone does not explain it."
+        )
+    draft.find("spectra.law", "info", text, evidence)
+
+
+def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
+    made = [(place, row) for place, row in found.all("high_frequency_made", resolution=at)
+            if row.where["stage"] not in ("all", "input")]  # fmt: skip
+    rising = [(place, row) for place, row in made if row.low is not None and row.low > 0]
+    output = list(found.all("high_frequency_share", resolution=at, tap="output"))
+    if not output:
+        return
+    place, share = output[0]
+    evidence = [place]
+    edge = "the modes that the network keeps" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
+    text = f"At {at} {described(share)} of the output's energy lies beyond {edge}"
+    target = list(found.all("high_frequency_share", resolution=at, tap="target"))
+    if target:
+        evidence.append(target[0][0])
+        text += f", of the target's {described_short(target[0][1])}"
+    text += "."
+    if rising:
+        top, most = max(rising, key=lambda item: item[1].value)
+        evidence.append(top)
+        text += f" The stage that adds most of such energy is {most.where['stage']} ({described_short(most)})."
+    else:
+        text += " No stage could be shown to add such energy."
+    draft.find("spectra.high-frequency", "info", text, evidence, resolution=at)
+
+
+def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
+    rows = list(found.all("activation_aliasing", resolution=at))
+    if not rows:
+        return
+    place, most = max(rows, key=lambda item: item[1].value)
+    nonlinear = found.row("mismatch_share", resolution=at, part="nonlinear")
+    text = (
+        f"Taken alone, the activation that aliases most at {at} is {most.where['tap']}: {described(most)} of its "
+        f"output. What all of them leave in the mismatch of the output is {described(nonlinear)}, since the next layer "
+        f"drops what lies beyond the modes it keeps (interval {percent(nonlinear.level)})."
+    )
+    evidence = [place, found.place("mismatch_share", resolution=at, part="nonlinear")]
+    draft.find("spectra.aliasing", "info", text, evidence, resolution=at)

@@ -1,0 +1,159 @@
+"""What is kept of a forward pass? Sums of every stage's spectrum, and how far it is from another grid's stage.
+
+A stage is turned into sums while the network runs and is then let go; only on the grid of training are the stages
+themselves kept, for the samples at work, to be compared with those of the finer grids.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probes.aliasing import activation_aliasing
+from probes.fno.layers import Activation, Listener, Part
+from probes.loading.grids import restricted
+from probes.radial_spectrum import RadialSpectrum
+
+HELD = 4
+"""Transforms kept for stages that are sums of earlier ones: those of one block."""
+WIDEST = 64
+"""Channels above which a transform is not kept."""
+CHANNELS = 16
+"""Channels at the most on which an activation's aliasing is measured."""
+FACTOR, FINER = 4, 8
+"""Oversampling at which it is measured, and by which that is checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where high frequencies begin: outside a box of kept modes, or above a radius; and half the training grid."""
+
+    box: tuple[float, ...]
+    radius: float | None
+    training: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageSums:
+    """Sums of one stage, a row a sample.
+
+    Parameters
+    ----------
+    shells
+        Energy per whole wavenumber, shape (n, wavenumbers).
+    sums
+        Shape (n, 4): energy without the mean, that which is high-frequency, that above half the training grid, and
+        the sum of wavenumber times energy.
+    """
+
+    shells: Tensor
+    sums: Tensor
+
+
+class Hearing(Listener):
+    """Turns every stage of one pass into sums.
+
+    Parameters
+    ----------
+    spectrum, cut
+        How the grid of this pass is transformed, and where its high frequencies begin.
+    common
+        Slices that take the grid to the nodes of the training grid; None on that grid itself.
+    reference
+        The stages on the training grid for the same samples.
+    """
+
+    def __init__(
+        self,
+        spectrum: RadialSpectrum,
+        cut: Cut,
+        *,
+        common: Sequence[slice] | None = None,
+        reference: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.spectrum, self.cut, self.common, self.reference = spectrum, cut, common, reference
+        self.sums: dict[str, StageSums] = {}
+        self.kept: dict[str, Tensor] = {}
+        self.distances: dict[str, Tensor] = {}
+        self._held: OrderedDict[str, Tensor] = OrderedDict()
+
+    def stage(self, name: str, values: Tensor, parts: tuple[Part, ...] = (), constant: Tensor | None = None) -> None:
+        """Sum a stage up, from the transforms of its parts where those are at hand."""
+        coefficients = self._transformed(values, parts, constant)
+        if values.shape[1] <= WIDEST:
+            self._held[name] = coefficients
+            while len(self._held) > HELD:
+                self._held.popitem(last=False)
+        self.sums[name] = summed(self.spectrum, coefficients, self.cut)
+        if self.reference is None:
+            self.kept[name] = values
+        else:
+            self.distances[name] = distance(values, self.reference[name], self.common or ())
+
+    def _transformed(self, values: Tensor, parts: tuple[Part, ...], constant: Tensor | None) -> Tensor:
+        known = parts and values.shape[1] > 1 and all(part.name in self._held for part in parts)
+        if not known:
+            return self.spectrum.transform(values)
+        made = self.spectrum.combined([(part.matrix, self._held[part.name]) for part in parts])
+        return made if constant is None else self.spectrum.constant(made, constant)
+
+
+class AliasHearing(Listener):
+    """Measures what every activation of one pass aliases; `found` holds (ratio, share) a sample by its stage."""
+
+    def __init__(self, factor: int = FACTOR, channels: int = CHANNELS) -> None:
+        self.factor, self.channels = factor, channels
+        self.found: dict[str, Tensor] = {}
+
+    def activation(self, name: str, before: Tensor, function: Activation) -> None:
+        """Measure one activation on channels spread evenly."""
+        step = -(-before.shape[1] // self.channels)
+        ratio, share = activation_aliasing(before[:, ::step], function, factor=self.factor)
+        self.found[name] = torch.stack([ratio, share], dim=1).double()
+
+
+class Names(Listener):
+    """Lists the stages of a pass, and its activations."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.activations: list[str] = []
+
+    def stage(self, name: str, values: Tensor, parts: tuple[Part, ...] = (), constant: Tensor | None = None) -> None:
+        """Note the stage."""
+        self.stages.append(name)
+
+    def activation(self, name: str, before: Tensor, function: Activation) -> None:
+        """Note the activation."""
+        self.activations.append(name)
+
+
+def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> StageSums:
+    """Sum the spectrum of n samples up."""
+    power = spectrum.power(coefficients)
+    shells = spectrum.shells(power)
+    whole = whole_shells(spectrum.wavenumbers, shells)
+    total = whole.sum(1) - shells[:, 0]
+    high = spectrum.outside(power, cut.box) if cut.radius is None else spectrum.above(power, cut.radius)
+    moment = shells @ spectrum.wavenumbers
+    above = spectrum.above(power, cut.training)
+    return StageSums(whole, torch.stack([total, high, above, moment], dim=1))
+
+
+def whole_shells(wavenumbers: Tensor, shells: Tensor) -> Tensor:
+    """Add shells of half a wavenumber to the nearest whole one, halves upwards; shape (n, wavenumbers)."""
+    places = torch.floor(wavenumbers + 0.5).long()
+    whole = shells.new_zeros(len(shells), int(places[-1]) + 1)
+    return whole.index_add(1, places, shells)
+
+
+def distance(values: Tensor, reference: Tensor, common: Sequence[slice]) -> Tensor:
+    """Return |values at the common nodes - reference| / |reference| of every sample, in the l2 norm, shape (n,).
+
+    NaN where the reference is zero everywhere; `estimating` tells of such stages.
+    """
+    lost: Tensor = (restricted(values, common) - reference).flatten(1).double().norm(dim=1)
+    size: Tensor = reference.flatten(1).double().norm(dim=1)
+    return lost / size

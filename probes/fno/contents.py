@@ -1,0 +1,159 @@
+"""Which tensors does a checkpoint of an operator hold, and what lies beside them?
+
+Training loops save weights bare, or wrapped together with counters, optimisers and the scales of their data. Files
+are read by readers that run nothing.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from probes.errors import InputError
+from probes.fno.neuralop import STANDINS
+from probes.loading.sniffing import impostor
+from probes.loading.weights import check_safetensors, read_pickle
+
+SCALES = ("x_mean", "x_std", "y_mean", "y_std")
+_WRAPPERS = ("model_state_dict", "state_dict", "model", "net", "network")
+_PREFIXES = ("module.", "_orig_mod.", "model.")
+_CONVERT = (
+    "Where you trust it, load it once beside the code that made it, and save the weights alone: "
+    "torch.save(model.state_dict(), 'weights.pt')."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a checkpoint holds.
+
+    Parameters
+    ----------
+    tensors
+        By name, without the prefixes of wrappers.
+    metadata
+        What neuraloperator leaves beside its weights: arguments of the model, in the file or in one of its own.
+    files
+        Those that were read.
+    pdebench
+        Whether the entries beside the weights are PDEBench's.
+    scales
+        Those of `SCALES` that are there; None where it is not one number.
+    notes
+        Sentences on what was turned into something else, or not used.
+    """
+
+    tensors: dict[str, Tensor]
+    metadata: object = None
+    files: tuple[Path, ...] = ()
+    pdebench: bool = False
+    scales: dict[str, float | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_content(place: Path) -> Content:
+    """Read a file of weights, and the file of metadata beside it if there is one.
+
+    Raises
+    ------
+    InputError
+        Where it is damaged, would run code, or holds no tensors by name.
+    """
+    where = str(place)
+    try:
+        with place.open("rb") as file:
+            head = file.read(512)
+    except OSError as error:
+        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=where) from error
+    disguise = impostor(head)
+    if disguise or not head:
+        what, hint = (disguise.what, disguise.hint) if disguise else ("empty", "Fetch it again.")
+        raise InputError(f"The file is {what}, not weights.", where=where, hint=hint)
+    if place.suffix.lower() == ".safetensors":
+        from safetensors.torch import load_file
+
+        check_safetensors(place)
+        content: object = load_file(place)
+    else:
+        content = _unpickled(place)
+    metadata = place.with_name(place.stem.removesuffix("_state_dict") + "_metadata.pkl")
+    return _sorted_out(content, place, metadata if metadata.is_file() and metadata != place else None)
+
+
+def _unpickled(place: Path) -> object:
+    try:
+        return read_pickle(place, device="cpu", standins=STANDINS)
+    except InputError as error:
+        if error.message.startswith("The file was refused"):
+            error.hint = _CONVERT
+        raise
+
+
+def _sorted_out(content: object, place: Path, beside: Path | None) -> Content:
+    """Open wrappers, take prefixes off, and set apart what is no weight."""
+    where, outer = str(place), content
+    for name in _WRAPPERS:
+        if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
+            content = content[name]
+            break
+    if not isinstance(content, Mapping) or not isinstance(outer, Mapping):
+        raise InputError(f"The file holds a {type(content).__name__}, not tensors by name.", where=where, hint=_CONVERT)
+    others = {} if outer is content else {str(name): value for name, value in outer.items() if value is not content}
+    named = {str(name): value for name, value in content.items() if not str(name).endswith("_extra_state")}
+    metadata = named.pop("_metadata", None)
+    others |= {name: named.pop(name) for name in SCALES if name in named}
+    odd = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
+    if odd is not None or not named:
+        what = f"Its entry {safe(odd)} is a {type(named[odd]).__name__}" if odd is not None else "It holds nothing"
+        raise InputError(f"{what}, where tensors by name should be.", where=where, hint=_CONVERT)
+    if metadata is None and beside is not None:
+        metadata = _unpickled(beside)
+    scales, notes = _scales(others, where)
+    unused = sorted(safe(name) for name in others if name not in SCALES)
+    if unused:
+        notes.append(f"Not used of the checkpoint: {', '.join(unused[:8])}.")
+    kinds = {value.dtype for value in named.values() if value.is_floating_point() or value.is_complex()}
+    rounded = sorted(str(kind)[6:] for kind in kinds - {torch.float32, torch.complex64})
+    if rounded:
+        notes.append(f"Weights in {', '.join(rounded)} were turned into single precision.")
+    return Content(
+        tensors=_bare(named),
+        metadata=metadata,
+        files=(place,) if beside is None else (place, beside),
+        pdebench={"model_state_dict", "optimizer_state_dict", "epoch", "loss"} <= {str(name) for name in outer},
+        scales=scales,
+        notes=tuple(notes),
+    )
+
+
+def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    prefix = next((head for head in _PREFIXES if all(name.startswith(head) for name in tensors)), None)
+    return tensors if prefix is None else _bare({name.removeprefix(prefix): tensors[name] for name in tensors})
+
+
+def _scales(others: Mapping[str, object], where: str) -> tuple[dict[str, float | None], list[str]]:
+    scales: dict[str, float | None] = {}
+    notes = []
+    for name in SCALES:
+        value = others.get(name)
+        if value is None:
+            continue
+        scales[name] = None
+        if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
+            value = value.item()
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if not math.isfinite(value) or (name.endswith("std") and value <= 0):
+                raise InputError(f"The checkpoint's {name} is {value}.", where=where, hint="Save the model again.")
+            scales[name] = float(value)
+        else:
+            size = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            notes.append(f"The checkpoint's {name} ({size}) is not one number and is not used: scale the data instead.")
+    return scales, notes
+
+
+def safe(text: str) -> str:
+    """Return a stranger's text without control characters, which would reach the terminal."""
+    return ascii(text)[1:-1][:80]
