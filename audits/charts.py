@@ -324,7 +324,7 @@ def _position(side: str, axis: Axis, rows: list[Json], field: str = "") -> Any:
 
     channel = alt.X if side == "x" else alt.Y
     if axis.kind == "quantitative" or (axis.kind == "auto" and numeric(rows, axis.field)):
-        scale = alt.Scale(type="log") if axis.scale == "log" else alt.Scale(zero=axis.zero)
+        scale = alt.Scale(type="log", nice=False) if axis.scale == "log" else alt.Scale(zero=axis.zero)
         style: dict[str, Any] = {"format": axis.format} if axis.format else {}
         if all(isinstance(row.get(axis.field), int) for row in rows):
             style["tickMinStep"] = 1

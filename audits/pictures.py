@@ -49,7 +49,7 @@ def pictures(shown: Sequence[Picture]) -> Json:
     for picture in shown:
         low, high = picture.ends or (float(picture.values.min()), float(picture.values.max()))
         row = {"x": 0, "y": 0, "picture": data_uri(picture.values, low, high)}
-        title = {"text": picture.title, "subtitle": f"{low:.3g} to {high:.3g}", "anchor": "start", "fontSize": 12}
+        title = {"text": [picture.title, f"{low:.3g} to {high:.3g}"], "anchor": "start", "fontSize": 12}
         mark = alt.Chart(alt.Data(values=[row])).mark_image(width=SIDE, height=SIDE)
         place = mark.encode(
             x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1])),

@@ -135,7 +135,7 @@ def _policy(*scripts: str) -> str:
     """
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    parts = ["default-src 'none'", f"script-src {allowed} 'unsafe-eval'", "style-src 'unsafe-inline'"]
+    parts = ["default-src 'none'", f"script-src {allowed} 'unsafe-eval'", "style-src 'unsafe-inline'", "img-src data:"]
     return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
 
 

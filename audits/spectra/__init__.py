@@ -121,6 +121,7 @@ AUDIT = AuditSpec(
         "band_share",
         "mismatch",
         "mismatch_share",
+        "domain_share",
         "mismatch_law",
         "operator_aliasing",
         "energy",

@@ -178,7 +178,9 @@ def _add_mismatch(estimator: Estimator, counts: Tally) -> None:
             estimator.mean("mismatch", counts.rows[f"{at}/distances"][:, place], resolution=at, tap=tap)
         for part, column in parts_of(counts, at).items():
             estimator.mean("mismatch_share", column, resolution=at, part=part)
-        estimator.mean("operator_aliasing", counts.rows[f"{at}/controls"][:, 2], resolution=at)
+        controls = counts.rows[f"{at}/controls"]
+        estimator.mean("domain_share", controls[:, 1] - controls[:, 2], resolution=at)
+        estimator.mean("operator_aliasing", controls[:, 3], resolution=at)
     if len(finer) > 1:
         coarse = setup.grids[0].resolution
         places = np.array([1 / coarse - 1 / grid.resolution for grid in finer])
@@ -190,8 +192,9 @@ def _add_mismatch(estimator: Estimator, counts: Tally) -> None:
 def parts_of(counts: Tally, resolution: int) -> dict[str, Floats]:
     """Return what each part adds to the mismatch of the output, a number a sample; the three add up to it."""
     whole = counts.rows[f"{resolution}/distances"][:, -1]
-    padded, features = counts.rows[f"{resolution}/controls"][:, :2].T
-    return {"input": whole - padded, "coordinates": padded - features, "nonlinear": features}
+    controls = counts.rows[f"{resolution}/controls"]
+    padded, periodic = controls[:, 0], controls[:, 2]
+    return {"input": whole - padded, "coordinates": padded - periodic, "nonlinear": periodic}
 
 
 def law(places: Floats, means: Floats) -> tuple[Floats, Floats]:
@@ -266,7 +269,7 @@ def _add_aliasing(estimator: Estimator, name: str, table: Floats, resolution: in
     if not len(table):
         return
     estimator.student("activation_aliasing", table[:, 0], tap=name, resolution=resolution)
-    coarse, fine = table[0, 1:]
+    coarse, fine = table[0, 2:]
     if abs(fine - coarse) > UNCONVERGED * max(fine, coarse) > _DUST:
         estimator.draft.warn(
             "aliasing-unconverged",

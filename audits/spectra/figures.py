@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from audits.charts import Axis, bars, interval_lines
+from audits.charts import Axis, forest, interval_lines
 from audits.context import Draft
 from audits.pictures import Picture, pictures
 from audits.records import Estimate, Figure
@@ -16,10 +16,10 @@ from audits.spectra.measuring import Setup, predicted, read_batch, silent_pass
 from audits.spectra.tally import Tally
 from probes.resampling import upsample
 
-POINTS = 28
+POINTS = 20
 """Points of one spectrum that are drawn, evenly on a logarithmic axis."""
 SHOWN = ("input", "lift", "activated", "out", "projection.activated", "output", "target")
-_SHORT = {"input": "input", "coordinates": "coordinates and edge", "nonlinear": "nonlinear aliasing"}
+_SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlinear": "nonlinear aliasing"}
 
 
 def draw(draft: Draft, setup: Setup, counts: Tally) -> list[Figure]:
@@ -69,24 +69,24 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
 
 def _parts(draft: Draft) -> Figure:
     rows = [
-        {"grid": f"{row.where['resolution']}", "part": _SHORT[str(row.where["part"])], **_plain(row)}
+        _plain(row, grid=f"{row.where['resolution']} points on an axis", part=_SHORT[str(row.where["part"])])
         for row in _rows(draft, "mismatch_share")
     ]
-    order = list(_SHORT.values())
-    rows.sort(key=lambda row: (int(row["grid"]), order.index(row["part"])))
-    spec = bars(
+    spec = forest(
         rows,
-        label="grid",
-        value=Axis("value", "Mismatch of the output at the common nodes, relative l2", ".3f"),
-        series="part",
-        series_title="Part",
+        label="part",
+        value=Axis("value", "Mismatch of the prediction at the common nodes, relative l2", ".3f"),
+        low="low",
+        high="high",
+        reference=0.0,
+        facet="grid",
     )
     return Figure(
         id="parts",
         title="Why does the answer change with the grid?",
-        caption="Each bar is one finer grid; its length is how far the output lies from that on the grid of training. "
-        "Input: what goes when the input holds no more than the coarse grid. Coordinates and edge: what goes when the "
-        "lifted features do. Nonlinear aliasing: what is left. A part below zero lies left of the axis.",
+        caption="The three parts of a grid add up to how far its prediction lies from that on the grid of training. "
+        "Input: what goes when the input holds no more than the coarse grid. Coordinates, edges, period: what goes "
+        "when the features do, too, in the blocks' own period. Nonlinear aliasing: what is left.",
         file="parts",
         spec=spec,
     )
@@ -137,8 +137,8 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
         id="spectra",
         title="Which frequencies does each stage hold?",
         caption="Energy a wavenumber, mean of the channels and samples, on every grid in the same unit, up to half the "
-        "points on an axis; what lies in the corners beyond is in the table. Where the curves of two grids part below "
-        "half the coarser grid, the stage is another function on each.",
+        "points on an axis; what lies in the corners beyond is in the table. Near its end the curve of a grid bends up "
+        "even for the target, since what the grid cannot hold folds back.",
         file="spectra",
         spec=spec,
     )
@@ -151,20 +151,27 @@ def _drawn(wavenumber: int) -> bool:
 
 
 def _made(draft: Draft, setup: Setup) -> Figure:
-    ends = {setup.grids[0].resolution, setup.grids[-1].resolution}
     rows = [
-        {"stage": str(row.where["stage"]), "grid": f"{row.where['resolution']} points", **_plain(row)}
+        _plain(row, stage=str(row.where["stage"]), grid=f"{row.where['resolution']}")
         for row in _rows(draft, "high_frequency_made")
-        if row.where["resolution"] in ends and row.where["stage"] not in ("input", "all")
+        if row.where["stage"] not in ("input", "all")
     ]
-    spec = bars(rows, label="stage", value=Axis("value", "High-frequency energy added", ".2~g"), facet="grid")
+    spec = interval_lines(
+        rows,
+        x=Axis("stage", "", kind="ordinal"),
+        y=Axis("value", "High-frequency energy added", ".2~g"),
+        low="low",
+        high="high",
+        series="grid",
+        series_title="Points on an axis",
+    )
     beyond = "the modes kept" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
     return Figure(
         id="made",
         title="Where are high frequencies made?",
-        caption=f"Energy beyond {beyond} after each stage less that before it; with the input's own the bars of a grid "
-        "add up to the output's. Left of zero a stage removes such energy. Stages of different width weigh the same: "
-        "energies are means over channels.",
+        caption=f"Energy beyond {beyond} after each stage less that before it; with the input's own they add up to the "
+        "output's. Below zero a stage removes such energy. Stages of different width weigh the same: energies are "
+        "means over channels.",
         file="made",
         spec=spec,
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from audits.context import Draft
-from audits.numbers import described, percent
+from audits.numbers import described
 from audits.records import Coordinate, Estimate, Severity
 from audits.spectra.measuring import Setup
 
@@ -20,7 +20,7 @@ STRAIGHT = 0.95
 """R^2 that the lower end of its interval must reach for the law of the edge to be told."""
 PARTS = {
     "input": "the input, which is sampled more finely",
-    "coordinates": "the coordinates and the jump at the edge of the domain",
+    "coordinates": "the coordinates, the edges and the period of the domain",
     "nonlinear": "aliasing in the nonlinear blocks",
 }
 
@@ -37,7 +37,7 @@ def judge(draft: Draft, setup: Setup) -> None:
     else:
         draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
                    "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
-    _tell_parts(draft, found, finer[-1])
+    _tell_parts(draft, found, setup, finer[-1])
     if len(finer) > 1:
         _tell_law(draft, found)
     _tell_high(draft, found, setup, finer[-1])
@@ -127,18 +127,31 @@ def _check_fit(draft: Draft, found: Found, setup: Setup) -> None:
         )
 
 
-def _tell_parts(draft: Draft, found: Found, at: int) -> None:
+def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     whole = found.row("mismatch", resolution=at, tap="output")
     parts = {part: found.row("mismatch_share", resolution=at, part=part) for part in PARTS}
-    told = ", ".join(f"{described_short(row)} with {PARTS[part]}" for part, row in parts.items())
-    text = f"At the common nodes the output at {at} differs from that on the grid of training by {described(whole)}: "
-    text += f"{told}."
+    told = "; ".join(f"{described_short(row)} comes with {PARTS[part]}" for part, row in parts.items())
+    text = f"At the common nodes the prediction at {at} differs from that on the grid of training by {described(whole)}"
+    text += f" of its size. Of this {told}."
     main = _largest(parts)
     if main:
         text += f" The largest part is that of {PARTS[main]}."
     evidence = [found.place("mismatch", resolution=at, tap="output")]
     evidence += [found.place("mismatch_share", resolution=at, part=part) for part in PARTS]
+    domain, edges = found.row("domain_share", resolution=at), parts["coordinates"]
+    if domain.low is not None and domain.low > edges.value / 2:
+        evidence.append(found.place("domain_share", resolution=at))
+        text += (
+            f" It is made in the blocks ({described_short(domain)}): they take {_period(setup)} for one period, whose "
+            "length in the domain's unit is another on each grid."
+        )
     draft.find("spectra.attribution", "info", text, evidence, resolution=at)
+
+
+def _period(setup: Setup) -> str:
+    if any(setup.loaded.operator.layout.padding.amounts):
+        return "the padded grid"
+    return "all N nodes of a closed grid" if setup.kind == "closed" else "the grid"
 
 
 def described_short(row: Estimate) -> str:
@@ -183,7 +196,7 @@ def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     place, share = output[0]
     evidence = [place]
     edge = "the modes that the network keeps" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
-    text = f"At {at} {described(share)} of the output's energy lies beyond {edge}"
+    text = f"At {at}, {described(share)}, of the output's energy lies beyond {edge}"
     target = list(found.all("high_frequency_share", resolution=at, tap="target"))
     if target:
         evidence.append(target[0][0])
@@ -206,8 +219,8 @@ def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
     nonlinear = found.row("mismatch_share", resolution=at, part="nonlinear")
     text = (
         f"Taken alone, the activation that aliases most at {at} is {most.where['tap']}: {described(most)} of its "
-        f"output. What all of them leave in the mismatch of the output is {described(nonlinear)}, since the next layer "
-        f"drops what lies beyond the modes it keeps (interval {percent(nonlinear.level)})."
+        f"output. What the aliasing of all of them leaves in the mismatch of the prediction is {described(nonlinear)}: "
+        "each convolution drops what lies beyond the modes it keeps."
     )
     evidence = [place, found.place("mismatch_share", resolution=at, part="nonlinear")]
     draft.find("spectra.aliasing", "info", text, evidence, resolution=at)

@@ -63,6 +63,8 @@ class Hearing(Listener):
         Slices that take the grid to the nodes of the training grid; None on that grid itself.
     reference
         The stages on the training grid for the same samples.
+    scale
+        Mean and standard deviation that make the output a prediction: its distance is that of predictions.
     """
 
     def __init__(
@@ -72,8 +74,10 @@ class Hearing(Listener):
         *,
         common: Sequence[slice] | None = None,
         reference: Mapping[str, Tensor] | None = None,
+        scale: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         self.spectrum, self.cut, self.common, self.reference = spectrum, cut, common, reference
+        self.scale = scale
         self.sums: dict[str, StageSums] = {}
         self.kept: dict[str, Tensor] = {}
         self.distances: dict[str, Tensor] = {}
@@ -87,6 +91,8 @@ class Hearing(Listener):
             while len(self._held) > HELD:
                 self._held.popitem(last=False)
         self.sums[name] = summed(self.spectrum, coefficients, self.cut)
+        if name == "output":
+            values = values * self.scale[1] + self.scale[0]
         if self.reference is None:
             self.kept[name] = values
         else:
@@ -152,7 +158,7 @@ def whole_shells(wavenumbers: Tensor, shells: Tensor) -> Tensor:
 def distance(values: Tensor, reference: Tensor, common: Sequence[slice]) -> Tensor:
     """Return |values at the common nodes - reference| / |reference| of every sample, in the l2 norm, shape (n,).
 
-    NaN where the reference is zero everywhere; `estimating` tells of such stages.
+    Not finite where the reference is zero everywhere; `estimating` tells of such stages.
     """
     lost: Tensor = (restricted(values, common) - reference).flatten(1).double().norm(dim=1)
     size: Tensor = reference.flatten(1).double().norm(dim=1)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from probes.fno.reading import Loaded
-from probes.loading.fields import Fields
 from torch import Tensor
 
 from audits.context import Context
 from audits.spectra.listening import FINER, AliasHearing, Cut, Hearing, distance, summed
 from probes.field_norms import sobolev_squares, squares
 from probes.fno.layers import SILENT, GridKind, Listener
+from probes.fno.reading import Loaded
+from probes.loading.fields import Fields
 from probes.loading.grids import restricted
 from probes.radial_spectrum import RadialSpectrum, View
 from probes.resampling import Method, upsample
@@ -110,9 +110,9 @@ def measure(setup: Setup, context: Context) -> Iterator[Counts]:
 
 
 def measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, NDArray[np.float64]]]:
-    """Return what each activation aliases on each grid, shape (samples, 3): ratio, share, ratio when checked.
+    """Return what each activation aliases on each grid, shape (samples, 4): ratio, share, and two ratios of the check.
 
-    The check is made on one sample and few channels; its rows are zero for the others.
+    The check, at 4 and at 8 points for one, is made on one sample and few channels; its rows are zero for the others.
     """
     found: dict[int, dict[str, NDArray[np.float64]]] = {}
     total = len(setup.grids) * setup.aliasing_samples
@@ -127,7 +127,7 @@ def measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, NDAr
                     context.cache.write(CACHE, key, counts)
                 rows.append(counts["aliasing"].numpy())
                 advance(1)
-            table = np.stack(rows) if rows else np.zeros((0, len(setup.activations), 3))
+            table = np.stack(rows) if rows else np.zeros((0, len(setup.activations), 4))
             found[grid.resolution] = {name: table[:, at] for at, name in enumerate(setup.activations)}
     return found
 
@@ -169,7 +169,7 @@ def _batch(setup: Setup, arrays: tuple[Any, Any]) -> Counts:
     operator, found = setup.loaded.operator, {}
     first, *finer = setup.grids
     inputs, target = read_batch(setup, first, arrays)
-    here = Hearing(_spectrum(setup, first), setup.cut)
+    here = Hearing(_spectrum(setup, first), setup.cut, scale=setup.target_scale)
     lifted = operator.lifted(inputs, setup.kind, here)
     output = operator.decoded(lifted, here)
     found.update(_stages(setup, first, here))
@@ -177,7 +177,9 @@ def _batch(setup: Setup, arrays: tuple[Any, Any]) -> Counts:
         found.update(_scores(setup, first, here.spectrum, {"same": predicted(setup, output)}, target))
     for grid in finer:
         fine, fine_target = read_batch(setup, grid, arrays)
-        there = Hearing(_spectrum(setup, grid), setup.cut, common=grid.common, reference=here.kept)
+        there = Hearing(
+            _spectrum(setup, grid), setup.cut, common=grid.common, reference=here.kept, scale=setup.target_scale
+        )
         direct = operator(fine, setup.kind, there)
         found.update(_stages(setup, grid, there))
         found[f"{grid.resolution}/distances"] = torch.stack([there.distances[name] for name in setup.stages], dim=1)
@@ -192,18 +194,30 @@ def _batch(setup: Setup, arrays: tuple[Any, Any]) -> Counts:
 
 
 def _controls(setup: Setup, grid: Grid, inputs: Tensor, lifted: Tensor, output: Tensor) -> Counts:
-    """Run the network on what the training grid holds, taken to a finer one: its input, and its lifted features."""
+    """Run the network on what the training grid holds: its input and its lifted features, taken to a finer one."""
     operator, kind = setup.loaded.operator, setup.kind
-    padded = operator(upsample(inputs, grid.sizes, kind, setup.input_method), kind)
-    features = operator.decoded(upsample(lifted, grid.sizes, kind, setup.input_method))
-    raised = upsample(output, grid.sizes, kind, setup.output_method)
+    padded = predicted(setup, operator(upsample(inputs, grid.sizes, kind, setup.input_method), kind))
+    features = predicted(setup, operator.decoded(upsample(lifted, grid.sizes, kind, setup.input_method)))
+    periodic = predicted(setup, operator.oversampled(lifted, oversampling(setup, grid)))
+    base = predicted(setup, output)
+    raised = upsample(base, grid.sizes, kind, setup.output_method)
     whole = [slice(None)] * len(grid.sizes)
     columns = [
-        distance(padded, output, grid.common),
-        distance(features, output, grid.common),
+        distance(padded, base, grid.common),
+        distance(features, base, grid.common),
+        distance(periodic, base, whole),
         distance(padded, raised, whole),
     ]
     return {f"{grid.resolution}/controls": torch.stack(columns, dim=1)}
+
+
+def oversampling(setup: Setup, grid: Grid) -> int:
+    """Return the whole ratio nearest to that of the grids; odd where odd and even sizes are different operators."""
+    first = setup.grids[0]
+    factor = max(2, round(grid.resolution / first.resolution))
+    ends = setup.loaded.operator.layout.padding.cells(first.sizes)
+    odd = any((size + sum(pair)) % 2 for size, pair in zip(first.sizes, ends, strict=True))
+    return factor + 1 if factor % 2 == 0 and odd and setup.loaded.operator.shifted_at_odd else factor
 
 
 def _stages(setup: Setup, grid: Grid, heard: Hearing) -> Counts:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from probes.errors import InputError
-from probes.fno.neuralop import STANDINS
+from probes.fno.neuralop import STANDINS, is_neuralop
 from probes.loading.sniffing import impostor
 from probes.loading.weights import check_safetensors, read_pickle
 
@@ -47,7 +47,7 @@ class Content:
     """
 
     tensors: dict[str, Tensor]
-    metadata: object = None
+    metadata: Mapping[str, object] | None = None
     files: tuple[Path, ...] = ()
     pdebench: bool = False
     scales: dict[str, float | None] = field(default_factory=dict)
@@ -79,8 +79,7 @@ def read_content(place: Path) -> Content:
         content: object = load_file(place)
     else:
         content = _unpickled(place)
-    metadata = place.with_name(place.stem.removesuffix("_state_dict") + "_metadata.pkl")
-    return _sorted_out(content, place, metadata if metadata.is_file() and metadata != place else None)
+    return _sorted_out(content, place)
 
 
 def _unpickled(place: Path) -> object:
@@ -92,7 +91,7 @@ def _unpickled(place: Path) -> object:
         raise
 
 
-def _sorted_out(content: object, place: Path, beside: Path | None) -> Content:
+def _sorted_out(content: object, place: Path) -> Content:
     """Open wrappers, take prefixes off, and set apart what is no weight."""
     where, outer = str(place), content
     for name in _WRAPPERS:
@@ -103,14 +102,14 @@ def _sorted_out(content: object, place: Path, beside: Path | None) -> Content:
         raise InputError(f"The file holds a {type(content).__name__}, not tensors by name.", where=where, hint=_CONVERT)
     others = {} if outer is content else {str(name): value for name, value in outer.items() if value is not content}
     named = {str(name): value for name, value in content.items() if not str(name).endswith("_extra_state")}
-    metadata = named.pop("_metadata", None)
+    inside = named.pop("_metadata", None)
     others |= {name: named.pop(name) for name in SCALES if name in named}
     odd = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
     if odd is not None or not named:
         what = f"Its entry {safe(odd)} is a {type(named[odd]).__name__}" if odd is not None else "It holds nothing"
         raise InputError(f"{what}, where tensors by name should be.", where=where, hint=_CONVERT)
-    if metadata is None and beside is not None:
-        metadata = _unpickled(beside)
+    tensors = _bare(named)
+    metadata, beside = _metadata(tensors, inside, place)
     scales, notes = _scales(others, where)
     unused = sorted(safe(name) for name in others if name not in SCALES)
     if unused:
@@ -120,13 +119,30 @@ def _sorted_out(content: object, place: Path, beside: Path | None) -> Content:
     if rounded:
         notes.append(f"Weights in {', '.join(rounded)} were turned into single precision.")
     return Content(
-        tensors=_bare(named),
+        tensors=tensors,
         metadata=metadata,
-        files=(place,) if beside is None else (place, beside),
+        files=(place, *beside),
         pdebench={"model_state_dict", "optimizer_state_dict", "epoch", "loss"} <= {str(name) for name in outer},
         scales=scales,
         notes=tuple(notes),
     )
+
+
+def _metadata(
+    tensors: Mapping[str, Tensor], inside: object, place: Path
+) -> tuple[Mapping[str, object] | None, tuple[Path, ...]]:
+    """Return the arguments that neuraloperator saves, and the file that they are from if it is another one."""
+    beside = place.with_name(place.stem.removesuffix("_state_dict") + "_metadata.pkl")
+    if not is_neuralop(tensors) or (inside is None and not beside.is_file()):
+        return None, ()
+    found = _unpickled(beside) if inside is None else inside
+    if not isinstance(found, Mapping):
+        raise InputError(
+            f"The metadata is a {type(found).__name__}, not arguments by name.",
+            where=str(place if inside is not None else beside),
+            hint="Save the model again with its save_checkpoint() method.",
+        )
+    return {str(name): value for name, value in found.items()}, (beside,) if inside is None else ()
 
 
 def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -25,6 +25,7 @@ from probes.fno.layers import (
     SpectralConv,
     coordinates,
 )
+from probes.resampling import upsample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,16 +198,37 @@ class FourierOperator(nn.Module):
         sizes = lifted.shape[2:]
         ends = self.layout.padding.cells(sizes)
         cropping = _Cropping(listener, sizes, ends) if any(map(any, ends)) else listener
-        x = lifted
-        if cropping is not listener:
-            flat = [cells for pair in reversed(ends) for cells in pair]
-            x = nn.functional.pad(x, flat, mode=self.layout.padding.mode)
+        x, before = self._passed(self._padded(lifted), cropping)
+        output: Tensor = self.projection(_cropped(x, sizes, ends), "output", before, listener, "projection")
+        return output
+
+    def oversampled(self, lifted: Tensor, factor: int) -> Tensor:
+        """Decode with the blocks on a grid `factor` times as fine, read as the network itself reads its own.
+
+        Padded features are taken as one period, interpolated by their trigonometric polynomial, passed through the
+        blocks and thinned out again: what changes against `decoded` is the aliasing of what is nonlinear, alone.
+        """
+        sizes = lifted.shape[2:]
+        padded = self._padded(lifted)
+        fine = upsample(padded, [factor * size for size in padded.shape[2:]], "open", "fourier")
+        x, _ = self._passed(fine, SILENT)
+        thinned = x[(..., *[slice(None, None, factor)] * len(sizes))]
+        crop = _cropped(thinned, sizes, self.layout.padding.cells(sizes))
+        output: Tensor = self.projection(crop, "output", "", SILENT, "projection")
+        return output
+
+    def _padded(self, lifted: Tensor) -> Tensor:
+        ends = self.layout.padding.cells(lifted.shape[2:])
+        if not any(map(any, ends)):
+            return lifted
+        flat = [cells for pair in reversed(ends) for cells in pair]
+        return nn.functional.pad(lifted, flat, mode=self.layout.padding.mode)
+
+    def _passed(self, x: Tensor, listener: Listener) -> tuple[Tensor, str]:
         before = "lift"
         for place, block in enumerate(self.blocks):
-            x, before = block(x, f"block{place}", before, cropping)
-        x = _cropped(x, sizes, ends)
-        output: Tensor = self.projection(x, "output", before, listener, "projection")
-        return output
+            x, before = block(x, f"block{place}", before, listener)
+        return x, before
 
 
 def _cropped(x: Tensor, sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> Tensor:

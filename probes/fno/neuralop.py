@@ -5,89 +5,33 @@ frequencies these belong to, and in where activations stand; all of it is told f
 that the library saves beside them. Settings that would change the computation in another way are refused.
 """
 
-import math
-import pickle
 import re
-import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from probes.errors import InputError
-from probes.fno.factorised import LARGEST, dense, kind
+from probes.fno.factorised import dense, kind
 from probes.fno.layers import CoordinateKind, Gate, Norm, Padding, Pointwise, SpectralConv
 from probes.fno.li import Weights
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
+from probes.fno.neuralop_settings import (
+    BELONG,
+    CONVS,
+    MOST,
+    RETRAIN,
+    STANDINS,
+    Release,
+    Settings,
+    check_settings,
+    check_tensors,
+    told,
+)
 
-Release = Literal["0.2", "0.3", "1.x", "2.0", "1.x or 2.0"]
+__all__ = ["STANDINS", "is_neuralop", "read_neuralop"]
 
-_MOST = 2 * LARGEST
 _WIDEST = 2.0
-_SINGLE = (torch.float32, torch.float64, torch.complex64, torch.complex128)
-_CONVS = "fno_blocks.convs"
-_RETRAIN = "Train the model without it, or audit another one."
-_BELONG = "The metadata and the weights must be of the same model: give the two files that were saved together."
-
-
-class _Sealed:
-    def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
-        # A file only names these; one that builds or calls them is no checkpoint.
-        raise pickle.UnpicklingError(f"GLOBAL {cls.__doc__}")
-
-
-class _SpectralConvName(_Sealed):
-    """neuralop.layers.spectral_convolution.SpectralConv"""  # noqa: D400
-
-
-class _GeluName(_Sealed):
-    """torch._C._nn.gelu"""  # noqa: D400
-
-
-STANDINS = tuple((name, str(name.__doc__)) for name in (_SpectralConvName, _GeluName))
-"""What a checkpoint's settings may name, for `read_pickle`: objects that can be named and compared, but not used."""
-
-_ALLOWED: dict[str, tuple[object, ...]] = {
-    "preactivation": (False, None),
-    "complex_data": (False, None),
-    "joint_factorization": (False, None),
-    "non_linearity": (nn.functional.gelu, _GeluName),
-    "conv_module": (_SpectralConvName,),
-    "SpectralConv": (_SpectralConvName,),
-    "norm": (None, "instance_norm", "group_norm"),
-    "positional_embedding": ("grid", None),
-    "fno_block_precision": ("full",),
-    "incremental_n_modes": (None,),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """What the library saved beside the tensors; None where nothing is known of it."""
-
-    values: Mapping[str, object] | None
-    where: str
-
-    def get(self, key: str, default: object = None) -> object:
-        return default if self.values is None else self.values.get(key, default)
-
-    def whole(self, key: str) -> int | None:
-        value = self.get(key)
-        return value if type(value) is int else None
-
-    def modes(self, key: str) -> list[int] | None:
-        value = self.get(key)
-        if key == "n_modes" and value is None:
-            value = [self.get(f"n_modes_{axis}") for axis in ("height", "width", "depth")]
-            value = [count for count in value if count is not None]
-        counts = value if isinstance(value, list | tuple) else [value]
-        return [count for count in counts if type(count) is int] or None
-
-    def wrong(self, key: str, why: str, hint: str = _RETRAIN) -> InputError:
-        value = reprlib.repr(self.get(key))
-        return InputError(f"{key} is {value}: {why}", where=f"{self.where}, metadata, key {key}", hint=hint)
 
 
 def is_neuralop(tensors: Mapping[str, Tensor]) -> bool:
@@ -126,10 +70,10 @@ def read_neuralop(
     InputError
         Where tensors and metadata contradict each other, or ask for what cannot be reproduced.
     """
-    _check_tensors(tensors, where)
+    check_tensors(tensors, where)
     weights = Weights(tensors, where)
-    release, settings = _told(tensors, metadata, where)
-    _check_settings(settings, release)
+    release, settings = told(tensors, metadata, where)
+    check_settings(settings, release)
     network = _Network(weights, settings, release, fixed_shift=fixed_shift)
     lift, projection = network.lift(), network.projection()
     blocks = [network.block(place) for place in range(network.count)]
@@ -150,81 +94,19 @@ def read_neuralop(
     return FourierOperator(lift, blocks, projection, layout)
 
 
-def _check_tensors(tensors: Mapping[str, Tensor], where: str) -> None:
-    total = sum(value.numel() for value in tensors.values())
-    if total > _MOST:
-        raise InputError(f"The tensors claim {total} numbers; {_MOST} at most are read.", where=where)
-    for name, value in tensors.items():
-        foreign = {
-            r"fno_blocks\.\d+\..*": "a network of several groups of blocks (UNO)",
-            rf"{_CONVS}\.weight\.(tensor|core|weights|factors\.\w+)": "one tensor for all layers (joint_factorization)",
-            r"fno_blocks\.norm\.\d+\.(mlp|norm|fr|fi)\..*": "batch_norm, ada_in or a complex norm",
-            r".*\.(fr|fi)\..*": "complex_data",
-        }
-        for pattern, what in foreign.items():
-            if re.fullmatch(pattern, name):
-                raise InputError(f"The tensor {name} shows {what}, not reproduced here.", where=where, hint=_RETRAIN)
-        if value.dtype not in _SINGLE:
-            kept = str(value.dtype).removeprefix("torch.")
-            raise InputError(f"{name} is of {kept}.", where=where, hint="Save the model in single precision.")
-        if not bool(torch.isfinite(value).all()):
-            raise InputError(f"{name} holds values that are not finite.", where=where, hint="Save the model again.")
-
-
-def _told(
-    tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, where: str
-) -> tuple[Release, _Settings]:
-    """Return the release, and the settings with arguments that were given by place put under their names."""
-    release: Release = "0.2" if "lifting.fc.weight" in tensors else "0.3"
-    if not any(name.startswith(f"{_CONVS}.weight.") for name in tensors):
-        recorded = metadata or {}
-        late = "use_channel_mlp" in recorded or "_name" in recorded
-        late = late or not any(name.startswith("fno_blocks.channel_mlp.") for name in tensors)
-        # Every release before 2.0 records this setting, of each of its classes.
-        release = "1.x" if "domain_padding_mode" in recorded else "2.0" if late else "1.x or 2.0"
-    if metadata is None:
-        return release, _Settings(None, where)
-    settings = _Settings(metadata, where)
-    name = settings.get("_name", "FNO")
-    if not re.fullmatch(r"T?FNO([123]d)?", str(name)):
-        raise settings.wrong("_name", "only FNO and TFNO are read.", "Audit an FNO.")
-    axes = ("height", "width", "depth")[: int(str(name)[-2])] if str(name).endswith("d") else ()
-    channels = ["in_channels", "out_channels"]
-    names = [*(f"n_modes_{axis}" for axis in axes)] or ["n_modes"]
-    names += ["hidden_channels", *channels] if axes or release == "0.3" else [*channels, "hidden_channels"]
-    given = settings.get("args", ())
-    if not isinstance(given, list | tuple) or len(given) > len(names):
-        # Of these the metadata hold the default beside the value.
-        raise settings.wrong("args", "it has more arguments without names than are read.", "Pass them by name.")
-    return release, _Settings({**metadata, **dict(zip(names, given, strict=False))}, where)
-
-
-def _check_settings(settings: _Settings, release: Release) -> None:
-    for key, allowed in _ALLOWED.items():
-        value = settings.get(key, allowed[0])
-        # Release 0.3 takes the precision but never passes it on.
-        if (key == "fno_block_precision" and release == "0.3") or any(value is one for one in allowed):
-            continue
-        if not isinstance(value, str | int) or value not in allowed:
-            raise settings.wrong(key, "this cannot be reproduced here.")
-    for key in ("output_scaling_factor", "resolution_scaling_factor"):
-        if settings.get(key) is not None:
-            raise settings.wrong(key, "networks that change the resolution cannot be reproduced here.")
-
-
 class _Network:
     """The parts of one network, made from its weights and settings."""
 
-    def __init__(self, weights: Weights, settings: _Settings, release: Release, *, fixed_shift: bool) -> None:
+    def __init__(self, weights: Weights, settings: Settings, release: Release, *, fixed_shift: bool) -> None:
         self.weights, self.settings, self.release, self.fixed_shift = weights, settings, release, fixed_shift
         self.old = release in ("0.2", "0.3")
         self.mlp_name = "mlp" if self.old else "channel_mlp"
         names = list(weights.tensors)
-        pattern = re.compile(rf"{_CONVS}\.weight\.(\d{{1,4}})\..*" if self.old else rf"{_CONVS}\.(\d{{1,4}})\.weight\..*")
+        pattern = re.compile(rf"{CONVS}\.weight\.(\d{{1,4}})\..*" if self.old else rf"{CONVS}\.(\d{{1,4}})\.weight\..*")
         places = {int(found[1]) for name in names if (found := pattern.fullmatch(name))}
         if not places or places != set(range(len(places))):
             raise weights.wrong(f"The spectral weights {sorted(places)} are not numbered without gaps from 0.")
-        shape = weights.tensor(f"{_CONVS}.bias" if self.old else f"{_CONVS}.0.bias").shape
+        shape = weights.tensor(f"{CONVS}.bias" if self.old else f"{CONVS}.0.bias").shape
         self.axes = len(shape) - 1 - self.old
         if self.axes not in (1, 2, 3):
             raise weights.wrong(f"The bias of shape {tuple(shape)} is that of no grid of 1 to 3 axes.")
@@ -238,18 +120,20 @@ class _Network:
         self.separable, self.entries = False, 0
         self._agree("n_layers", self.count)
         self._agree("hidden_channels", self.width)
+        key = "use_mlp" if self.old else "use_channel_mlp"
+        if release != "1.x" and settings.get(key, self.has_mlp) is not self.has_mlp:
+            raise settings.wrong(key, f"the weights have {'one' if self.has_mlp else 'none'}.", BELONG)
         self.form = kind(self._parts(0))
 
     @property
     def words(self) -> str:
         """The release and the form of the weights, for the report."""
-        version = self.release
         notes = [self.form, *["separable"] * self.separable]
         if self.fixed_shift and not self.old:
             notes.append("spectra mended at odd sizes")
         if self.settings.values is None and self.release != "0.2":
             notes.append("no metadata")
-        return f"neuralop {version} ({', '.join(notes)})"
+        return f"neuralop {self.release} ({', '.join(notes)})"
 
     def lift(self) -> Pointwise:
         """The perceptron before the blocks."""
@@ -273,7 +157,7 @@ class _Network:
             appended = self.settings.get("positional_embedding", "grid") == "grid" and channels > self.axes
             fields = channels - self.axes * appended
         if fields < 1 or channels - fields not in (0, self.axes):
-            raise self.settings.wrong("in_channels", f"the weights take {channels} on {self.axes} axes.", _BELONG)
+            raise self.settings.wrong("in_channels", f"the weights take {channels} on {self.axes} axes.", BELONG)
         return "open" if channels > fields else "none", fields
 
     def padding(self, given: Padding | None) -> Padding:
@@ -281,7 +165,8 @@ class _Network:
         if given is not None:
             if len(given.amounts) not in (0, self.axes):
                 raise self.weights.wrong(
-                    f"The padding has {len(given.amounts)} amounts, the grid {self.axes} axes.", "Give one for each axis."
+                    f"The padding has {len(given.amounts)} amounts, the grid {self.axes} axes.",
+                    "Give one for each axis.",
                 )
             return given
         shares = self.settings.get("domain_padding")
@@ -325,12 +210,14 @@ class _Network:
         return Block(spectral, skip, shape, nn.functional.gelu, mlp=mlp, mlp_skip=mlp_skip, norms=ends)
 
     def _agree(self, key: str, held: int) -> None:
-        told = self.settings.whole(key)
-        if told is not None and told != held:
-            raise self.settings.wrong(key, f"the weights have {held}.", _BELONG)
+        recorded = self.settings.whole(key)
+        if recorded is not None and recorded != held:
+            raise self.settings.wrong(key, f"the weights have {held}.", BELONG)
 
     def _layers(self, name: str) -> list[str]:
-        count = sum(re.fullmatch(rf"{re.escape(name)}\.fcs\.\d+\.weight", key) is not None for key in self.weights.tensors)
+        count = sum(
+            re.fullmatch(rf"{re.escape(name)}\.fcs\.\d+\.weight", key) is not None for key in self.weights.tensors
+        )
         return [f"{name}.fcs.{layer}" for layer in range(max(count, 1))]
 
     def _perceptron(self, names: Sequence[str], first: int | None, last: int | None) -> Pointwise:
@@ -347,21 +234,21 @@ class _Network:
         if f"{name}.conv.weight" in self.weights.tensors:
             return self._perceptron([f"{name}.conv"], self.width, self.width)
         if f"{name}.weight" in self.weights.tensors:
-            scale = self.weights.tensors[f"{name}.weight"]
-            if scale.shape[0] == 1 and scale.numel() == self.width:
+            shape = self.weights.tensors[f"{name}.weight"].shape
+            if shape[:1] == (1,) and shape.numel() == self.width:
                 return Gate(self.weights.tensor(f"{name}.weight"))
             return self._perceptron([name], self.width, self.width)
-        told = self.settings.get(key, "")
-        if told == "identity" or (self.settings.values is None and self.release in ("0.2", "0.3", "1.x")):
+        form = self.settings.get(key, "")
+        if form == "identity" or (self.settings.values is None and self.old):
             return Gate(None)
-        if told is None and self.release == "2.0":
+        if form is None and self.release == "2.0":
             return None
         if self.settings.values is None:
             raise self.weights.wrong(
                 f"There is no {name}.weight: that can mean {key} = 'identity' as well as none.",
                 "Give the metadata that were saved beside the weights.",
             )
-        raise self.settings.wrong(key, f"there is no {name}.weight.", _BELONG)
+        raise self.settings.wrong(key, f"there is no {name}.weight.", BELONG)
 
     def _norm(self, number: int) -> Norm:
         name = f"fno_blocks.norm.{number}"
@@ -373,60 +260,65 @@ class _Network:
         return Norm(1, scale, shift)
 
     def _parts(self, number: int) -> dict[str, Tensor]:
-        prefix = f"{_CONVS}.weight.{number}." if self.old else f"{_CONVS}.{number}.weight."
+        prefix = f"{CONVS}.weight.{number}." if self.old else f"{CONVS}.{number}.weight."
         names = [name for name in self.weights.tensors if name.startswith(prefix)]
         return {name.removeprefix(prefix): self.weights.tensor(name) for name in names}
 
     def _kernel(self, number: int) -> Tensor:
-        where = f"{self.weights.where}, {_CONVS}, weight {number}"
+        where = f"{self.weights.where}, {CONVS}, weight {number}"
         kernel = dense(self._parts(number), where=where)
         self.entries += kernel.numel()
         channels = kernel.dim() - self.axes
-        if self.entries > _MOST or channels not in (1, 2) or any(size != self.width for size in kernel.shape[:channels]):
-            raise InputError(
-                f"A spectral weight of shape {tuple(kernel.shape)} does not fit {self.width} channels on {self.axes} "
-                f"axes, or is too large.",
-                where=where,
-                hint="Save the model again.",
+        if self.entries > MOST:
+            raise self.weights.wrong(f"The spectral weights make up more than {MOST} numbers.")
+        if channels not in (1, 2) or any(size != self.width for size in kernel.shape[:channels]) or 0 in kernel.shape:
+            raise self.weights.wrong(
+                f"Spectral weight {number} of shape {tuple(kernel.shape)} does not fit {self.width} channels on "
+                f"{self.axes} axes."
             )
         self.separable = channels == 1
         if self.separable and self.release == "0.3":
-            raise self.weights.wrong("Release 0.3 cannot run separable weights.", _RETRAIN)
+            raise self.weights.wrong("Release 0.3 cannot run separable weights.", RETRAIN)
         return kernel
 
     def _spectral(self, place: int) -> SpectralConv:
-        kernels = [self._kernel(self.corners * place + corner) for corner in range(self.corners)]
-        if any(kernel.shape != kernels[0].shape or 0 in kernel.shape for kernel in kernels):
-            raise self.weights.wrong(f"The spectral weights of layer {place} are empty or differ in shape.")
-        channels = kernels[0].dim() - self.axes
-        if self.release == "0.2":
-            # The last of the axes changes its sign fastest from one corner to the next.
-            for axis in range(self.axes - 2, -1, -1):
-                pairs = zip(kernels[::2], kernels[1::2], strict=True)
-                kernels = [torch.cat(pair, dim=axis + channels) for pair in pairs]
-            halves = [size // 2 for size in kernels[0].shape[channels:-1]]
-            full = [[*range(half), *range(-half, 0)] for half in halves]
-        else:
-            kernels = [self._cut(kernels[0], channels)]
-            full = [[*range(-(size // 2), size - size // 2)] for size in kernels[0].shape[channels:-1]]
-        biases = self.weights.tensor(f"{_CONVS}.bias" if self.old else f"{_CONVS}.{place}.bias")
+        kernel, full = self._corners(place) if self.release == "0.2" else self._centred(place)
+        biases = self.weights.tensor(f"{CONVS}.bias" if self.old else f"{CONVS}.{place}.bias")
         bias = biases[place] if self.old else biases
         if bias.numel() != self.width or bias.is_complex():
             raise self.weights.wrong(f"The bias of layer {place} has {bias.numel()} entries for {self.width} channels.")
-        odd = any(len(axis) % 2 for axis in full) and not self.fixed_shift and self.release != "0.2"
-        if odd and self.release == "1.x or 2.0":
+        kept = self.fixed_shift or self.release == "0.2"
+        if self.release == "1.x or 2.0" and not kept and any(len(axis) % 2 for axis in full):
             raise self.weights.wrong(
                 f"Weights of {[len(axis) for axis in full]} frequencies belong to other ones in 1.x than in 2.0.",
                 "Give the metadata that were saved beside the weights: they tell the release.",
             )
-        shifted = self.release != "0.2" and not self.fixed_shift
         return SpectralConv(
-            kernels[0],
-            [*full, range(kernels[0].shape[-1])],
+            kernel,
+            [*full, range(kernel.shape[-1])],
             bias,
-            shifted_at_odd=shifted,
-            lowered_at_even=odd and self.release in ("0.3", "1.x"),
+            shifted_at_odd=not kept,
+            lowered_at_even=not kept and self.release in ("0.3", "1.x"),
         )
+
+    def _corners(self, place: int) -> tuple[Tensor, list[list[int]]]:
+        """Put the corners of a spectrum together; the sign of the last axis but one changes fastest among them."""
+        kernels = [self._kernel(self.corners * place + corner) for corner in range(self.corners)]
+        sizes = kernels[0].shape
+        if any(kernel.shape != sizes for kernel in kernels):
+            raise self.weights.wrong(f"The spectral weights of layer {place} differ in shape.")
+        channels = len(sizes) - self.axes
+        for axis in range(self.axes - 2, -1, -1):
+            pairs = zip(kernels[::2], kernels[1::2], strict=True)
+            kernels = [torch.cat(pair, dim=axis + channels) for pair in pairs]
+        return kernels[0], [[*range(half), *range(-half, 0)] for half in sizes[channels:-1]]
+
+    def _centred(self, place: int) -> tuple[Tensor, list[list[int]]]:
+        """Return the weights of a spectrum whose frequency 0 lies in the middle of every axis but the last."""
+        kernel = self._kernel(place)
+        channels = kernel.dim() - self.axes
+        kernel = self._cut(kernel, channels)
+        return kernel, [[*range(-(size // 2), size - size // 2)] for size in kernel.shape[channels:-1]]
 
     def _cut(self, kernel: Tensor, channels: int) -> Tensor:
         """Take the modes in use out of weights made for more of them, or check that all are."""
@@ -434,11 +326,11 @@ class _Network:
         if modes is None:
             return kernel
         used, held = [*modes[:-1], modes[-1] // 2 + 1], list(kernel.shape[channels:])
-        if held != (used if most is None else most) or len(used) != self.axes or math.prod(used) < 1:
-            raise self.settings.wrong("n_modes" if most is None else "max_n_modes", f"weights are {held}.", _BELONG)
+        if held != (used if most is None else most) or len(used) != self.axes:
+            raise self.settings.wrong("n_modes" if most is None else "max_n_modes", f"weights are {held}.", BELONG)
         for axis, (count, size) in enumerate(zip(used, held, strict=True)):
-            if not 0 < count <= size:
-                raise self.settings.wrong("n_modes", f"more than the {size} of max_n_modes.", _BELONG)
+            if count > size:
+                raise self.settings.wrong("n_modes", f"more than the {size} of max_n_modes.", BELONG)
             start = 0 if axis == self.axes - 1 else (size - count) // 2
             kernel = kernel.narrow(axis + channels, start, count)
         return kernel

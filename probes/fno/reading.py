@@ -278,31 +278,29 @@ def _padding(amounts: tuple[tuple[float, ...], bool], operator: FourierOperator)
             where="--padding",
             hint="Give one number, or one an axis.",
         )
+    usual = operator.layout.padding
     if len(numbers) == 1:
-        usual = operator.layout.padding.amounts or (1.0,) * axes
-        numbers = tuple(numbers[0] if one else 0 for one in usual)
-    return Padding(amounts=numbers if any(numbers) else (), fraction=share)
+        numbers = tuple(numbers[0] if one else 0 for one in usual.amounts or (1.0,) * axes)
+    # Release 2.0 of neuraloperator pads both sides whenever it pads.
+    symmetric = usual.symmetric or operator.layout.release.startswith("neuralop 2.0")
+    return Padding(amounts=numbers, fraction=share, symmetric=symmetric) if any(numbers) else Padding()
 
 
 def _told_padding(operator: FourierOperator, content: Content, *, given: bool) -> str:
     padding, family = operator.layout.padding, operator.layout.family
-    told = {
-        "physicsnemo": "as args.json says; --padding overrides it",
-        "neuralop": "as its metadata says; --padding overrides it"
-        if content.metadata is not None
-        else "since no metadata came with it; --padding overrides it",
-    }
-    source = "as the option says" if given else told.get(family, "the family's published value; --padding overrides it")
-    return f"The domain is padded by {_described(padding)}: {source}."
-
-
-def _described(padding: Padding) -> str:
+    source = "the family's published value"
+    if family == "physicsnemo":
+        source = "the value in args.json"
+    elif family == "neuralop":
+        source = "the value in its metadata" if content.metadata else "assumed, since no metadata came with it"
+    source = "as --padding says" if given else f"{source}; --padding overrides it"
     if not any(padding.amounts):
-        return "nothing"
+        return f"The domain is not padded: {source}."
     numbers = [f"{amount:g}" for amount in padding.amounts]
     each = numbers[0] if len(set(numbers)) == 1 else ", ".join(numbers)
     unit = "of the grid's size" if padding.fraction else "cells"
-    return f"{each} {unit} {'on both sides' if padding.symmetric else 'at the far end'} of the axes"
+    sides = "on both sides" if padding.symmetric else "at the far end"
+    return f"The domain is padded by {each} {unit} {sides} of the axes: {source}."
 
 
 def _doubts(operator: FourierOperator, *, normalised: bool) -> list[str]:

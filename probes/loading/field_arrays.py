@@ -21,6 +21,10 @@ class Refusal(Exception):
         super().__init__(reason)
         self.reason, self.hint = reason, hint
 
+    def kept(self) -> "Refusal":
+        """Return the same without the frames in which it was raised: they would keep files open."""
+        return Refusal(self.reason, self.hint)
+
 
 class Stored(Protocol):
     """An array in a file, samples on its first axis."""

@@ -202,6 +202,14 @@ class _Tensor:
         return values
 
 
+def _numpy_type(tensor: torch.Tensor) -> np.dtype[Any]:
+    try:
+        return np.dtype(str(tensor.dtype).removeprefix("torch."))
+    except TypeError:
+        # bfloat16 and narrower floats.
+        return np.dtype(np.float32)
+
+
 def _read_torch(path: Path, most: int) -> tuple[Mapping[str, Stored], Mapping[str, Refusal], str]:
     content = read_pickle(path, device="cpu")
     if not isinstance(content, dict):
@@ -220,5 +228,5 @@ def _read_torch(path: Path, most: int) -> tuple[Mapping[str, Stored], Mapping[st
         elif value.is_complex():
             refused[str(name)] = Refusal("holds complex numbers", "Save real numbers.")
         else:
-            arrays[str(name)] = _Tensor(value.detach(), tuple(value.shape), np.dtype(np.float32))
+            arrays[str(name)] = _Tensor(value.detach(), tuple(value.shape), _numpy_type(value))
     return arrays, refused, "torch"

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from probes.loading.field_arrays import Refusal, Stored, Window
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
+GROUPED = "HDF5, a group a sample"
+"""The form of a file in which every sample has a group of its own."""
 _MATLAB = b"MATLAB 7.3"
 _FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 5: "nbit", 6: "scaleoffset", 32000: "lzf"}
 """What HDF5 and h5py undo themselves; any other filter would load a program from elsewhere."""
@@ -113,11 +115,12 @@ def read_hdf5(path: Path, most: int) -> tuple[dict[str, Stored], dict[str, Refus
         try:
             arrays[name] = _array(file, name, limits, reverse=reverse)
         except Refusal as refusal:
-            refused[name] = refusal
+            refused[name] = refusal.kept()
     if samples:
         first = _array(file, samples[0], limits, reverse=False)
         arrays["data"] = Hdf5Samples(file, samples, first, limits)
         arrays |= _sample_coordinates(file, samples[0].removesuffix("/data"), limits)
+        return arrays, refused, GROUPED
     matlab = reverse or any(item.reverse for item in arrays.values() if isinstance(item, Hdf5Array))
     return arrays, refused, "MATLAB 7.3" if matlab else "HDF5"
 
@@ -155,7 +158,7 @@ def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator
         try:
             node = _node(file, name)
         except Refusal as refusal:
-            refused[name] = refusal
+            refused[name] = refusal.kept()
             continue
         if not isinstance(node, h5py.Group):
             yield name

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from probes.errors import InputError
 from probes.fno.layers import GridKind
 from probes.loading.field_arrays import Stored
+from probes.loading.field_channels import AXES, Channels, Network, fits, misfit, readings, steps
 from probes.loading.field_files import Archive, damaged, open_archive
+from probes.loading.field_hdf5 import GROUPED
 from probes.loading.grids import detect, detect_coordinates
 from probes.loading.hashing import sha256_file
 
@@ -24,63 +26,10 @@ INPUT_NAMES = ("x", "a", "a_high", "coeff", "nu", "input", "inputs", "u0", "feat
 TARGET_NAMES = ("y", "u", "sol", "target", "targets", "output", "outputs", "solution", "tensor")
 _FLOW = ("density", "pressure", "Vx", "Vy", "Vz")
 """Variables that PDEBench keeps in arrays of their own, in the order in which it stacks them."""
-_TIME_FIRST = frozenset({"tensor", "data"})
-_AXES = ("x", "y", "z")
 _ALONG = ("{}-coordinate", "{}_coordinate", "{}_coord", "{}_coords", "grid_{}", "{}_grid", "{}")
 _MESHES = ("grid", "coords", "coordinates")
-_SMALLEST = 4
 _MOST_COORDINATES = 2**26
-_BATCH = 2**24
-
-Order = Literal["ng", "ncg", "ngc", "ntg", "ngt", "ntgv"]
-"""The axes as stored: samples, channels, grid, time, variables."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channels:
-    """Arrays of a file, seen as one of the shape (n, channels, *grid).
-
-    Parameters
-    ----------
-    key
-        Names of the arrays, for messages.
-    parts
-        One array, or one a variable.
-    steps
-        Time steps that are wanted, from and to; None: there is no time axis.
-    """
-
-    path: Path
-    key: str
-    parts: tuple[Stored, ...]
-    order: Order
-    grid: tuple[int, ...]
-    channels: int
-    steps: tuple[int, int] | None = None
-
-    def read(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return samples, shape (n, channels, *grid).
-
-        Raises
-        ------
-        InputError
-            Where the file is cut off or damaged there.
-        """
-        window = None
-        if self.steps:
-            window = (len(self.parts[0].shape) - 1 if self.order == "ngt" else 1, *self.steps)
-        try:
-            pieces = [part.rows(start, stop, window) for part in self.parts]
-        except Exception as error:
-            # Hostile or damaged bytes: every reader fails in many ways.
-            raise damaged(self.path, error, self.key) from error
-        values: NDArray[Any] = np.stack(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
-        if self.order == "ntgv":
-            values = np.moveaxis(values, -1, 2)
-        elif self.order in ("ngc", "ngt"):
-            values = np.moveaxis(values, -1, 1)
-        with np.errstate(over="ignore"):
-            return np.array(values, dtype=np.float32, order="C").reshape(len(values), self.channels, *self.grid)
+_BATCH = 2**18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,20 +102,12 @@ class Fields:
                 values = channels.read(start, min(start + few, last))
                 wrong = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
                 if wrong.any():
+                    place = start + int(wrong.argmax())
                     raise InputError(
-                        f"The sample {start + int(wrong.argmax())} of {channels.key!r} holds a NaN or an infinite value.",
-                        where=f"{self.path}, {channels.key}[{start + int(wrong.argmax())}]",
+                        f"The sample {place} of {channels.key!r} holds a NaN or an infinite value.",
+                        where=f"{self.path}, {channels.key}[{place}]",
                         hint="Mend or remove the sample (32-bit floats end at 3.4e38).",
                     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Network:
-    """What the network works on: the dimensions of its grid, channels that it can take, those that it gives."""
-
-    dimensions: int
-    fields: tuple[int, ...]
-    outputs: int
 
 
 def load_fields(
@@ -198,10 +139,10 @@ def load_fields(
         Where the file cannot be read, its arrays are not clear, or do not fit the network.
     """
     archive = open_archive(path)
-    network = _Network(dimensions, tuple(fields), outputs)
+    network = Network(dimensions, tuple(fields), outputs)
     evolving = _evolving(archive, network, input_key, target_key)
     if evolving:
-        inputs, targets, notes = _steps(archive, evolving, network, initial_steps, targeted=target_key != "none")
+        inputs, targets, notes = steps(archive, evolving, network, initial_steps, targeted=target_key != "none")
     else:
         inputs, targets, notes = _pair(archive, network, input_key, target_key)
     count = inputs.parts[0].shape[0]
@@ -231,112 +172,41 @@ def _type_notes(inputs: Channels, targets: Channels | None) -> list[str]:
     return [f"{key!r} is stored as {dtype} and read as float32." for key, dtype in types.items() if dtype != np.float32]
 
 
-def _evolving(archive: Archive, network: _Network, input_key: str | None, target_key: str | None) -> tuple[str, ...]:
+def _evolving(archive: Archive, network: Network, input_key: str | None, target_key: str | None) -> tuple[str, ...]:
     """Return the arrays whose time steps are input and target; none: the two are arrays of their own."""
     if input_key is not None and input_key == target_key:
         return (input_key,)
-    if target_key not in (None, "none", input_key or "tensor") or any(
-        _fits(archive.arrays[name].shape, network, network.fields)
-        for name in _named(archive, INPUT_NAMES)
-        if input_key is None
-    ):
+    if target_key not in (None, "none", input_key or "tensor"):
+        return ()
+    fields = [name for name in _named(archive, INPUT_NAMES) if len(archive.arrays[name].shape) > network.dimensions]
+    if input_key is None and fields:
         return ()
     if input_key in (None, "tensor") and "tensor" in archive.arrays:
         return ("tensor",)
-    if input_key in (None, "data") and archive.form == "HDF5, a group a sample":
+    if input_key in (None, "data") and archive.form == GROUPED:
         return ("data",)
     flow = tuple(name for name in _FLOW if name in archive.arrays)
     return flow if input_key is None and len(flow) > 1 else ()
 
 
-def _steps(
-    archive: Archive, keys: tuple[str, ...], network: _Network, initial: int, *, targeted: bool
-) -> tuple[Channels, Channels | None, list[str]]:
-    """Cut the first steps and the next one out of arrays that evolve in time, stacked as PDEBench does: step by step."""
-    parts = tuple(archive.find(key) for key in keys)
-    key, where = ", ".join(keys), f"{archive.path}, {', '.join(keys)}"
-    shape = parts[0].shape
-    if any(part.shape != shape for part in parts):
-        shapes = ", ".join(str(part.shape) for part in parts)
-        raise InputError(f"The arrays {key} have different shapes: {shapes}.", where=where, hint="Give equal ones.")
-    order, grid, length, variables = _time_axis(keys, shape, network, where)
-    if variables != network.outputs or initial * variables not in network.fields:
-        raise InputError(
-            f"{initial} steps of {variables} variables make {initial * variables} channels, followed by {variables}; "
-            f"the network takes {_listed(network.fields)} and gives {network.outputs}.",
-            where=where,
-            hint="Give the data for which the network was trained.",
-        )
-    if length < initial + targeted:
-        raise InputError(
-            f"{key!r} has the shape {shape}: {length} time steps, of which {initial + targeted} are needed.",
-            where=where,
-            hint="Give longer series.",
-        )
-
-    def part(start: int, stop: int) -> Channels:
-        return Channels(
-            path=archive.path,
-            key=key,
-            parts=parts,
-            order=order,
-            grid=grid,
-            channels=(stop - start) * variables,
-            steps=(start, stop),
-        )
-
-    notes = [
-        f"The input is the first {initial} of {length} time steps of {key!r} as stored, the target the next one; "
-        "where the network was trained on every k-th step, keep only those in the file."
-    ]
-    return part(0, initial), part(initial, initial + 1) if targeted else None, notes
-
-
-def _time_axis(
-    keys: tuple[str, ...], shape: tuple[int, ...], network: _Network, where: str
-) -> tuple[Order, tuple[int, ...], int, int]:
-    """Return the order of the axes, the grid, the number of steps and of variables."""
-    dimensions = network.dimensions
-    if len(shape) == dimensions + 3 and len(keys) == 1:
-        return "ntgv", shape[2:-1], shape[1], shape[-1]
-    if len(shape) != dimensions + 2:
-        raise _misfit(keys[0], shape, network, network.fields, where)
-    if len(keys) > 1:
-        return "ntgv", shape[2:], shape[1], len(keys)
-    if keys[0] in _TIME_FIRST:
-        return "ntg", shape[2:], shape[1], 1
-    # Li's files keep time last; only a grid that is square on one reading alone tells.
-    first, last = len(set(shape[2:])) == 1, len(set(shape[1:-1])) == 1
-    if dimensions == 1 or first == last:
-        raise InputError(
-            f"{keys[0]!r} has the shape {shape}: which axis is time cannot be told.",
-            where=where,
-            hint="Save the input steps and the target step as two arrays, or (samples, time, grid) as 'tensor'.",
-        )
-    return ("ntg", shape[2:], shape[1], 1) if first else ("ngt", shape[1:-1], shape[-1], 1)
-
-
 def _pair(
-    archive: Archive, network: _Network, input_key: str | None, target_key: str | None
+    archive: Archive, network: Network, input_key: str | None, target_key: str | None
 ) -> tuple[Channels, Channels | None, list[str]]:
     """Find two arrays on one grid."""
     notes = []
-    asked = input_key
     if input_key is None:
         input_key = _guess(archive, network, INPUT_NAMES, network.fields, target_key, "--input")
+        notes.append(f"{input_key!r} was taken as the input.")
     if target_key is None:
         target_key = _guess(archive, network, TARGET_NAMES, (network.outputs,), input_key, "--target")
-        asked = None
-    if asked is None:
-        chosen = f"input {input_key!r}" + (f" and target {target_key!r}" if target_key != "none" else "")
-        notes.append(f"By their names, {chosen} were chosen." if " and " in chosen else f"By its name, {chosen} was.")
+        notes.append(f"{target_key!r} was taken as the target.")
     array = archive.find(input_key)
-    readings = _readings(archive, input_key, array, network, network.fields)
+    ways = readings(archive, input_key, array, network, network.fields)
     if target_key == "none":
-        return max(readings, key=_narrowest), None, notes
+        return max(ways, key=_narrowest), None, notes
     other = archive.find(target_key)
-    others = _readings(archive, target_key, other, network, (network.outputs,))
-    pairs = [(one, two) for one in readings for two in others if one.grid == two.grid]
+    others = readings(archive, target_key, other, network, (network.outputs,))
+    pairs = [(one, two) for one in ways for two in others if one.grid == two.grid]
     if not pairs or array.shape[0] != other.shape[0]:
         raise InputError(
             f"{input_key!r} has the shape {array.shape}, {target_key!r} {other.shape}: "
@@ -354,13 +224,13 @@ def _narrowest(channels: Channels) -> int:
 
 
 def _guess(
-    archive: Archive, network: _Network, names: Sequence[str], allowed: tuple[int, ...], taken: str | None, option: str
+    archive: Archive, network: Network, names: Sequence[str], allowed: tuple[int, ...], taken: str | None, option: str
 ) -> str:
     """Return the one array with a common name that fits."""
     found = [name for name in _named(archive, names) if name != taken]
-    if not found and option == "--input" and len(archive.arrays) == 1:
+    if not found and option == "--input" and len(archive.arrays) == 1 and not archive.refused:
         found = list(archive.arrays)
-    fitting = [name for name in found if _fits(archive.arrays[name].shape, network, allowed)]
+    fitting = [name for name in found if fits(archive.arrays[name].shape, network, allowed)]
     if len(fitting) == 1:
         return fitting[0]
     role = option.removeprefix("--")
@@ -377,11 +247,9 @@ def _guess(
     if found:
         # Say of the likeliest one why it does not fit.
         shape = archive.find(found[0]).shape
-        raise _misfit(found[0], shape, network, allowed, f"{archive.path}, {found[0]}")
+        raise misfit(found[0], shape, network, allowed, f"{archive.path}, {found[0]}")
     raise InputError(
-        f"No array has a common name of an {role}. {archive.listing()}"
-        if role == "input"
-        else f"No array has a common name of a {role}. {archive.listing()}",
+        f"Which array is the {role} is not clear. {archive.listing()}",
         where=str(archive.path),
         hint=hint,
     )
@@ -389,56 +257,6 @@ def _guess(
 
 def _named(archive: Archive, names: Sequence[str]) -> list[str]:
     return [name for wanted in names for name in archive.arrays if name.casefold() == wanted]
-
-
-def _fits(
-    shape: tuple[int, ...], network: _Network, allowed: tuple[int, ...]
-) -> list[tuple[Order, int, tuple[int, ...]]]:
-    """Return the ways to read a shape: the order of its axes, its channels and its grid."""
-    ways: list[tuple[Order, int, tuple[int, ...]]] = []
-    if len(shape) == network.dimensions + 1:
-        ways = [("ng", 1, shape[1:])]
-    elif len(shape) == network.dimensions + 2:
-        ways = [("ncg", shape[1], shape[2:]), ("ngc", shape[-1], shape[1:-1])]
-    return [way for way in ways if way[1] in allowed and min(way[2]) >= _SMALLEST]
-
-
-def _readings(
-    archive: Archive, key: str, array: Stored, network: _Network, allowed: tuple[int, ...]
-) -> list[Channels]:
-    ways = _fits(array.shape, network, allowed)
-    if not ways:
-        raise _misfit(key, array.shape, network, allowed, f"{archive.path}, {key}")
-    return [
-        Channels(path=archive.path, key=key, parts=(array,), order=order, grid=grid, channels=channels)
-        for order, channels, grid in ways
-    ]
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return " or ".join(map(str, numbers))
-
-
-def _misfit(
-    key: str, shape: tuple[int, ...], network: _Network, allowed: tuple[int, ...], where: str
-) -> InputError:
-    """Say why an array does not fit the network."""
-    dimensions = network.dimensions
-    wanted = f"{_listed(allowed)} channel{'' if allowed == (1,) else 's'}"
-    if len(shape) not in (dimensions + 1, dimensions + 2):
-        problem = f"that is not a set of samples on a {dimensions}-D grid"
-    elif len(shape) == dimensions + 1 and 1 not in allowed:
-        problem = f"that is one channel, the network has {wanted} there"
-    elif len(shape) == dimensions + 2 and not {shape[1], shape[-1]} & set(allowed):
-        problem = f"that is {shape[1]} channels (or {shape[-1]} if they stand last), the network has {wanted} there"
-    else:
-        problem = f"an axis of the grid has fewer than {_SMALLEST} points"
-    axes = ", ".join(_AXES[:dimensions])
-    return InputError(
-        f"{key!r} has the shape {shape}: {problem}.",
-        where=where,
-        hint=f"The network works on {dimensions}-D grids: give (samples, channels, {axes}) with {wanted}.",
-    )
 
 
 def _kind(archive: Archive, inputs: Channels, targets: Channels | None) -> tuple[GridKind | None, str]:
@@ -452,7 +270,10 @@ def _kind(archive: Archive, inputs: Channels, targets: Channels | None) -> tuple
     kind = detect(targets.read(0, min(2, targets.parts[0].shape[0])))
     if kind is None:
         return None, ""
-    return kind, f"{targets.key}, which vanishes on the first {'and the last nodes' if kind == 'closed' else 'nodes only'}"
+    return (
+        kind,
+        f"{targets.key}, which vanishes on the first {'and the last nodes' if kind == 'closed' else 'nodes only'}",
+    )
 
 
 def _coordinates(
@@ -469,7 +290,7 @@ def _coordinates(
         and 0 < math.prod(array.shape) * array.dtype.itemsize <= _MOST_COORDINATES
     }
     for form in _ALONG:
-        names = tuple(form.format(axis) for axis in _AXES[: len(grid)])
+        names = tuple(form.format(axis) for axis in AXES[: len(grid)])
         lengths = tuple(math.prod(small[name].shape) if name in small else 0 for name in names)
         if lengths == grid and all(max(small[name].shape) == size for name, size in zip(names, grid, strict=True)):
             return names, [_values(archive.path, name, small[name]).ravel() for name in names]

@@ -21,6 +21,7 @@ _STEEP = 0.1
 _FLAT = 0.25
 _FAINT = 1e-3
 _OFF = 0.05
+_NEAR = 1e-3
 _ROUND: tuple[tuple[float, int], ...] = ((1.0, 1), (math.pi, 2), (0.5, 2**20), (math.pi, 2**20))
 """Ends at which domains are taken to stop: multiples of a number, up to how many; the likelier first."""
 
@@ -188,7 +189,7 @@ def _kind_along(nodes: NDArray[np.float64]) -> GridKind | None:
 
 def _is_round(end: float, unit: float, most: int, width: float) -> bool:
     times = round(end / unit)
-    return abs(times) <= most and abs(end - times * unit) <= _OFF * width
+    return abs(times) <= most and abs(end - times * unit) <= min(_OFF * width, _NEAR)
 
 
 def _ratio(kind: GridKind, sizes: Sequence[int], resolution: int) -> int | None:

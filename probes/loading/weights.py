@@ -113,9 +113,7 @@ def _check_archive(path: Path) -> None:
         raise _damaged(f"its entries would be {size} bytes long in a file of {held}", str(path))
 
 
-def read_pickle(
-    path: Path, *, device: str, standins: Sequence[tuple[Callable[..., object], str]] = ()
-) -> object:
+def read_pickle(path: Path, *, device: str, standins: Sequence[tuple[Callable[..., object], str]] = ()) -> object:
     """Return the content of a file written by torch.save, if it needs no code; tensors go to `device`.
 
     Single numbers of numpy, which training loops leave beside the weights, become numbers of Python.

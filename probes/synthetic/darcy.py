@@ -38,8 +38,12 @@ def darcy_samples(
         Nodes along an edge, at least 3. Up to 241 no cosine of the field is finer than the grid of size 241; beyond
         it, edges of the two regions are only refined.
     """
-    if count < 0:
-        raise InputError(f"{count} samples of a flow were asked for.", where="count", hint="Ask for 0 or more.")
+    if count < 0 or size < _SMALLEST:
+        raise InputError(
+            f"{count} samples on {size} x {size} nodes were asked for.",
+            where="count, size",
+            hint="Ask for 0 samples or more, on 3 x 3 nodes or more.",
+        )
     high = np.empty((count, size, size), dtype=np.bool_)
     pressure = np.empty((count, size, size), dtype=np.float32)
     with (progress or Silent()).phase("Solving flows through random ground", count, "samples") as advance:
@@ -84,7 +88,7 @@ def stiffness(coefficient: NDArray[np.floating]) -> sparse.csc_array:
         raise InputError(
             f"The permeability has the shape {shape}.",
             where="coefficient",
-            hint="Give a square of 3 x 3 nodes or more",
+            hint="Give a square of 3 x 3 nodes or more.",
         )
     if not (np.isfinite(coefficient).all() and (coefficient > 0).all()):
         raise InputError("A permeability is not a positive number.", where="coefficient", hint="Give values above 0.")
@@ -111,8 +115,6 @@ def _field(size: int, seed: int, number: int) -> NDArray[np.float64]:
 @lru_cache(maxsize=4)
 def _basis(size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the standard deviation of every coefficient, and the orthonormal cosines at the nodes (size, modes)."""
-    if size < _SMALLEST:
-        raise InputError(f"A grid of {size} nodes has no inside.", where="size", hint="Take 3 or more.")
     k = np.arange(MODES)
     scale = _TAU ** (_ALPHA - 1) * (np.pi**2 * (k[:, None] ** 2 + k**2) + _TAU**2) ** (-_ALPHA / 2)
     scale[0, 0] = 0

@@ -189,7 +189,8 @@ def test_the_method_follows_the_boundary() -> None:
         (periodic + 0.1 * x, "even"),
         (periodic + 0.1 * y, "even"),
         (torch.cat([zero, periodic], dim=1), "wrap"),
-        (torch.cat([1000 * zero, 1 + x], dim=1), "even"),
+        (torch.cat([1e5 * zero, 1 + x], dim=1), "even"),
+        (zero + 0.1 * torch.sin(math.pi * y) * (x == 1), "even"),
         (torch.zeros_like(zero), "sine"),
         (zero.float(), "sine"),
     ]

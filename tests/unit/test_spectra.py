@@ -1,0 +1,161 @@
+"""Are counts put together, fitted and judged as they should be, without a network?"""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from audits.records import Estimate
+from audits.spectra.estimating import law, main_line
+from audits.spectra.fitting import regression
+from audits.spectra.inputs import band_names
+from audits.spectra.judging import verdict_of
+from audits.spectra.listening import Cut, Hearing, distance, whole_shells
+from audits.spectra.tally import Running, tally
+from probes.fno.layers import Padding, Pointwise, SpectralConv
+from probes.fno.network import Block, BlockShape, FourierOperator, Layout
+from probes.radial_spectrum import RadialSpectrum
+
+
+def network(seed: int = 0, *, width: int = 6, modes: int = 4, amount: tuple[float, ...] = ()) -> FourierOperator:
+    rng = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=rng) / math.sqrt(shape[-1])
+
+    act = torch.nn.functional.gelu
+    places = [[*range(modes), *range(-modes, 0)], [*range(modes)]]
+    blocks = [
+        Block(
+            SpectralConv(torch.complex(draw(width, width, 2 * modes, modes), draw(width, width, 2 * modes, modes)),
+                         places),
+            Pointwise([(draw(width, width), draw(1, width)[0])], act), BlockShape(activated=number < 1), act,
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    return FourierOperator(
+        Pointwise([(draw(width, 3), draw(1, width)[0])], act),
+        blocks,
+        Pointwise([(draw(9, width), draw(1, 9)[0]), (draw(1, 9), draw(1, 1)[0])], act),
+        Layout(family="li", release="", fields=1, coordinates="grid", padding=Padding(amounts=amount)),
+    )
+
+
+@pytest.mark.parametrize("kind, view", [("open", "periodic"), ("closed", "even"), ("closed", "hann"), ("cell", "even")])
+def test_spectra_made_of_their_parts_are_those_of_the_stage_itself(kind: str, view: str) -> None:
+    net = network()
+    spectrum = RadialSpectrum((15, 15), kind, view)
+    cut = Cut(box=(4.0, 3.0), radius=None, training=4.0)
+    heard = Hearing(spectrum, cut)
+    transforms = 0
+    whole = spectrum.transform
+
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        nonlocal transforms
+        transforms += 1
+        return whole(x)
+
+    spectrum.transform = counted  # type: ignore[method-assign]
+    with torch.no_grad():
+        net(torch.randn(2, 1, 15, 15, generator=torch.Generator().manual_seed(1)), kind, heard)
+    assert transforms < len(heard.sums) - 4, "parts are transformed again"
+    for name, values in heard.kept.items():
+        shells = spectrum.shells(spectrum.power(whole(values)))
+        expected = whole_shells(spectrum.wavenumbers, shells)
+        # In single precision the highest frequencies are as exact as the largest is.
+        torch.testing.assert_close(heard.sums[name].shells, expected, rtol=1e-4, atol=1e-6 * float(expected.max()))
+
+
+def test_stages_are_heard_without_the_padding_and_in_order() -> None:
+    heard = Hearing(RadialSpectrum((15, 15), "closed", "even"), Cut((4.0, 3.0), None, 4.0))
+    with torch.no_grad():
+        network(amount=(9, 9))(torch.zeros(1, 1, 15, 15), "closed", heard)
+    assert {values.shape[2:] for values in heard.kept.values()} == {torch.Size([15, 15])}
+    assert list(heard.kept) == [
+        "input", "lift",
+        "block0.skip", "block0.spectral", "block0.sum", "block0.activated",
+        "block1.skip", "block1.spectral", "block1.sum",
+        "projection.hidden", "projection.activated", "output",
+    ]  # fmt: skip
+
+
+def test_high_frequency_energy_added_along_the_main_line_sums_up_to_that_of_the_output() -> None:
+    heard = Hearing(RadialSpectrum((15, 15), "open", "periodic"), Cut((4.0, 3.0), None, 4.0))
+    with torch.no_grad():
+        network()(torch.randn(1, 1, 15, 15, generator=torch.Generator().manual_seed(2)), "open", heard)
+    line = main_line(list(heard.sums))
+    assert "block0.spectral" not in line and "block0.skip" not in line and line[-1] == "output"
+    high = [float(heard.sums[name].sums[0, 1]) for name in line]
+    gains = [high[0], *(after - before for before, after in pairwise(high))]
+    assert sum(gains) == pytest.approx(high[-1])
+
+
+def test_half_shells_go_to_the_nearest_whole_wavenumber_and_keep_their_energy() -> None:
+    half = torch.arange(6, dtype=torch.float64) / 2
+    shells = torch.tensor([[1.0, 2.0, 4.0, 8.0, 16.0, 32.0]], dtype=torch.float64)
+    assert whole_shells(half, shells).tolist() == [[1.0, 6.0, 24.0, 32.0]]
+
+
+def test_chunks_are_joined_to_the_mean_and_spread_of_all_samples() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(11, 3, 5))
+    running = Running()
+    for start, stop in ((0, 4), (4, 5), (5, 11)):
+        part = table[start:stop]
+        running.join(len(part), part.mean(0), ((part - part.mean(0)) ** 2).sum(0))
+    np.testing.assert_allclose(running.mean, table.mean(0))
+    np.testing.assert_allclose(running.error, table.std(0, ddof=1) / math.sqrt(11))
+
+
+def test_rows_of_chunks_keep_their_order() -> None:
+    chunks = [
+        {"61/stages/sums": torch.full((size, 2, 4), float(size)), "61/stages/shells/mean": torch.ones(2, 3),
+         "61/stages/shells/spread": torch.zeros(2, 3)}
+        for size in (3, 2)
+    ]  # fmt: skip
+    found = tally(chunks)
+    assert found.rows["61/stages/sums"][:, 0, 0].tolist() == [3, 3, 3, 2, 2]
+    assert found.spectra["61/stages"].n == 5
+
+
+def test_the_law_is_met_exactly_and_refuted_where_the_mismatch_does_not_grow() -> None:
+    places = np.array([1 / 30 - 1 / 60, 1 / 30 - 1 / 120])
+    c, r2 = law(places, 2.4 * places)
+    assert float(c) == pytest.approx(2.4) and float(r2) == pytest.approx(1.0)
+    _, flat = law(places, np.array([0.05, 0.01]))
+    assert float(flat) < 0.5
+
+
+@pytest.mark.parametrize(
+    "low, high, expected",
+    [(0.001, 0.02, "upsample"), (-0.02, -0.001, "direct"), (-0.001, 0.02, "tie"), (0.0, 0.02, "tie")],
+)
+def test_the_verdict_follows_the_interval(low: float, high: float, expected: str) -> None:
+    lead = Estimate(name="lead", value=(low + high) / 2, low=low, high=high, method="x", n=30, unit="samples")
+    assert verdict_of(lead) == expected
+
+
+def test_one_sample_has_no_verdict() -> None:
+    assert verdict_of(Estimate(name="lead", value=1.0, method="none", n=1, unit="samples")) == "tie"
+
+
+def test_distance_is_relative_and_undefined_for_a_stage_of_zeros() -> None:
+    fine = torch.zeros(1, 1, 4)
+    fine[..., ::2] = torch.tensor([3.0, 4.0])
+    base = torch.tensor([[[3.0, 0.0]]])
+    assert float(distance(fine, base, (slice(None, None, 2),))) == pytest.approx(4 / 3)
+    assert not math.isfinite(float(distance(fine, torch.zeros(1, 1, 2), (slice(None, None, 2),))))
+
+
+def test_a_regression_tells_unit_and_offset() -> None:
+    x = torch.randn(50, generator=torch.Generator().manual_seed(0))
+    assert regression(x, 100 * x - 3) == pytest.approx((0.0, -3.0, 100.0), abs=1e-4)
+    noise = torch.randn(50, generator=torch.Generator().manual_seed(1))
+    assert regression(x, noise)[0] > 0.9
+    assert regression(torch.ones(4), x[:4])[0] == 1.0
+
+
+def test_bands_are_named_by_their_edges() -> None:
+    assert band_names([0.0, 4.0, 15.5, math.inf]) == ["0-4", "4-15.5", "15.5-"]
