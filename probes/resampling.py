@@ -53,7 +53,7 @@ def upsample(x: Tensor, sizes: Sequence[int], kind: GridKind, method: Method) ->
           between +n/2 and -n/2. On a cell grid, the phase exp(i pi k (1/S - 1/n)) moves the nodes. On a closed grid
           this is zero-padding as if it were open: both ends are read as different nodes of one period, so that the
           result is misaligned. It is there to be compared with.
-        - `sine`: odd around both ends (DST-I); the boundary is taken to be zero, whatever it holds. Closed only.
+        - `sine`: the inside is continued oddly around both ends (DST-I), the ends stay what they are. Closed only.
         - `even`: even around both ends, DCT-I on a closed grid and DCT-II on a cell grid.
         - `wrap`: the last node repeats the first, is dropped and put back. Closed only.
 
@@ -143,12 +143,8 @@ def _resampled(x: Tensor, size: int, kind: GridKind, method: Method) -> Tensor:
     if method == "wrap":
         period = _period(x[..., :-1], size - 1, centred=False)
         return torch.cat([period, period[..., :1]], -1)
-    inner = x[..., 1:-1]
-    if method == "sine":
-        zero = torch.zeros_like(x[..., :1])
-        whole = torch.cat([zero, inner, zero, -inner.flip(-1)], -1)
-    else:
-        whole = torch.cat([x, inner.flip(-1)], -1)
+    inner = x[..., 1:-1].flip(-1)
+    whole = torch.cat([x, -inner if method == "sine" else inner], -1)
     return _period(whole, 2 * (size - 1), centred=False)[..., :size]
 
 
