@@ -16,6 +16,8 @@ LIMITED = 0.5
 """Share of the upsampled error from which the floor of interpolation is said to limit it."""
 POOR = 0.5
 """Relative error on the grid of training from which model and data may not belong together."""
+ROUNDING = 1e-5
+"""Difference of relative errors below which single precision decides, and nobody is told to prefer either way."""
 STRAIGHT = 0.95
 """R^2 that the lower end of its interval must reach for the law of the edge to be told."""
 PARTS = {
@@ -73,7 +75,7 @@ def _key(name: str, where: Any) -> tuple[Any, ...]:
 
 def verdict_of(lead: Estimate) -> str:
     """Return upsample, direct or tie from the interval of the direct error less the upsampled one."""
-    if lead.low is None or lead.high is None:
+    if lead.low is None or lead.high is None or abs(lead.value) < ROUNDING:
         return "tie"
     return "upsample" if lead.low > 0 else "direct" if lead.high < 0 else "tie"
 
