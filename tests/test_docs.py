@@ -27,11 +27,12 @@ AUDITS = {
     name: ROOT / "docs" / "audits" / f"{name}.md"
     for name in (entry.target.partition(":")[0].removeprefix("audits.") for entry in registry.AUDITS)
 }
-RUNS = {"asr_fairness": "first", "certification": "certified"}
+RUNS = {"asr_fairness": "first", "certification": "certified", "spectra": "grids"}
 """A run in the prepared folder of each audit that has one."""
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+    "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit"},
 }
 """Some of the names that must be found in the code of an audit, or else nothing was looked at."""
 CERTIFY = [
@@ -39,6 +40,11 @@ CERTIFY = [
     *("--n", "1000", "--radii", "0.1,0.25", "--out", "runs/certified"),
 ]
 """As on the page of certify, which then shows the finished run."""
+SPECTRA = [
+    *("spectra", "darcy.pt", "--data", "darcy.npz", "--train-resolution", "13", "--test-resolutions", "25,49"),
+    *("--padding", "0", "--out", "runs/grids"),
+]
+"""As on the page of spectra."""
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
 ELSEWHERE = (
@@ -155,6 +161,8 @@ def names_used(folder: Path) -> set[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["name"]:
                 found += _texts(node.value)
+            if file.stem == "cautions" and isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
+                found += _texts(node.value.elts[0])
             if not isinstance(node, ast.Call):
                 continue
             if _is_call(node, "warn") or _is_call(node, "find"):
@@ -182,9 +190,10 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     assert used - coded(AUDITS[audit]) == set()
 
 
-def test_every_option_of_certify_is_on_its_page() -> None:
-    page = prose(AUDITS["certification"])
-    flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of("certification").options)} - {"--model"}
+@pytest.mark.parametrize("audit", ["certification", "spectra"])
+def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:
+    page = prose(AUDITS[audit])
+    flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of(audit).options)} - {"--model"}
     assert [flag for flag in sorted(flags) if not re.search(rf"`{flag}[ `]", page)] == []
 
 
@@ -220,6 +229,51 @@ def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
     assert f"`high` from {HIGH:.2f}, `medium` from {MEDIUM:.2f}" in text
     assert f"marked as small | {MIN_REPORTED} |" in text
     assert text.count(f"`asr` | {MIN_WORDS} |") == 2
+
+
+def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
+    from audits.spectra import cautions, estimating, fitting, inputs, judging, listening, measuring
+    from probes.loading import grids
+    from probes.resampling import AGREEMENT
+
+    text = " ".join(prose(AUDITS["spectra"]).split()).casefold()
+    options = spec_of("spectra").options(model="", data=Path(), train_resolution=3)
+    for said in (
+        f"fewer than {cautions.FEW} samples",
+        f"{estimating.SAMPLES:,} bootstrap samples",
+        f"moves it by more than {estimating.UNCONVERGED:.0%}".replace("%", " %"),
+        f"floor is {judging.LIMITED:g} of the upsampled error or more",
+        f"errs by more than {judging.POOR:g}",
+        f"lower end of the interval of r2 is {judging.STRAIGHT:g} or more",
+        f"{listening.FACTOR} times as fine",
+        f"once more {listening.FINER} times as fine",
+        f"up to {listening.CHANNELS} channels",
+        f"in chunks of {measuring.CHUNK} samples",
+        f"tried on {inputs.TRIED} samples",
+        f"cut at {inputs.LOW:g}, at the highest mode",
+        f"more than {fitting.POOR:g} of the target's variation",
+        f"less than {fitting.EXPLAINED:g} of it",
+        f"off by more than {fitting.OFF:g}",
+        f"is at most {AGREEMENT:g} of that",
+        f"at most {grids._EDGE:.0%} of the field's".replace("%", " %"),
+        f"at most {grids._STEEP:.0%} of that of the nodes beside".replace("%", " %"),
+        f"`--max-samples`, {options.max_samples} by default",
+        f"`--aliasing-samples`, {options.aliasing_samples} by default",
+    ):
+        assert said.casefold() in text, said
+
+
+def test_every_family_kind_and_name_that_spectra_knows_is_documented() -> None:
+    from probes.fno.contents import SCALES
+    from probes.fno.physicsnemo import ACTIVATIONS
+    from probes.fno.reading import FAMILIES
+    from probes.loading.fields import INPUT_NAMES, TARGET_NAMES
+    from probes.loading.grids import KINDS
+    from probes.resampling import METHODS
+
+    methods = {method for several in METHODS.values() for method in several}
+    wanted = {*FAMILIES, *KINDS, *methods, *SCALES, *INPUT_NAMES, *TARGET_NAMES, *ACTIVATIONS}
+    assert wanted - coded(AUDITS["spectra"]) == set()
 
 
 def test_every_preset_note_and_name_of_a_column_is_documented() -> None:
@@ -338,6 +392,26 @@ def _classifier(folder: Path) -> None:
     np.savez(folder / "images.npz", x=pixels[:30].astype(np.float32), y=labels[:30], camera=camera)
 
 
+def _operator(folder: Path) -> None:
+    """Train a tiny Fourier neural operator for Darcy flow on every fourth node of a grid; keep it and other flows."""
+    import numpy as np
+    import torch
+
+    from probes.synthetic.darcy import HIGH, LOW, darcy_samples
+    from probes.synthetic.darcy_operator import fresh_operator, li_state, train
+
+    high, pressure = darcy_samples(84, 49, 0)
+    permeability = np.where(high, HIGH, LOW).astype(np.float32)
+    mean, std, size = (HIGH + LOW) / 2, (HIGH - LOW) / 2, float(pressure[24:].std())
+    x = torch.from_numpy((permeability[24:, None, ::4, ::4] - mean) / std)
+    y = torch.from_numpy(pressure[24:, None, ::4, ::4] / size)
+    operator = fresh_operator(8, 4, 2, 0)
+    train(operator, [x], [y], epochs=20, batch=10, seed=0)
+    scales = {"x_mean": mean, "x_std": std, "y_mean": 0.0, "y_std": size}
+    torch.save({"state_dict": li_state(operator), **scales}, folder / "darcy.pt")
+    np.savez(folder / "darcy.npz", a=permeability[:24], u=pressure[:24])
+
+
 def _clips(folder: Path) -> None:
     import numpy as np
     import soundfile
@@ -361,7 +435,8 @@ def _clips(folder: Path) -> None:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the pages take for granted.
 
-    encoder, clips.csv, and the runs first and second of them; net.safetensors, images.npz, and the run certified.
+    encoder, clips.csv, and the runs first and second of them; net.safetensors, images.npz, and the run certified;
+    darcy.pt, darcy.npz, and the run grids.
     """
     place = tmp_path_factory.mktemp("docs")
     work = place / "work"
@@ -369,12 +444,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _encoder(work / "encoder")
     _clips(work)
     _classifier(work)
+    _operator(work)
     by = ["--manifest", "clips.csv", "--by", "gender"]
     quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
     for words in (
         ["audit-fairness", "encoder", *by, "accent", "--out", "runs/first"],
         ["audit-fairness", "encoder", *by, *quick, "--out", "runs/second"],
         CERTIFY,
+        SPECTRA,
     ):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -547,6 +624,17 @@ def test_estimates_of_certify_have_the_coordinates_that_the_page_names(prepared:
             assert row["method"] in methods or row["name"] == "implied_alpha", row
             seen.add(row["name"])
     assert seen == set(spec_of("certification").estimates) == set(documented)
+
+
+def test_estimates_of_spectra_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
+    report = _report(prepared, "spectra")
+    documented, words = _documented_where(AUDITS["spectra"]), coded(AUDITS["spectra"])
+    assert [row for row in report["estimates"] if documented.get(row["name"]) != set(row["where"])] == []
+    assert {row["name"] for row in report["estimates"]} == set(spec_of("spectra").estimates) == set(documented)
+    assert {row["method"] for row in report["estimates"]} - words == set()
+    for key in ("path", "part", "tap", "stage"):
+        values = {str(row["where"][key]) for row in report["estimates"] if key in row["where"]}
+        assert values and {value.replace("block1", "block0") for value in values} - words == set(), key
 
 
 @pytest.mark.parametrize("audit", RUNS)

@@ -1,7 +1,8 @@
 """The demo: a small Fourier neural operator for flow through porous ground, run on grids it was not trained on.
 
 Fields and pressures are made here, so nothing is fetched. The operator is trained on 31 x 31 nodes: on finer grids it
-loses to its own upsampled output. With `--balanced` it is trained on 31 and on 61, and loses little or nothing.
+loses to its own upsampled output. With `--balanced` it is trained on 31 and on 61: no loss is seen on 61 then, and on
+121 a third of it.
 """
 
 import shutil

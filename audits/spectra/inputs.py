@@ -132,7 +132,7 @@ def _fields(options: Options, loaded: Loaded) -> Fields:
         dimensions=dimensions,
         fields=able,
         outputs=operator.outputs,
-        initial_steps=taken if loaded.family == "pdebench" else 1,
+        initial_steps=max(1, taken // operator.outputs),
     )
 
 

@@ -223,8 +223,9 @@ class SpectralConv(nn.Module):
             alone: Tensor = hat * self.weight
             return alone
         # A batch of small matrix products, one a frequency.
-        flat: Tensor = torch.matmul(hat.flatten(2).permute(2, 0, 1), self.weight.flatten(2).permute(2, 0, 1))
-        return flat.permute(1, 2, 0).unflatten(2, hat.shape[2:])
+        flat = torch.matmul(hat.flatten(2).permute(2, 0, 1), self.weight.flatten(2).permute(2, 0, 1))
+        mixed: Tensor = flat.permute(1, 2, 0).unflatten(2, hat.shape[2:])
+        return mixed
 
     def _places(self, axis: int, size: int, moved: int) -> Tensor:
         moved += int(self.lowered_at_even and size % 2 == 0 and len(self.frequencies[axis]) % 2 == 1)

@@ -25,6 +25,7 @@ from probes.fno.layers import (
     SpectralConv,
     coordinates,
 )
+from probes.loading.grids import restricted
 from probes.resampling import upsample
 
 
@@ -212,7 +213,7 @@ class FourierOperator(nn.Module):
         padded = self._padded(lifted)
         fine = upsample(padded, [factor * size for size in padded.shape[2:]], "open", "fourier")
         x, _ = self._passed(fine, SILENT)
-        thinned = x[(..., *[slice(None, None, factor)] * len(sizes))]
+        thinned = restricted(x, [slice(None, None, factor)] * len(sizes))
         crop = _cropped(thinned, sizes, self.layout.padding.cells(sizes))
         output: Tensor = self.projection(crop, "output", "", SILENT, "projection")
         return output

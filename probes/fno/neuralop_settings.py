@@ -5,7 +5,7 @@ import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ _FOREIGN = {
 class _Sealed:
     path = ""
 
-    def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         # A file only names these; one that builds or calls them is no checkpoint.
         raise pickle.UnpicklingError(f"GLOBAL {cls.path}")
 

@@ -4,6 +4,7 @@ Answers "what would a trained operator do on a finer grid?" within minutes on tw
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 import torch
@@ -73,7 +74,8 @@ def train(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=PEAK_RATE, total_steps=steps)
     operator.train()
     losses: list[Tensor] = []
-    with (progress or Silent()).phase("Training the operator of the example", steps, "steps") as advance:
+    watched = (progress or Silent()).phase("Training the operator of the example", steps, "steps")
+    with _one_thread(), watched as advance:
         for _ in range(epochs):
             losses.clear()
             for x, y in _batches(inputs, targets, batch, stream):
@@ -86,6 +88,18 @@ def train(
                 advance(1)
     operator.eval()
     return float(torch.cat(losses).mean())
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    # Two threads wait for each other over such small tensors, for minutes where cores are shared; and the order of
+    # sums, hence the weights, would depend on the number of cores.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _batches(

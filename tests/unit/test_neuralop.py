@@ -198,6 +198,19 @@ def test_a_cp_of_many_ranks_is_summed_in_steps(monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(dense(parts, where="w"), whole)
 
 
+def test_no_step_on_the_way_from_a_core_is_larger_than_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    contract = torch.tensordot
+
+    def measured(*args: Any, **options: Any) -> Tensor:
+        sizes.append((product := contract(*args, **options)).numel())
+        return product
+
+    monkeypatch.setattr(torch, "tensordot", measured)
+    dense({"core": drawn(1, 1, 64), **numbered([drawn(8, 1), drawn(8, 1), drawn(1, 64)])}, where="w")
+    assert len(sizes) == 3 and max(sizes) <= 64
+
+
 @pytest.mark.parametrize(
     ("make", "name", "part", "message"),
     [
@@ -347,23 +360,51 @@ def test_skips(release: str) -> None:
     torch.testing.assert_close(answer(same, fields), fields, atol=1e-5, rtol=0)
 
 
-def test_a_linear_skip_mixes_channels_and_a_group_norm_keeps_them_together() -> None:
-    matrix = torch.tensor([[0.0, 2.0], [1.0, 0.0]])
+def two_channels(skip: Tensor) -> dict[str, Tensor]:
+    """Release 0.3 without spectral weights other than 0, with the biases 3 and -3."""
     ends = {"lifting.fcs.0": 0.0, "projection.fcs.0": FAR, "projection.fcs.1": -FAR}
     tensors = {f"{name}.weight": torch.eye(2)[..., None, None] for name in ends}
     tensors |= {f"{name}.bias": torch.full((2,), bias) for name, bias in ends.items()}
-    tensors |= {
-        "fno_blocks.convs.bias": torch.tensor([[3.0, -3.0]])[..., None, None],
-        "fno_blocks.convs.weight.0.tensor": torch.zeros(2, 2, 2, 2, 2),
-        "fno_blocks.fno_skips.0.weight": matrix[..., None, None],
-        "fno_blocks.norm.0.weight": torch.tensor([1.0, 2.0]),
-        "fno_blocks.norm.0.bias": torch.tensor([0.5, 0.0]),
-    }
+    tensors["fno_blocks.convs.bias"] = torch.tensor([[3.0, -3.0]])[..., None, None]
+    tensors["fno_blocks.convs.weight.0.tensor"] = torch.zeros(2, 2, 2, 2, 2)
+    tensors["fno_blocks.fno_skips.0.weight"] = skip[..., None, None]
+    return tensors
+
+
+@pytest.mark.parametrize(
+    ("skip", "matrix"),
+    [
+        (torch.tensor([[0.0, 2.0], [1.0, 0.0]]),) * 2,
+        (torch.tensor([[3.0, -1.0]]), torch.diag(torch.tensor([3.0, -1.0]))),
+    ],
+)
+def test_skips_of_two_channels_beside_a_group_norm_of_both(skip: Tensor, matrix: Tensor) -> None:
+    norm = {"weight": torch.tensor([1.0, 2.0]), "bias": torch.tensor([0.5, 0.0])}
+    tensors = two_channels(skip) | {f"fno_blocks.norm.0.{name}": value for name, value in norm.items()}
     fields = torch.randn(1, 2, 6, 6, generator=torch.Generator().manual_seed(2))
     # Of both channels together, the biases 3 and -3 have mean 0 and standard deviation 3.
     wanted = torch.einsum("oi,bixy->boxy", matrix, fields) + torch.tensor([1.5, -2.0]).view(1, 2, 1, 1)
     found = answer(read_neuralop(tensors, None, where="m.pt"), fields)
     torch.testing.assert_close(found, wanted, atol=2e-5, rtol=0)
+
+
+def test_instance_normalisation_takes_each_channel_alone() -> None:
+    recorded = settings("0.3", (2, 2), norm="instance_norm", in_channels=2)
+    network = read_neuralop(two_channels(torch.zeros(1, 2)), recorded, where="m.pt")
+    # Each of the biases is the mean of its channel.
+    assert answer(network, torch.zeros(1, 2, 6, 6)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(("release", "mlp", "wanted"), [("0.3", False, 1), ("0.3", True, 2), ("2.0", False, 2)])
+def test_norms_belong_to_their_blocks(release: str, mlp: bool, wanted: int) -> None:
+    tensors = state(release, kernel_of(4, 3), layers=3, mlp=mlp)
+    for number in range(3 * wanted):
+        tensors[f"fno_blocks.norm.{number}.weight"] = torch.tensor([float(number)])
+        tensors[f"fno_blocks.norm.{number}.bias"] = torch.zeros(1)
+    changed = {"use_channel_mlp": mlp} if release == "2.0" else {}
+    network = read_neuralop(tensors, settings(release, norm="group_norm", **changed), where="m.pt")
+    norms: list[Any] = [norm for block in network.blocks for norm in (block.norm, block.norm_out) if norm is not None]
+    assert [norm.scale.item() for norm in norms] == list(range(3 * wanted))
 
 
 def test_no_skip_at_all_is_known_in_release_2_only() -> None:
@@ -441,6 +482,13 @@ def test_release_fields_and_coordinates(
     layout = read(release, kernel_of(4, 3), metadata).layout
     found = (layout.family, layout.release, layout.coordinates, layout.fields)
     assert found == ("neuralop", words, coordinates, fields)
+
+
+def test_tensors_that_take_no_more_channels_than_there_are_axes_get_no_coordinates() -> None:
+    tensors = state("2.0", kernel_of(4, 3))
+    tensors["lifting.fcs.0.weight"] = torch.ones(1, 2, 1)
+    layout = read_neuralop(tensors, None, where="m.pt").layout
+    assert (layout.coordinates, layout.fields) == ("none", 2)
 
 
 def test_a_mended_shift_is_told_in_words() -> None:
