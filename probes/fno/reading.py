@@ -225,12 +225,10 @@ def _built(
     family: str, place: Path, content: Content, padding: Padding | None, *, normalised: bool, fixed: bool
 ) -> FourierOperator:
     where = str(place)
-    for name, given, of in (("normalised", normalised, "li"), ("fftshift_fixed", fixed, "neuralop")):
+    for flag, given, of in (("--norm instance", normalised, "li"), ("--fftshift mended", fixed, "neuralop")):
         if given and family != of:
             raise InputError(
-                f"{name} is for the family {of}, the checkpoint is of the family {family}.",
-                where=where,
-                hint="Leave it out.",
+                f"{flag} is for checkpoints of {of}, {where} is one of {family}.", where=flag, hint="Leave it out."
             )
     if family == "physicsnemo":
         return read_physicsnemo(place, padding=padding)
@@ -310,8 +308,10 @@ def _doubts(operator: FourierOperator, *, normalised: bool) -> list[str]:
     if layout.family == "li" and "2022" in layout.release and "Navier-Stokes" in layout.release and not normalised:
         notes.append(
             "The Navier-Stokes script of 2022 has an instance normalisation around every spectral convolution, which "
-            "leaves no trace in the tensors: none was assumed."
+            "leaves no trace in the tensors: none was assumed; --norm instance puts it in."
         )
     if operator.shifted_at_odd:
-        notes.append("This release shifts spectra by one on grids of odd size, which is reproduced.")
+        notes.append(
+            "This release shifts spectra by one on grids of odd size, which is reproduced (--fftshift mended: not)."
+        )
     return notes

@@ -119,8 +119,8 @@ def test_family_of_the_option(tmp_path: Path) -> None:
     assert load_operator(kept(tmp_path / "b.pt", bench), family="li").family == "li"
     assert "is of the family li, the option says neuralop" in refuse(bare, family="neuralop").message
     assert "is no family" in refuse(bare, family="fno").message
-    assert "normalised is for the family li" in refuse(bare, family="pdebench", normalised=True).message
-    assert "fftshift_fixed is for the family neuralop" in refuse(bare, fftshift_fixed=True).message
+    assert "--norm instance is for checkpoints of li" in refuse(bare, family="pdebench", normalised=True).message
+    assert "--fftshift mended is for checkpoints of neuralop" in refuse(bare, fftshift_fixed=True).message
 
 
 @pytest.mark.parametrize(
