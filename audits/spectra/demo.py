@@ -1,8 +1,8 @@
 """The demo: a small Fourier neural operator for flow through porous ground, run on grids it was not trained on.
 
 Fields and pressures are made here, so nothing is fetched. The operator is trained on 31 x 31 nodes: on finer grids it
-loses to its own upsampled output. With `--balanced` it is trained on 31 and on 61: no loss is seen on 61 then, and on
-121 a third of it.
+loses to its own upsampled output. With `--balanced` it is trained on 61 too, on more samples than on 31: no loss is
+seen on 61 then, and on 121 little or none.
 """
 
 import shutil
@@ -19,7 +19,6 @@ VERSION = 1
 FINE, COARSE, BETWEEN = 121, 31, 61
 TRAINING, TEST = 200, 60
 BATCH = 10
-EPOCHS = 24
 WIDTH, FREQUENCIES, BLOCKS = 16, 8, 4
 _MIDDLE, _HALF = 7.5, 4.5
 """Scale of the permeability: 3 and 12 become -1 and 1."""
@@ -70,14 +69,17 @@ def _make(folder: Path, context: Context, balanced: bool) -> None:
 
 
 def _trained(x: Any, y: Any, seed: int, context: Context, balanced: bool) -> Any:
-    """Train on every fourth node, and where `balanced` on every second one too."""
+    """Train on every fourth node, or where `balanced` on every second one, and a quarter of the samples on the former.
+
+    Measured over three seeds: with as many samples on either grid, it still loses on 61 for one of them.
+    """
     from probes.synthetic.darcy_operator import fresh_operator, train
 
-    # The grid of 121 would make a better example still, but a step on it costs sixteen times as much as on 31.
-    strides = [(FINE - 1) // (size - 1) for size in ((COARSE, BETWEEN) if balanced else (COARSE,))]
-    inputs, targets = ([whole[..., ::q, ::q].contiguous() for q in strides] for whole in (x, y))
+    counts = {COARSE: TRAINING // 4, BETWEEN: TRAINING} if balanced else {COARSE: TRAINING}
+    strides = [((FINE - 1) // (size - 1), count) for size, count in counts.items()]
+    inputs, targets = ([whole[:n, :, ::q, ::q].contiguous() for q, n in strides] for whole in (x, y))
     operator = fresh_operator(WIDTH, FREQUENCIES, BLOCKS, seed)
-    # The same number of steps, whatever the number of grids.
-    epochs = EPOCHS // len(strides)
+    # A step on 61 costs four times as much as one on 31: fewer passes keep the demo within two minutes.
+    epochs = 14 if balanced else 24
     train(operator, inputs, targets, epochs=epochs, batch=BATCH, seed=seed, progress=context.progress)
     return operator

@@ -31,6 +31,8 @@ TRIED = 4
 LOW = 4.0
 """Upper edge of the lowest band, cycles per domain."""
 _OWN_GRID: dict[str, GridKind] = {"li": "closed", "pdebench": "cell", "neuralop": "open", "physicsnemo": "closed"}
+LEAST = 3
+"""Points on an axis that a spectrum needs."""
 _MOST = 2**13
 
 
@@ -84,8 +86,12 @@ def plan(options: Options, context: Context) -> Plan:
 
 def _resolutions(options: Options) -> tuple[int, ...]:
     coarse = options.train_resolution
-    if not 2 <= coarse <= _MOST:
-        raise InputError(f"{coarse} is no resolution.", where="--train-resolution", hint="Give the points on an axis.")
+    if not LEAST <= coarse <= _MOST:
+        raise InputError(
+            f"{coarse} is no resolution.",
+            where="--train-resolution",
+            hint=f"Give the points on an axis, from {LEAST} to {_MOST}.",
+        )
     found = []
     for text in options.test_resolutions:
         if not (text.isascii() and text.isdigit() and int(text) <= _MOST):
@@ -169,11 +175,18 @@ def _grids(
     for resolution in (coarse, *resolutions):
         slices = coarsened(kind, fields.sizes, resolution, stored)
         sizes = tuple(len(range(size)[part]) for size, part in zip(fields.sizes, slices, strict=True))
-        common = coarsened(kind, sizes, coarse, kind)
+        common = _common(kind, sizes, coarse)
         half = coarse / 2
         edges = [0.0, *sorted({LOW, float(max(operator.modes)), *([half] if resolution > coarse else [])})]
         edges = [edge for edge in edges if edge < resolution / 2]
         grids.append(Grid(resolution=resolution, sizes=sizes, stored=slices, common=common, bands=(*edges, math.inf)))
+    thin = [size for size in grids[0].sizes if size < LEAST]
+    if thin:
+        raise InputError(
+            f"On the grid of training one axis would have {thin[0]} points, fewer than {LEAST}.",
+            where="--train-resolution",
+            hint="All axes are coarsened by the ratio of the first: give a finer grid.",
+        )
     ends = operator.layout.padding.cells(grids[0].sizes)
     whole = [size + sum(pair) for size, pair in zip(grids[0].sizes, ends, strict=True)]
     if any(size < least for size, least in zip(whole, operator.smallest, strict=True)):
@@ -184,6 +197,13 @@ def _grids(
             hint=f"It needs {_crossed(operator.smallest)} points or more.",
         )
     return tuple(grids)
+
+
+def _common(kind: GridKind, sizes: Sequence[int], coarse: int) -> tuple[slice, ...]:
+    try:
+        return coarsened(kind, sizes, coarse, kind)
+    except InputError as error:
+        raise InputError(error.message, where="--train-resolution, --test-resolutions", hint=error.hint) from None
 
 
 def _crossed(sizes: Sequence[int]) -> str:
@@ -278,11 +298,11 @@ def _tried(options: Options, setup: Setup) -> tuple[Setup, float]:
 
 def _cost(setup: Setup, seconds: float) -> tuple[tuple[str, str], ...]:
     first, *finer = (float(np.prod(grid.sizes)) for grid in setup.grids)
-    # Three passes on every finer grid, and the spectra of each stage for about as much again as two.
-    passes = 3.0 + sum(5.0 * cells / first for cells in finer)
+    # Four passes on every finer grid, and the spectra of each stage for about as much again as two.
+    passes = 3.0 + sum(6.0 * cells / first for cells in finer)
     aliased = setup.aliasing_samples * 20.0 * (1 + sum(cells / first for cells in finer))
     minutes = seconds * (setup.samples * passes + aliased) / 60
-    runs = setup.samples * (1 + 3 * len(finer)) + setup.aliasing_samples * (1 + len(finer))
+    runs = setup.samples * (1 + 4 * len(finer)) + (setup.aliasing_samples + 2) * (1 + len(finer))
     return (
         ("samples", f"{setup.samples:,} of {setup.fields.count:,}"),
         ("forwards", f"{runs:,}, on grids of {', '.join(_crossed(grid.sizes) for grid in setup.grids)}"),

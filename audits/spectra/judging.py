@@ -88,7 +88,7 @@ def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int) -> None:
         found.row("relative_l2", resolution=at, path=path) for path in ("direct", "upsampled", "floor")
     )
     verdict = verdict_of(lead)
-    worse = f"direct loses on {share.value:.0%} of the samples"
+    worse = f"direct loses on {100 * share.value:.0f} % of them"
     difference = f"direct less upsampled {described(lead)}; {worse}"
     severity: Severity = "info"
     if verdict == "upsample":
@@ -98,10 +98,10 @@ def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int) -> None:
         words = f"At {at}, run it directly: its error is lower than that of running at {coarse} and upsampling"
     else:
         words = f"At {at}, no difference could be shown between running it directly and upsampling from {coarse}"
-    text = f"{words} ({direct.value:.3g} against {raised.value:.3g} relative l2; {difference})."
+    text = f"{words} (relative l2 {described_short(direct)} against {described_short(raised)}; {difference})."
     if floor.value >= LIMITED * raised.value:
         text += (
-            f" Limited by interpolation: upsampling the true solution alone costs {floor.value:.3g}, so another way of "
+            f" Limited by interpolation: upsampling the true solution alone costs {described_short(floor)}, so another way of "
             "upsampling may do better."
         )
         draft.warn(
@@ -133,8 +133,8 @@ def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     whole = found.row("mismatch", resolution=at, tap="output")
     parts = {part: found.row("mismatch_share", resolution=at, part=part) for part in PARTS}
     told = "; ".join(f"{described_short(row)} comes with {PARTS[part]}" for part, row in parts.items())
-    text = f"At the common nodes the prediction at {at} differs from that on the grid of training by {described(whole)}"
-    text += f" of its size. Of this {told}."
+    text = f"At the common nodes the prediction at {at} lies a relative {described(whole)}, from that on the grid of "
+    text += f"training. Of this, {told}."
     main = _largest(parts)
     if main:
         text += f" The largest part is that of {PARTS[main]}."
@@ -220,8 +220,8 @@ def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
     place, most = max(rows, key=lambda item: item[1].value)
     nonlinear = found.row("mismatch_share", resolution=at, part="nonlinear")
     text = (
-        f"Taken alone, the activation that aliases most at {at} is {most.where['tap']}: {described(most)} of its "
-        f"output. What the aliasing of all of them leaves in the mismatch of the prediction is {described(nonlinear)}: "
+        f"Taken alone, the activation that aliases most at {at} is {most.where['tap']}, by a relative "
+        f"{described(most)}. What the aliasing of all of them leaves in the mismatch of the prediction is {described(nonlinear)}: "
         "each convolution drops what lies beyond the modes it keeps."
     )
     evidence = [place, found.place("mismatch_share", resolution=at, part="nonlinear")]

@@ -19,8 +19,8 @@ from audits.spectra.tally import Tally, tally
 LIMITATIONS = (
     "One checkpoint is judged, on these samples: another training run of the same network may do otherwise.",
     "Intervals take the samples as drawn at random from those that the operator is for.",
-    "The parts of the mismatch are differences of three controls, in the order input, coordinates, nonlinear; where "
-    "their effects interact, the order decides which part bears the interaction.",
+    "The parts of the mismatch are differences between controls that follow one another, input before coordinates "
+    "before nonlinear; where effects interact, the order decides which part bears the interaction.",
     "The targets are taken as the truth on every grid. Those of coarse grids are nodes of the finest one, so that an "
     "error of the solver that made them is in all of them.",
 )

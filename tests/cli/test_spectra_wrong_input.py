@@ -37,7 +37,8 @@ class Flow:
     def command(self, *more: object, model: object = "", **other: object) -> Words:
         """Return the words of a run; `other` replaces values by flag, None leaves the flag out."""
         flags: dict[str, object] = {
-            "--data": self.data, "--train-resolution": 9, "--test-resolutions": SIZE, "--padding": 0, "--grid": "closed",
+            "--data": self.data, "--train-resolution": 9, "--test-resolutions": SIZE, "--padding": 0,
+            "--grid": "closed",
         }  # fmt: skip
         flags |= {f"--{name.replace('_', '-')}": value for name, value in other.items()}
         pairs = [str(word) for flag, value in flags.items() if value is not None for word in (flag, value)]
@@ -146,10 +147,8 @@ simple("test_resolution_empty", ("--test-resolutions",), test_resolutions="")
 simple("test_resolution_that_of_training", ("9 is not finer", "--test-resolutions", "--train-resolution"),
        test_resolutions="17,9")  # fmt: skip
 simple("test_resolution_coarser", ("5 is not finer", "--test-resolutions"), test_resolutions=5)
-simple(
-    "closed_data_read_as_cells", ("9 points", "does not nest in a cell grid of 17 x 17", "--grid closed"), grid="cell"
-)
-simple("closed_data_read_as_open", ("does not nest in an open grid", "--grid closed"), grid="open", test_resolutions=17)
+simple("closed_data_read_as_cells", ("9 points", "in a cell grid of 17 x 17", "--grid closed"), grid="cell")
+simple("closed_data_read_as_open", ("9 points", "in an open grid of 17 x 17", "--grid closed"), grid="open")
 simple("sizes_not_nested", ("10 points", "closed grid of 17 x 17", "17, 9, 5, 3"), train_resolution=10)
 simple("finer_than_the_data", ("33 points", "closed grid of 17 x 17", "17, 9, 5"), test_resolutions="17,33")
 simple("too_coarse_for_a_spectrum", ("--train-resolution",), train_resolution=2, padding=9, target="none")
@@ -159,7 +158,7 @@ simple("family_unknown", ("--family", "li"), family="deeponet")
 simple("family_of_another", ("family li", "--family neuralop"), family="neuralop")
 simple("family_physicsnemo", ("family li", "--family physicsnemo"), family="physicsnemo")
 simple("norm_unknown", ("--norm", "instance"), norm="batch")
-simple("fftshift_of_another_family", ("neuralop",), fftshift="mended")
+simple("fftshift_of_another_family", ("--fftshift", "neuralop"), fftshift="mended")
 simple("padding_word", ("--padding", "neither cells nor a share"), padding="some")
 simple("padding_negative", ("--padding", "neither cells nor a share"), padding="-3")
 simple("padding_endless", ("--padding", "neither cells nor a share"), padding="9" * 9)
