@@ -49,8 +49,8 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor) 
             f"the prediction plus {offset:.3g}.",
             where="--target-scale",
             hint="Give the mean and standard deviation with which the targets of training were scaled, in the data's "
-            f"unit; these samples suggest --target-scale {offset + slope * mean:.3g},{slope * std:.3g}. Where the scale "
-            "is right, --grid, --padding, --norm or --input-scale is not that of training.",
+            f"unit; these samples suggest --target-scale {offset + slope * mean:.3g},{slope * std:.3g}. Where the "
+            "scale is right, --grid, --padding, --norm or --input-scale is not that of training.",
         )
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from probes.fno.reading import Loaded, fit_fields, load_operator
-from probes.loading.fields import Fields, load_fields
 
 from audits.context import Context, Plan
 from audits.options import numbers
@@ -22,6 +20,8 @@ from audits.spectra.measuring import Grid, Setup, predicted, read_batch, silent_
 from probes.errors import InputError
 from probes.fno.layers import GridKind
 from probes.fno.network import FourierOperator
+from probes.fno.reading import Loaded, fit_fields, load_operator
+from probes.loading.fields import Fields, load_fields
 from probes.loading.grids import coarsened
 from probes.radial_spectrum import View
 from probes.resampling import Method, suitable

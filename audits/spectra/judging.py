@@ -101,8 +101,8 @@ def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     text = f"{words} (relative l2 {described_short(direct)} against {described_short(raised)}; {difference})."
     if floor.value >= LIMITED * raised.value:
         text += (
-            f" Limited by interpolation: upsampling the true solution alone costs {described_short(floor)}, so another way of "
-            "upsampling may do better."
+            f" Limited by interpolation: upsampling the true solution alone costs {described_short(floor)}, so another "
+            "way of upsampling may do better."
         )
         draft.warn(
             "limited-by-interpolation",
@@ -221,8 +221,8 @@ def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
     nonlinear = found.row("mismatch_share", resolution=at, part="nonlinear")
     text = (
         f"Taken alone, the activation that aliases most at {at} is {most.where['tap']}, by a relative "
-        f"{described(most)}. What the aliasing of all of them leaves in the mismatch of the prediction is {described(nonlinear)}: "
-        "each convolution drops what lies beyond the modes it keeps."
+        f"{described(most)}. What the aliasing of all of them leaves in the mismatch of the prediction is "
+        f"{described(nonlinear)}: each convolution drops what lies beyond the modes it keeps."
     )
     evidence = [place, found.place("mismatch_share", resolution=at, part="nonlinear")]
     draft.find("spectra.aliasing", "info", text, evidence, resolution=at)

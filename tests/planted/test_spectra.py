@@ -57,15 +57,16 @@ def operator(
         return draw(out, channels), draw(out)
 
     places = [[*range(modes), *range(-modes, 0)], [*range(modes)]]
+    size = (WIDTH, WIDTH, 2 * modes, modes)
     blocks = [
         Block(
-            SpectralConv(torch.complex(draw(WIDTH, WIDTH, 2 * modes, modes), draw(WIDTH, WIDTH, 2 * modes, modes)), places),
+            SpectralConv(torch.complex(draw(*size), draw(*size)), places),
             Pointwise([affine(WIDTH, WIDTH)], activation),
             BlockShape(activated=True),
             activation,
         )
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     lift = Pointwise([affine(WIDTH, 1 if coordinates == "none" else 3)], activation)
     projection = Pointwise([affine(8, WIDTH), affine(1, 8)], identity)
     layout = Layout(family="li", release="planted", fields=1, coordinates=coordinates, padding=Padding())
@@ -102,9 +103,7 @@ def audited(
 ) -> Draft:
     """Plan and run the audit of a network in memory."""
     np.savez(folder / "fields.npz", x=x.numpy(), y=y.numpy())
-    found = Loaded(
-        operator=net, reference="planted", family="li", sha256="0" * 64, parameters=1, scales={}, notes=()
-    )  # fmt: skip
+    found = Loaded(operator=net, reference="planted", family="li", sha256="0" * 64, parameters=1, scales={}, notes=())
     options = Options(
         model="planted",
         data=folder / "fields.npz",
@@ -248,23 +247,17 @@ def test_the_stage_where_it_begins_is_named(tmp_path: Path) -> None:
 
 
 def test_aliasing_is_that_of_the_activation(tmp_path: Path) -> None:
+    found = {}
     for name, act in {"linear": identity, "strong": strong, "square": torch.square}.items():
         (tmp_path / name).mkdir()
         net, x = operator(act), waves(8, 3)
-        found = values(audited(tmp_path / name, net, x, net(x)), "activation_aliasing")
-        assert len(found) == 4
-        if name == "linear":
-            assert max(found) < 1e-6
-        if name == "strong":
-            assert min(found) > 1e-3
-        if name == "square":
-            # The square of what lies below a quarter of the grid's size fits: up to 6 of 8 and of 16.
-            first = [row.value for row in draft_rows(tmp_path / name, net, x) if row.where["tap"] == "block0.activated"]
-            assert max(first) < 1e-5
-
-
-def draft_rows(folder: Path, net: FourierOperator, x: Tensor) -> list[Any]:
-    return [row for row in audited(folder, net, x, net(x)).estimates if row.name == "activation_aliasing"]
+        rows = audited(tmp_path / name, net, x, net(x)).estimates
+        found[name] = [row.value for row in rows if row.where.get("tap") == "block0.activated"
+                       and row.name == "activation_aliasing"]  # fmt: skip
+        assert len(found[name]) == 2
+    assert max(found["linear"]) < 1e-6 and min(found["strong"]) > 1e-3
+    # The square of frequencies up to 3 has 6 at the most: both grids hold it.
+    assert max(found["square"]) < 1e-6
 
 
 def test_a_jump_at_the_edge_follows_its_law_over_the_grids(tmp_path: Path) -> None:
@@ -298,10 +291,10 @@ def means(folder: Path, table: Floats, seeds: int = 4) -> Iterator[Any]:
 
 @pytest.mark.parametrize("n", [25, 60])
 def test_no_difference_is_seldom_taken_for_one(tmp_path: Path, n: int) -> None:
+    # Over 4000 repeats 6.9 and 6.7 % of the intervals of these heavy tails miss the truth, for the nominal 5 %.
     repeats = 200
     rows = list(means(tmp_path, heavy(np.random.default_rng(n), (repeats, n))))
     missed = sum(not row.low <= 0 <= row.high for row in rows)
-    print("missed", n, missed)
     assert missed <= binom.ppf(0.999, repeats, 0.05)
     # Nor does it come from intervals without end: errors of 5 % are told apart to a few per cent.
     assert np.median([row.high - row.low for row in rows]) < 0.2
@@ -323,5 +316,4 @@ def test_energies_are_covered(tmp_path: Path) -> None:
     for row in sample:
         estimator.energies(Running(n, row.mean()[None, None], ((row - row.mean()) ** 2).sum()[None, None]), ["x"], FINE)
     missed = sum(not row.low <= 1 <= row.high for row in draft.estimates)
-    print("energies", missed)
-    assert missed <= binom.ppf(0.999, repeats, 0.07)
+    assert missed <= binom.ppf(0.999, repeats, 0.05)
