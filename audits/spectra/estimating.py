@@ -86,7 +86,7 @@ class Estimator:
                 self._put("energy", value, value / factor, value * factor, LOG_STUDENT, n, where)
 
     def _bare(self, name: str, value: float, n: int, where: Where) -> int:
-        self.draft.warn("no-interval", "One sample has no interval.")
+        self.draft.warn("no-interval", "A number measured on a single sample has no interval.")
         return self.draft.add(
             Estimate(name=name, value=value, level=self.level, method="none", n=n, unit="samples", where=dict(where))
         )

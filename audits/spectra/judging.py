@@ -32,11 +32,11 @@ def judge(draft: Draft, setup: Setup) -> None:
     found = Found(draft)
     finer = [grid.resolution for grid in setup.grids[1:]]
     for resolution in finer:
-        if setup.scored:
+        if found.has("direct_minus_upsampled", resolution=resolution):
             _tell_verdict(draft, found, setup, resolution)
-    if setup.scored:
+    if found.has("relative_l2", resolution=setup.grids[0].resolution, path="same"):
         _check_fit(draft, found, setup)
-    else:
+    if not setup.scored:
         draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
                    "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
     _tell_parts(draft, found, setup, finer[-1])
@@ -53,6 +53,10 @@ class Found:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.places = {_key(row.name, row.where): place for place, row in enumerate(draft.estimates)}
+
+    def has(self, name: str, **where: Coordinate) -> bool:
+        """Tell whether there is such an estimate; what would divide by zero has none."""
+        return _key(name, where) in self.places
 
     def place(self, name: str, **where: Coordinate) -> int:
         """Return the index of an estimate."""
@@ -130,6 +134,8 @@ def _check_fit(draft: Draft, found: Found, setup: Setup) -> None:
 
 
 def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
+    if not found.has("mismatch", resolution=at, tap="output"):
+        return
     whole = found.row("mismatch", resolution=at, tap="output")
     parts = {part: found.row("mismatch_share", resolution=at, part=part) for part in PARTS}
     told = "; ".join(f"{described_short(row)} comes with {PARTS[part]}" for part, row in parts.items())
@@ -171,19 +177,19 @@ def _largest(parts: dict[str, Estimate]) -> str:
 
 
 def _tell_law(draft: Draft, found: Found) -> None:
-    if _key("mismatch_law", {"part": "r2"}) not in found.places:
+    if not found.has("mismatch_law", part="r2"):
         return
     r2, slope = found.row("mismatch_law", part="r2"), found.row("mismatch_law", part="coefficient")
     evidence = [found.place("mismatch_law", part=part) for part in ("coefficient", "r2")]
     if r2.low is not None and r2.low >= STRAIGHT:
         text = (
             f"Over the grids the mismatch follows c (1/s - 1/S), c = {described(slope)}, R² {described_short(r2)}: as "
-            "a jump at the edge of the domain makes it, which the transform reads as part of the field."
+            "what is of first order in the spacing makes it, a jump at the edge or a period that is off by a cell."
         )
     else:
         text = (
             f"Over the grids the mismatch does not follow c (1/s - 1/S) closely (R² {described_short(r2)}, told from "
-            f"{STRAIGHT:g} on): a jump at the edge of the domain alone does not explain it."
+            f"{STRAIGHT:g} on): something else than what is of first order in the spacing has a part in it."
         )
     draft.find("spectra.law", "info", text, evidence)
 
@@ -215,7 +221,7 @@ def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
 
 def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
     rows = list(found.all("activation_aliasing", resolution=at))
-    if not rows:
+    if not rows or not found.has("mismatch_share", resolution=at, part="nonlinear"):
         return
     place, most = max(rows, key=lambda item: item[1].value)
     nonlinear = found.row("mismatch_share", resolution=at, part="nonlinear")

@@ -86,7 +86,7 @@ class Fields:
         return self.inputs.read(start, stop), self.targets.read(start, stop) if self.targets else None
 
     def check_finite(self, count: int | None = None) -> None:
-        """Read the first `count` samples (None: all), a few at a time, and refuse NaN and infinite values.
+        """Read the first `count` samples (None: all), a few at a time; refuse NaN, infinite values and zero targets.
 
         Raises
         ------
@@ -107,6 +107,14 @@ class Fields:
                         f"The sample {place} of {channels.key!r} holds a NaN or an infinite value.",
                         where=f"{self.path}, {channels.key}[{place}]",
                         hint="Mend or remove the sample (32-bit floats end at 3.4e38).",
+                    )
+                empty = ~values.any(axis=tuple(range(1, values.ndim)))
+                if channels is self.targets and empty.any():
+                    place = start + int(empty.argmax())
+                    raise InputError(
+                        f"The target {place} is zero everywhere: an error relative to it is not defined.",
+                        where=f"{self.path}, {channels.key}[{place}]",
+                        hint="Remove the sample.",
                     )
 
 
