@@ -43,7 +43,7 @@
 
   const refuse = () => Promise.reject(new Error("nothing is loaded from outside"));
   // Pictures of fields travel inside the page; any other address is refused.
-  const inside = (uri) => (uri.startsWith("data:image/png;base64,") ? Promise.resolve({ href: uri }) : refuse());
+  const inside = (uri) => (String(uri).startsWith("data:image/png;base64,") ? Promise.resolve({ href: uri }) : refuse());
   const loader = { load: refuse, sanitize: inside, http: refuse, file: refuse };
 
   // Small multiples have no width of their own to follow: they get as many columns as the page has room for.
@@ -56,7 +56,7 @@
       const inner = Math.max(120, width - (width < 500 ? 150 : 200));
       return { ...spec, vconcat: spec.vconcat.map((view) => ({ ...view, width: inner })) };
     }
-    if (spec.concat) return { ...spec, columns: Math.max(1, Math.min(spec.columns, Math.floor(width / 190))) };
+    if (spec.concat) return { ...spec, columns: Math.max(1, Math.min(spec.columns || 1, Math.floor(width / 190))) };
     return spec.width === "container" ? { ...spec, width, autosize: { type: "fit-x", contains: "padding" } } : spec;
   };
 

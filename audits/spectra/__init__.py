@@ -130,5 +130,6 @@ AUDIT = AuditSpec(
         "high_frequency_made",
         "centroid",
         "activation_aliasing",
+        "energy_above_nyquist",
     ),
 )

@@ -12,13 +12,13 @@ def cautions_of(setup: Setup, *, asked: str) -> Iterator[tuple[str, str]]:
     """Yield warnings as (id, message); `asked` is the way of upsampling that was asked for."""
     layout = setup.loaded.operator.layout
     if setup.samples < FEW:
-        yield "few-samples", f"Only {setup.samples} samples: intervals are wide and may be too short."
+        yield "few-samples", f"Samples: {setup.samples}, fewer than {FEW}. Intervals are wide and may be too short."
     if layout.padding.fixed:
         cells = ", ".join(str(int(amount)) for amount in layout.padding.amounts)
         yield (
             "fixed-padding",
             f"The network pads by a fixed number of cells ({cells}): on each grid that is another share of the domain, "
-            "so that it computes another function on each. A padding that grows with the grid would not.",
+            "so that it computes another function on each. Padding by a share of the grid stays nearly the same.",
         )
     if setup.loaded.operator.shifted_at_odd and any(size % 2 for size in _padded(setup)):
         yield (
@@ -32,6 +32,12 @@ def cautions_of(setup: Setup, *, asked: str) -> Iterator[tuple[str, str]]:
             "coordinate-grid",
             f"The network appends the coordinates of a grid that is {own}, the data lie on one that is {setup.kind}: "
             "every coordinate is off by up to one cell, by another amount on each grid.",
+        )
+    if any(2 * mode >= size for mode, size in zip(setup.loaded.operator.modes, _padded(setup), strict=False)):
+        yield (
+            "highest-mode",
+            "The network keeps the highest frequency that the grid of training can hold, where a transform drops the "
+            "imaginary part; on finer grids it does not. What that changes is counted as nonlinear.",
         )
     if asked == "fourier" and setup.kind == "closed":
         yield (

@@ -1,119 +1,22 @@
-"""From counts to numbers with intervals: means over samples, ratios of sums, spectra."""
+"""Which numbers does the audit tell? Errors, mismatch and its parts, spectra, aliasing, each from the counts."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
-from audits.records import Coordinate, Estimate
+from audits.records import Coordinate
+from audits.spectra.estimator import Estimator
 from audits.spectra.inputs import band_names
 from audits.spectra.measuring import Grid, Setup
-from audits.spectra.tally import Floats, Running, Tally
-from audits.statistics import cluster_weights, generator, percentile_interval
+from audits.spectra.tally import Floats, Tally
 
-SAMPLES = 2000
-"""Bootstrap samples."""
-PERCENTILE = "bootstrap over samples, percentile"
-STUDENT = "Student t over samples"
-LOG_STUDENT = "Student t over samples, of the logarithm"
 UNCONVERGED = 0.05
 """Share by which aliasing may move when measured at twice the oversampling."""
-_DUST = 1e-12
-
-Where = Mapping[str, Coordinate]
-Statistic = Callable[[Floats], Floats]
-
-
-class Estimator:
-    """Adds estimates to a draft; every bootstrap draws the same samples, so that differences are paired."""
-
-    def __init__(self, draft: Draft, setup: Setup, context: Context) -> None:
-        self.draft, self.setup, self.level = draft, setup, context.level
-        rng = generator(context.seed, "spectra", "bootstrap")
-        self.weights = cluster_weights(setup.samples, SAMPLES, rng)
-
-    def add(self, name: str, columns: Floats, statistic: Statistic, **where: Coordinate) -> int | None:
-        """Add a statistic of the means of columns, shape (n, k); `statistic` maps (..., k) to (...)."""
-        n = len(columns)
-        value = float(statistic(columns.mean(axis=0)))
-        if not math.isfinite(value):
-            self.draft.warn("undefined", f"{name} is not defined here: it would divide by zero.", **where)
-            return None
-        ends = None
-        if n > 1:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                ends = percentile_interval(statistic(self.weights @ columns / n), n, level=self.level)
-        if ends is None:
-            return self._bare(name, value, n, where)
-        low, high = min(ends[0], value), max(ends[1], value)
-        return self._put(name, value, low, high, PERCENTILE, n, where)
-
-    def mean(self, name: str, column: Floats, **where: Coordinate) -> int | None:
-        """Add the mean of one number a sample."""
-        return self.add(name, column[:, None], lambda sums: sums[..., 0], **where)
-
-    def ratio(self, name: str, above: Floats, below: Floats, **where: Coordinate) -> int | None:
-        """Add the ratio of two sums over samples."""
-        return self.add(name, np.stack([above, below], axis=1), _ratio, **where)
-
-    def student(self, name: str, column: Floats, **where: Coordinate) -> int:
-        """Add the mean of a few samples, too few to draw from."""
-        from scipy.stats import t
-
-        n, value = len(column), float(column.mean())
-        if n < 2:
-            return self._bare(name, value, n, where)
-        half = float(t.ppf((1 + self.level) / 2, n - 1)) * float(column.std(ddof=1)) / math.sqrt(n)
-        return self._put(name, value, max(value - half, 0.0), value + half, STUDENT, n, where)
-
-    def energies(self, running: Running, taps: Sequence[str], resolution: int) -> None:
-        """Add the spectrum of every stage, shape (stages, wavenumbers)."""
-        from scipy.stats import t
-
-        n = running.n
-        reach = float(t.ppf((1 + self.level) / 2, n - 1)) if n > 1 else 0.0
-        # Relative errors beyond one would make factors that say nothing.
-        relative = running.error / np.maximum(running.mean, np.finfo(float).tiny) if n > 1 else np.zeros(0)
-        for place, tap in enumerate(taps):
-            for wavenumber, value in enumerate(running.mean[place].tolist()):
-                where: Where = {"tap": tap, "resolution": resolution, "wavenumber": wavenumber}
-                if n < 2:
-                    self._bare("energy", value, n, where)
-                    continue
-                factor = math.exp(min(reach * float(relative[place, wavenumber]), 600.0))
-                self._put("energy", value, value / factor, value * factor, LOG_STUDENT, n, where)
-
-    def _bare(self, name: str, value: float, n: int, where: Where) -> int:
-        self.draft.warn("no-interval", "A number measured on a single sample has no interval.")
-        return self.draft.add(
-            Estimate(name=name, value=value, level=self.level, method="none", n=n, unit="samples", where=dict(where))
-        )
-
-    def _put(self, name: str, value: float, low: float, high: float, method: str, n: int, where: Where) -> int:
-        return self.draft.add(
-            Estimate(
-                name=name,
-                value=value,
-                low=low,
-                high=high,
-                level=self.level,
-                method=method,
-                n=n,
-                unit="samples",
-                where=dict(where),
-            )
-        )
-
-
-def _ratio(sums: Floats) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(sums[..., 0] / sums[..., 1])
-
-
-def _root_ratio(sums: Floats) -> Floats:
-    return np.asarray(np.sqrt(_ratio(sums)))
+DUST = 1e-12
+"""Share of a stage's energy below which its variation over the domain is rounding."""
+ORDERS = np.arange(0.1, 4.001, 0.01)
+"""Orders of convergence that are tried."""
 
 
 def relative(norms: Floats, column: int = 0) -> Floats:
@@ -153,20 +56,12 @@ def _add_scores(estimator: Estimator, counts: Tally, grid: Grid) -> None:
         for number, band in enumerate(band_names(grid.bands)):
             lost, held = bands[:, place, number, 0], bands[:, place, number, 1]
             where: dict[str, Coordinate] = {"resolution": at, "path": path, "band": band}
-            estimator.add("band_error", np.stack([lost, held], axis=1), _root_ratio, **where)
+            estimator.root_ratio("band_error", lost, held, **where)
             estimator.ratio("band_share", lost, whole, **where)
     if grid is not estimator.setup.grids[0]:
         lead = errors[:, 0] - errors[:, 1]
-        estimator.mean("direct_minus_upsampled", lead, resolution=at)
-        _add_share(estimator, int((lead > 0).sum()), len(lead), at)
-
-
-def _add_share(estimator: Estimator, worse: int, n: int, resolution: int) -> None:
-    from audits.statistics import clopper_pearson
-
-    low, high = clopper_pearson(worse, n, level=estimator.level)
-    where: Where = {"resolution": resolution}
-    estimator._put("direct_worse_share", worse / n, low, high, "Clopper-Pearson", n, where)
+        estimator.difference("direct_minus_upsampled", lead, resolution=at)
+        estimator.share("direct_worse_share", int((lead > 0).sum()), len(lead), resolution=at)
 
 
 def _add_mismatch(estimator: Estimator, counts: Tally) -> None:
@@ -177,16 +72,24 @@ def _add_mismatch(estimator: Estimator, counts: Tally) -> None:
         for place, tap in enumerate(setup.stages):
             estimator.mean("mismatch", counts.rows[f"{at}/distances"][:, place], resolution=at, tap=tap)
         for part, column in parts_of(counts, at).items():
-            estimator.mean("mismatch_share", column, resolution=at, part=part)
+            estimator.difference("mismatch_share", column, resolution=at, part=part)
         controls = counts.rows[f"{at}/controls"]
-        estimator.mean("domain_share", controls[:, 1] - controls[:, 2], resolution=at)
+        estimator.difference("domain_share", controls[:, 1] - controls[:, 2], resolution=at)
         estimator.mean("operator_aliasing", controls[:, 3], resolution=at)
     if len(finer) > 1:
-        coarse = setup.grids[0].resolution
-        places = np.array([1 / coarse - 1 / grid.resolution for grid in finer])
-        table = np.stack([counts.rows[f"{grid.resolution}/distances"][:, -1] for grid in finer], axis=1)
-        estimator.add("mismatch_law", table, lambda means: law(places, means)[0], part="coefficient")
-        estimator.add("mismatch_law", table, lambda means: law(places, means)[1], part="r2")
+        _add_law(estimator, counts)
+
+
+def _add_law(estimator: Estimator, counts: Tally) -> None:
+    first, *finer = (grid.resolution for grid in estimator.setup.grids)
+    table = np.stack([counts.rows[f"{at}/distances"][:, -1] for at in finer], axis=1)
+    places = np.array([1 / first - 1 / at for at in finer])
+    for part, statistic in (
+        ("coefficient", lambda means: law(places, means)[0]),
+        ("r2", lambda means: law(places, means)[1]),
+        ("order", lambda means: order(first, finer, means)),
+    ):
+        estimator.resampled("mismatch_law", table, statistic, part=part)
 
 
 def parts_of(counts: Tally, resolution: int) -> dict[str, Floats]:
@@ -221,18 +124,42 @@ def law(places: Floats, means: Floats) -> tuple[Floats, Floats]:
         return slope, np.asarray(1 - left / spread)
 
 
+def order(coarse: int, finer: Sequence[int], means: Floats) -> Floats:
+    """Return the p of `ORDERS` for which c (s^-p - S^-p) comes nearest to the mismatch, shape (...).
+
+    Parameters
+    ----------
+    means
+        Mismatch at every finer grid, shape (..., grids), two grids at least.
+
+    Examples
+    --------
+    >>> finer = np.array([60, 120, 240])
+    >>> round(float(order(30, finer.tolist(), 1 / 30**2 - 1.0 / finer**2)), 2)
+    2.0
+    """
+    sizes = np.asarray(finer, dtype=float)
+    shapes = coarse ** -ORDERS[:, None] - sizes ** -ORDERS[:, None]
+    shapes /= np.linalg.norm(shapes, axis=1, keepdims=True)
+    # The direction nearest to the mismatch leaves the least.
+    return np.asarray(ORDERS[np.argmax(means @ shapes.T, axis=-1)])
+
+
 def _add_spectra(estimator: Estimator, counts: Tally, grid: Grid) -> None:
     at, setup = grid.resolution, estimator.setup
     sums, taps = counts.rows[f"{at}/stages/sums"], list(setup.stages)
     spectra = counts.spectra[f"{at}/stages"]
     estimator.energies(spectra, taps, at)
+    levels = spectra.mean[:, 0]
     if setup.scored:
         estimator.energies(counts.spectra[f"{at}/target"], ["target"], at)
         sums, taps = np.concatenate([sums, counts.rows[f"{at}/target/sums"]], axis=1), [*taps, "target"]
+        levels = np.append(levels, counts.spectra[f"{at}/target"].mean[:, 0])
     for place, tap in enumerate(taps):
         total, high, above, moment = sums[:, place].T
         where: dict[str, Coordinate] = {"tap": tap, "resolution": at}
-        if not total.mean() > _DUST * np.finfo(float).eps:
+        whole = float(total.mean() + levels[place])
+        if not total.mean() > DUST * whole:
             estimator.draft.warn("constant-stage", "This stage does not vary over the domain.", **where)
             continue
         estimator.ratio("high_frequency_share", high, total, **where)
@@ -242,7 +169,7 @@ def _add_spectra(estimator: Estimator, counts: Tally, grid: Grid) -> None:
     energies = {tap: sums[:, setup.stages.index(tap), 1] for tap in line}
     for before, tap in zip([None, *line], line, strict=False):
         gained = energies[tap] if before is None else energies[tap] - energies[before]
-        estimator.mean("high_frequency_made", gained, stage=tap, resolution=at)
+        estimator.difference("high_frequency_made", gained, stage=tap, resolution=at)
     estimator.mean("high_frequency_made", energies[line[-1]], stage="all", resolution=at)
 
 
@@ -268,9 +195,10 @@ def main_line(stages: Sequence[str]) -> list[str]:
 def _add_aliasing(estimator: Estimator, name: str, table: Floats, resolution: int) -> None:
     if not len(table):
         return
-    estimator.student("activation_aliasing", table[:, 0], tap=name, resolution=resolution)
+    for column, told in enumerate(("activation_aliasing", "energy_above_nyquist")):
+        estimator.mean(told, table[:, column], tap=name, resolution=resolution)
     coarse, fine = table[0, 2:]
-    if abs(fine - coarse) > UNCONVERGED * max(fine, coarse) > _DUST:
+    if abs(fine - coarse) > UNCONVERGED * max(fine, coarse) > DUST:
         estimator.draft.warn(
             "aliasing-unconverged",
             f"Oversampled twice as finely, the aliasing of this activation moves from {coarse:.3g} to {fine:.3g}.",

@@ -16,13 +16,20 @@ OFF = 0.5
 """Factor less one, or offset as a share of the target's size, from which the unit is called wrong."""
 
 
-def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor) -> None:
+def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, *, sure: bool) -> list[tuple[str, str]]:
     """Refuse data whose input and target are swapped, and predictions in another unit than the targets.
 
     Parameters
     ----------
     inputs, prediction, target
         On the grid of training: as the network takes them, and in the data's unit.
+    sure
+        Whether the unit was said: then another one is warned about.
+
+    Returns
+    -------
+    list
+        Warnings as (id, message).
 
     Raises
     ------
@@ -44,14 +51,17 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor) 
     size = float(target.square().mean().sqrt())
     if misfit < EXPLAINED and (abs(slope - 1) > OFF or abs(offset) > OFF * size):
         mean, std = setup.target_scale
+        apart = f"{key_out} is about {slope:.3g} times the prediction plus {offset:.3g}"
+        if sure:
+            return [("unit", f"The predictions have the shape of {key_out!r} but not its unit: {apart}.")]
         raise InputError(
-            f"The predictions have the shape of {key_out!r} but not its unit: {key_out} is about {slope:.3g} times "
-            f"the prediction plus {offset:.3g}.",
+            f"The predictions have the shape of {key_out!r} but not its unit: {apart}.",
             where="--target-scale",
             hint="Give the mean and standard deviation with which the targets of training were scaled, in the data's "
             f"unit; these samples suggest --target-scale {offset + slope * mean:.3g},{slope * std:.3g}. Where the "
             "scale is right, --grid, --padding, --norm or --input-scale is not that of training.",
         )
+    return []
 
 
 def regression(prediction: Tensor, target: Tensor) -> tuple[float, float, float]:

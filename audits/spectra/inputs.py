@@ -66,9 +66,9 @@ def plan(options: Options, context: Context) -> Plan:
     kind, stored, told = _kinds(options, loaded, fields, resolutions)
     grids = _grids(options, loaded.operator, fields, kind, stored, resolutions)
     setup = _setup(options, loaded, fields, kind, grids, context)
-    setup, seconds = _tried(options, setup)
     fields.check_finite(setup.samples)
-    cautions = (("input", told), *cautions_of(setup, asked=options.upsample))
+    setup, seconds, doubts = _tried(options, setup)
+    cautions = (("input", told), *doubts, *cautions_of(setup, asked=options.upsample))
     return Plan(
         inputs=Inputs(setup=setup, cautions=cautions),
         subject=Subject(
@@ -94,7 +94,7 @@ def _resolutions(options: Options) -> tuple[int, ...]:
         )
     found = []
     for text in options.test_resolutions:
-        if not (text.isascii() and text.isdigit() and int(text) <= _MOST):
+        if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= _MOST):
             raise InputError(
                 f"{text!r} is no resolution.", where="--test-resolutions", hint="Give whole numbers, such as 61,121."
             )
@@ -129,8 +129,9 @@ def _check_numbers(options: Options, context: Context) -> None:
 def _fields(options: Options, loaded: Loaded) -> Fields:
     operator = loaded.operator
     taken, dimensions = operator.layout.fields, operator.dimensions
-    # A network may come with coordinates as fields of its own, and data may bring coordinates: fit_fields judges.
-    able = [taken, *([taken - dimensions] if taken > dimensions else []), taken + dimensions]
+    # The first releases of neuralop take coordinates as fields, which their loaders of data put in.
+    brought = operator.layout.coordinates == "none" and loaded.family == "neuralop" and taken > dimensions
+    able = [taken, *([taken - dimensions] if brought else [])]
     return load_fields(
         options.data,
         input_key=options.input,
@@ -150,13 +151,19 @@ def _kinds(
     given: GridKind | None = options.grid  # type: ignore[assignment]
     kind = given or fields.kind or own
     source = "--grid" if given else fields.kind_source if fields.kind else f"what {loaded.family} uses"
-    stored = fields.kind or kind
     finest = max(resolutions)
-    if fields.kind is None and kind == "open" and fields.sizes[0] % finest and not (fields.sizes[0] - 1) % finest:
-        # One node too many for an open grid: the data hold both ends.
+    # One node too many for an open grid: the data hold both ends.
+    trimmed = kind == "open" and fields.sizes[0] % finest and not (fields.sizes[0] - 1) % finest
+    stored = fields.kind or kind
+    if fields.kind != "closed" and trimmed:
         stored = "closed"
+    elif given and not fields.stored and not trimmed:
+        # What targets suggest yields to what is said; coordinates beside the fields do not.
+        stored = given
     places = {"open": "i/N", "closed": "i/(N-1)", "cell": "(i+1/2)/N"}
     words = f"Grid: {kind}, nodes at {places[kind]}; told by {source}."
+    if given and fields.kind not in (None, given, stored):
+        words += f" The targets look as if it were {fields.kind}."
     if stored != kind:
         words += f" The data lie on a {stored} grid; the last node of each axis is left out."
     return kind, stored, words
@@ -173,10 +180,11 @@ def _grids(
     coarse = options.train_resolution
     grids: list[Grid] = []
     for resolution in (coarse, *resolutions):
-        slices = coarsened(kind, fields.sizes, resolution, stored)
+        flag = "--test-resolutions" if grids else "--train-resolution"
+        slices = _nested(f"{flag}, {fields.path}", kind, fields.sizes, resolution, stored)
         sizes = tuple(len(range(size)[part]) for size, part in zip(fields.sizes, slices, strict=True))
-        common = _common(kind, sizes, coarse)
-        half = coarse / 2
+        common = _nested("--train-resolution, --test-resolutions", kind, sizes, coarse, kind)
+        half = half_of(kind, coarse)
         edges = [0.0, *sorted({LOW, float(max(operator.modes)), *([half] if resolution > coarse else [])})]
         edges = [edge for edge in edges if edge < resolution / 2]
         grids.append(Grid(resolution=resolution, sizes=sizes, stored=slices, common=common, bands=(*edges, math.inf)))
@@ -187,6 +195,7 @@ def _grids(
             where="--train-resolution",
             hint="All axes are coarsened by the ratio of the first: give a finer grid.",
         )
+    _check_padding(operator, grids)
     ends = operator.layout.padding.cells(grids[0].sizes)
     whole = [size + sum(pair) for size, pair in zip(grids[0].sizes, ends, strict=True)]
     if any(size < least for size, least in zip(whole, operator.smallest, strict=True)):
@@ -199,11 +208,29 @@ def _grids(
     return tuple(grids)
 
 
-def _common(kind: GridKind, sizes: Sequence[int], coarse: int) -> tuple[slice, ...]:
+def half_of(kind: GridKind, resolution: int) -> float:
+    """Return the highest wavenumber of a grid, in cycles per domain, which a closed grid spans with N - 1 cells."""
+    return (resolution - 1 if kind == "closed" else resolution) / 2
+
+
+def _check_padding(operator: FourierOperator, grids: Sequence[Grid]) -> None:
+    padding = operator.layout.padding
+    for grid in grids:
+        for size, ends in zip(grid.sizes, padding.cells(grid.sizes), strict=True):
+            most = size - 1 if padding.mode != "constant" else 2 * size
+            if max(ends) > most:
+                raise InputError(
+                    f"{max(ends)} cells of padding are too many for an axis of {size} points.",
+                    where="--padding",
+                    hint=f"This network can be padded by {most} cells there, at the most.",
+                )
+
+
+def _nested(where: str, kind: GridKind, sizes: Sequence[int], resolution: int, stored: GridKind) -> tuple[slice, ...]:
     try:
-        return coarsened(kind, sizes, coarse, kind)
+        return coarsened(kind, sizes, resolution, stored)
     except InputError as error:
-        raise InputError(error.message, where="--train-resolution, --test-resolutions", hint=error.hint) from None
+        raise InputError(error.message, where=where, hint=error.hint) from None
 
 
 def _crossed(sizes: Sequence[int]) -> str:
@@ -211,9 +238,14 @@ def _crossed(sizes: Sequence[int]) -> str:
 
 
 def _scale(flag: str, texts: tuple[str, ...], loaded: Loaded, letter: str) -> tuple[float, float]:
-    given = numbers(flag, texts)
-    if given and len(given) != 2:
-        raise InputError(f"{','.join(texts)} are not two numbers.", where=flag, hint="Give MEAN,STD.")
+    try:
+        given = numbers(flag, texts)
+    except InputError:
+        given = (math.nan,)
+    if given and (len(given) != 2 or not all(map(math.isfinite, given))):
+        raise InputError(
+            f"{','.join(texts)} are not two numbers.", where=flag, hint=f"Give MEAN,STD, such as {flag} 0.5,2."
+        )
     held = loaded.scales.get(f"{letter}_mean"), loaded.scales.get(f"{letter}_std")
     mean, std = (given[0], given[1]) if given else (held[0] or 0.0, 1.0 if held[1] is None else held[1])
     if not std > 0:
@@ -225,7 +257,7 @@ def _setup(
     options: Options, loaded: Loaded, fields: Fields, kind: GridKind, grids: tuple[Grid, ...], context: Context
 ) -> Setup:
     operator = loaded.operator.to(context.device).eval()
-    half = options.train_resolution / 2
+    half = half_of(kind, options.train_resolution)
     views: dict[str, View] = {"none": "periodic", "even": "even", "hann": "hann"}
     view = views["none" if kind == "open" else "even"] if options.window == "auto" else views[options.window]
     samples = min(options.max_samples, fields.count)
@@ -272,7 +304,7 @@ def _methods(options: Options, kind: GridKind) -> Method:
     return chosen.get(options.upsample, "fourier")
 
 
-def _tried(options: Options, setup: Setup) -> tuple[Setup, float]:
+def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[tuple[str, str]]]:
     """Run a few samples on the grid of training: does it work, does it fit, which stages are there, how long?"""
     arrays = setup.fields.read(0, min(TRIED, setup.samples))
     inputs, target = read_batch(setup, setup.grids[0], arrays)
@@ -286,14 +318,13 @@ def _tried(options: Options, setup: Setup) -> tuple[Setup, float]:
             where=setup.loaded.reference,
             hint="Check the checkpoint, and --input-scale.",
         )
-    if target is not None:
-        check_fit(setup, inputs, output, target)
+    doubts = [] if target is None else check_fit(setup, inputs, output, target, sure=bool(options.target_scale))
     method = setup.output_method
     if options.upsample == "auto":
         method = suitable(output if target is None else target, setup.kind)
     stages, activations = tuple(names.stages), tuple(names.activations)
     key = (*setup.key, setup.input_method, method)
-    return replace(setup, stages=stages, activations=activations, output_method=method, key=key), seconds
+    return replace(setup, stages=stages, activations=activations, output_method=method, key=key), seconds, doubts
 
 
 def _cost(setup: Setup, seconds: float) -> tuple[tuple[str, str], ...]:
@@ -321,7 +352,7 @@ def _coordinates(setup: Setup) -> dict[str, tuple[Coordinate, ...]]:
         "band": tuple(bands),
         "tap": (*setup.stages, "target"),
         "stage": (*setup.stages, "all"),
-        "part": ("input", "coordinates", "nonlinear", "coefficient", "r2"),
+        "part": ("input", "coordinates", "nonlinear", "coefficient", "r2", "order"),
         "wavenumber": tuple(range(reach + 2)),
     }
 

@@ -5,11 +5,13 @@ operator errs more than twice as much), medium where it lies above zero; everyth
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from audits.context import Draft
 from audits.numbers import described
 from audits.records import Coordinate, Estimate, Severity
+from audits.spectra.estimating import main_line
 from audits.spectra.measuring import Setup
 
 LIMITED = 0.5
@@ -19,7 +21,7 @@ POOR = 0.5
 ROUNDING = 1e-5
 """Difference of relative errors below which single precision decides, and nobody is told to prefer either way."""
 STRAIGHT = 0.95
-"""R^2 that the lower end of its interval must reach for the law of the edge to be told."""
+"""R^2 that the lower end of its interval must reach for the first order to be told."""
 PARTS = {
     "input": "the input, which is sampled more finely",
     "coordinates": "the coordinates, the edges and the period of the domain",
@@ -147,19 +149,26 @@ def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     evidence = [found.place("mismatch", resolution=at, tap="output")]
     evidence += [found.place("mismatch_share", resolution=at, part=part) for part in PARTS]
     domain, edges = found.row("domain_share", resolution=at), parts["coordinates"]
-    if domain.low is not None and domain.low > edges.value / 2:
+    if main == "coordinates" and domain.low is not None and edges.high is not None and domain.low > edges.high / 2:
         evidence.append(found.place("domain_share", resolution=at))
-        text += (
-            f" It is made in the blocks ({described_short(domain)}): they take {_period(setup)} for one period, whose "
-            "length in the domain's unit is another on each grid."
-        )
+        text += f" It is made in the blocks, not before ({described_short(domain)}): {_cause(setup, at)}."
     draft.find("spectra.attribution", "info", text, evidence, resolution=at)
 
 
-def _period(setup: Setup) -> str:
-    if any(setup.loaded.operator.layout.padding.amounts):
-        return "the padded grid"
-    return "all N nodes of a closed grid" if setup.kind == "closed" else "the grid"
+def _cause(setup: Setup, at: int) -> str:
+    """Say what differs between the grids for the blocks, as far as it is known from how they are built."""
+    operator = setup.loaded.operator
+    sizes = [grid.sizes for grid in setup.grids if grid.resolution in (at, setup.grids[0].resolution)]
+    padded = [
+        [size + sum(ends) for size, ends in zip(one, operator.layout.padding.cells(one), strict=True)] for one in sizes
+    ]
+    if operator.shifted_at_odd and any((a - b) % 2 for a, b in zip(*padded, strict=True)):
+        return "grids of odd and of even size are different operators in this release"
+    if any(operator.layout.padding.amounts):
+        return "they take the padded grid for one period, whose edge and length are others on each grid"
+    if setup.kind == "closed":
+        return "they take all N nodes of a closed grid for one period, whose edge and length are others on each grid"
+    return "they take the grid for one period, at whose edge the features jump"
 
 
 def described_short(row: Estimate) -> str:
@@ -177,46 +186,64 @@ def _largest(parts: dict[str, Estimate]) -> str:
 
 
 def _tell_law(draft: Draft, found: Found) -> None:
-    if not found.has("mismatch_law", part="r2"):
+    if not all(found.has("mismatch_law", part=part) for part in ("coefficient", "r2", "order")):
         return
-    r2, slope = found.row("mismatch_law", part="r2"), found.row("mismatch_law", part="coefficient")
-    evidence = [found.place("mismatch_law", part=part) for part in ("coefficient", "r2")]
-    if r2.low is not None and r2.low >= STRAIGHT:
+    rows = {part: found.row("mismatch_law", part=part) for part in ("coefficient", "r2", "order")}
+    order, r2 = rows["order"], rows["r2"]
+    evidence = [found.place("mismatch_law", part=part) for part in rows]
+    if order.low is None or order.high is None or r2.low is None or r2.high is None:
+        return
+    measured = f"The mismatch falls with the spacing to the power {described(order)}"
+    if order.low <= 1 <= order.high and order.low > 0.5 and order.high < 2 and r2.low >= STRAIGHT:
         text = (
-            f"Over the grids the mismatch follows c (1/s - 1/S), c = {described(slope)}, R² {described_short(r2)}: as "
-            "what is of first order in the spacing makes it, a jump at the edge or a period that is off by a cell."
+            f"{measured}, and follows c (1/s - 1/S), c = {described_short(rows['coefficient'])}, R² "
+            f"{described_short(r2)}: of first order, as a jump at the edge of the period or a period that is off by a "
+            "cell make it."
         )
+    elif not order.low <= 1 <= order.high:
+        text = f"{measured}, not to the first, as a jump at the edge of the period would make it."
     else:
-        text = (
-            f"Over the grids the mismatch does not follow c (1/s - 1/S) closely (R² {described_short(r2)}, told from "
-            f"{STRAIGHT:g} on): something else than what is of first order in the spacing has a part in it."
-        )
+        text = f"{measured}: whether it is of first order cannot be told from these grids (R² {described_short(r2)})."
     draft.find("spectra.law", "info", text, evidence)
 
 
 def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
-    made = [(place, row) for place, row in found.all("high_frequency_made", resolution=at)
-            if row.where["stage"] not in ("all", "input")]  # fmt: skip
-    rising = [(place, row) for place, row in made if row.low is not None and row.low > 0]
-    output = list(found.all("high_frequency_share", resolution=at, tap="output"))
-    if not output:
+    if not found.has("high_frequency_share", resolution=at, tap="output"):
         return
-    place, share = output[0]
-    evidence = [place]
-    edge = "the modes that the network keeps" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
+    share = found.row("high_frequency_share", resolution=at, tap="output")
+    evidence = [found.place("high_frequency_share", resolution=at, tap="output")]
+    box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(setup.cut.box))
+    edge = f"{box} cycles per domain" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
     text = f"At {at}, {described(share)}, of the output's energy lies beyond {edge}"
-    target = list(found.all("high_frequency_share", resolution=at, tap="target"))
-    if target:
-        evidence.append(target[0][0])
-        text += f", of the target's {described_short(target[0][1])}"
+    if found.has("high_frequency_share", resolution=at, tap="target"):
+        evidence.append(found.place("high_frequency_share", resolution=at, tap="target"))
+        text += f", of the target's {described_short(draft.estimates[evidence[-1]])}"
     text += "."
-    if rising:
-        top, most = max(rising, key=lambda item: item[1].value)
-        evidence.append(top)
-        text += f" The stage that adds most of such energy is {most.where['stage']} ({described_short(most)})."
-    else:
-        text += " No stage could be shown to add such energy."
+    rise = _steepest(found, setup, at)
+    if rise:
+        before, after = rise
+        evidence += [found.place("high_frequency_share", resolution=at, tap=tap) for tap in (before, after)]
+        first, last = (draft.estimates[place] for place in evidence[-2:])
+        text += (
+            f" From one stage to the next that share rises most at {after}, from {described_short(first)} to "
+            f"{described_short(last)}."
+        )
     draft.find("spectra.high-frequency", "info", text, evidence, resolution=at)
+
+
+def _steepest(found: Found, setup: Setup, at: int) -> tuple[str, str] | None:
+    """Return the stages between which the high-frequency share grows by the largest factor, beyond both intervals.
+
+    A share does not change where a stage is scaled and the next one scaled back, as energies do.
+    """
+    line = [tap for tap in main_line(setup.stages) if found.has("high_frequency_share", resolution=at, tap=tap)]
+    shares = [found.row("high_frequency_share", resolution=at, tap=tap) for tap in line]
+    grown = [
+        (after.value / before.value, names)
+        for names, (before, after) in zip(pairwise(line), pairwise(shares), strict=True)
+        if before.value > 0 and before.high is not None and after.low is not None and after.low > before.high
+    ]
+    return max(grown)[1] if grown else None
 
 
 def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
@@ -228,7 +255,7 @@ def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
     text = (
         f"Taken alone, the activation that aliases most at {at} is {most.where['tap']}, by a relative "
         f"{described(most)}. What the aliasing of all of them leaves in the mismatch of the prediction is "
-        f"{described(nonlinear)}: each convolution drops what lies beyond the modes it keeps."
+        f"{described(nonlinear)}."
     )
     evidence = [place, found.place("mismatch_share", resolution=at, part="nonlinear")]
     draft.find("spectra.aliasing", "info", text, evidence, resolution=at)

@@ -4,6 +4,7 @@ All grids of a chunk are run together, since the finer ones are compared with th
 running mean and spread are kept, so that memory does not grow with the number of samples.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from audits.context import Context
 from audits.spectra.listening import FINER, AliasHearing, Cut, Hearing, distance, summed
+from probes.errors import InputError
 from probes.field_norms import sobolev_squares, squares
 from probes.fno.layers import SILENT, GridKind, Listener
 from probes.fno.reading import Loaded
@@ -150,13 +152,11 @@ def predicted(setup: Setup, output: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _chunk(setup: Setup, start: int, stop: int) -> Counts:
-    widest = max(channels for part in (setup.loaded.operator.lift, setup.loaded.operator.projection)
-                 for channels in part.channels)  # fmt: skip
-    batch = max(1, min(CHUNK, VALUES // (widest * int(np.prod(setup.grids[-1].sizes)))))
-    pieces = [_batch(setup, setup.fields.read(place, min(place + batch, stop))) for place in range(start, stop, batch)]
+    batch = batch_of(setup)
+    pieces = [_batch(setup, place, min(place + batch, stop)) for place in range(start, stop, batch)]
     joined: Counts = {}
     for name in pieces[0]:
-        rows = torch.cat([piece[name] for piece in pieces])
+        rows = torch.cat([piece[name] for piece in pieces]).cpu()
         if not name.endswith("/shells"):
             joined[name] = rows
             continue
@@ -165,13 +165,24 @@ def _chunk(setup: Setup, start: int, stop: int) -> Counts:
     return joined
 
 
-def _batch(setup: Setup, arrays: tuple[Any, Any]) -> Counts:
+def batch_of(setup: Setup) -> int:
+    """Return how many samples run at once."""
+    operator, sizes = setup.loaded.operator, setup.grids[-1].sizes
+    ends = operator.layout.padding.cells(sizes)
+    nodes = math.prod(size + sum(pair) for size, pair in zip(sizes, ends, strict=True))
+    widest = max(*operator.lift.channels, *operator.projection.channels)
+    return max(1, min(CHUNK, VALUES // (widest * nodes)))
+
+
+def _batch(setup: Setup, start: int, stop: int) -> Counts:
     operator, found = setup.loaded.operator, {}
+    arrays = setup.fields.read(start, stop)
     first, *finer = setup.grids
     inputs, target = read_batch(setup, first, arrays)
     here = Hearing(_spectrum(setup, first), setup.cut, scale=setup.target_scale)
     lifted = operator.lifted(inputs, setup.kind, here)
     output = operator.decoded(lifted, here)
+    _check(setup, first, output, target, start)
     found.update(_stages(setup, first, here))
     if target is not None:
         found.update(_scores(setup, first, here.spectrum, {"same": predicted(setup, output)}, target))
@@ -181,6 +192,7 @@ def _batch(setup: Setup, arrays: tuple[Any, Any]) -> Counts:
             _spectrum(setup, grid), setup.cut, common=grid.common, reference=here.kept, scale=setup.target_scale
         )
         direct = operator(fine, setup.kind, there)
+        _check(setup, grid, direct, fine_target, start)
         found.update(_stages(setup, grid, there))
         found[f"{grid.resolution}/distances"] = torch.stack([there.distances[name] for name in setup.stages], dim=1)
         found.update(_controls(setup, grid, inputs, lifted, output))
@@ -191,6 +203,24 @@ def _batch(setup: Setup, arrays: tuple[Any, Any]) -> Counts:
         scored["floor"] = upsample(target, grid.sizes, setup.kind, setup.output_method)
         found.update(_scores(setup, grid, there.spectrum, scored, fine_target))
     return found
+
+
+def _check(setup: Setup, grid: Grid, output: Tensor, target: Tensor | None, start: int) -> None:
+    """Refuse samples on which the network overflows, or whose target is nothing on one of the grids."""
+    wrong = ~torch.isfinite(output.flatten(1)).all(1)
+    if bool(wrong.any()):
+        raise InputError(
+            f"At {grid.resolution} the network puts out numbers that are not finite.",
+            where=f"{setup.fields.path}, sample {start + int(wrong.int().argmax())}",
+            hint="Mend or remove the sample, or check --input-scale.",
+        )
+    empty = torch.zeros(0) if target is None else squares(target) == 0
+    if bool(empty.any()):
+        raise InputError(
+            f"At {grid.resolution} the target is zero at every node: an error relative to it is not defined.",
+            where=f"{setup.fields.path}, sample {start + int(empty.int().argmax())}",
+            hint="Remove the sample.",
+        )
 
 
 def _controls(setup: Setup, grid: Grid, inputs: Tensor, lifted: Tensor, output: Tensor) -> Counts:
@@ -223,8 +253,8 @@ def oversampling(setup: Setup, grid: Grid) -> int:
 def _stages(setup: Setup, grid: Grid, heard: Hearing) -> Counts:
     sums = [heard.sums[name] for name in setup.stages]
     return {
-        f"{grid.resolution}/stages/shells": torch.stack([item.shells for item in sums], dim=1).cpu(),
-        f"{grid.resolution}/stages/sums": torch.stack([item.sums for item in sums], dim=1).cpu(),
+        f"{grid.resolution}/stages/shells": torch.stack([item.shells for item in sums], dim=1),
+        f"{grid.resolution}/stages/sums": torch.stack([item.sums for item in sums], dim=1),
     }
 
 
@@ -246,7 +276,7 @@ def _scores(setup: Setup, grid: Grid, spectrum: RadialSpectrum, paths: Mapping[s
         bands.append(torch.stack([spectrum.bands(spectrum.power(spectrum.transform(error)), grid.bands), mine], dim=2))
     found[f"{at}/norms"] = torch.stack(norms, dim=1)
     found[f"{at}/bands"] = torch.stack(bands, dim=1)
-    return {name: value.cpu() for name, value in found.items()}
+    return found
 
 
 def _spectrum(setup: Setup, grid: Grid) -> RadialSpectrum:

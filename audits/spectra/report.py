@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from audits.context import Context, Draft, Plan
 from audits.records import Coverage, Skipped
 from audits.spectra import Options
-from audits.spectra.estimating import Estimator, add_estimates, parts_of, paths_of, relative
+from audits.spectra.estimating import add_estimates, parts_of, paths_of, relative
+from audits.spectra.estimator import Estimator
 from audits.spectra.figures import draw
 from audits.spectra.inputs import Inputs
 from audits.spectra.judging import judge

@@ -8,6 +8,7 @@ from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
     RateIntervals,
     cluster_weights,
+    mean_interval,
     percentile_interval,
     rate_intervals,
     ratio,
@@ -27,6 +28,7 @@ __all__ = [
     "cluster_weights",
     "generator",
     "independent_difference",
+    "mean_interval",
     "monte_carlo_p",
     "paired_difference",
     "percentile_interval",

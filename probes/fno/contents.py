@@ -146,8 +146,13 @@ def _metadata(
 
 
 def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    prefix = next((head for head in _PREFIXES if all(name.startswith(head) for name in tensors)), None)
-    return tensors if prefix is None else _bare({name.removeprefix(prefix): tensors[name] for name in tensors})
+    # As many as nested wrappers could leave; a name made of thousands of them stays what it is.
+    for _ in range(8):
+        prefix = next((head for head in _PREFIXES if all(name.startswith(head) for name in tensors)), None)
+        if prefix is None:
+            break
+        tensors = {name.removeprefix(prefix): tensors[name] for name in tensors}
+    return tensors
 
 
 def _scales(others: Mapping[str, object], where: str) -> tuple[dict[str, float | None], list[str]]:

@@ -44,6 +44,8 @@ class Fields:
         Points along each axis of the grid.
     kind, kind_source
         Of the grid, and from what it was told; None and an empty text: nothing tells.
+    stored
+        Whether coordinates in the file told it, not the look of the targets.
     notes
         What was chosen or changed in reading, in sentences.
     """
@@ -56,6 +58,7 @@ class Fields:
     targets: Channels | None
     kind: GridKind | None
     kind_source: str
+    stored: bool
     notes: tuple[str, ...]
 
     @property
@@ -160,7 +163,7 @@ def load_fields(
             where=f"{path}, {inputs.key}",
             hint="Give at least one.",
         )
-    kind, source = _kind(archive, inputs, targets)
+    kind, source, stored = _kind(archive, inputs, targets)
     return Fields(
         path=path,
         sha256=sha256_file(path),
@@ -170,6 +173,7 @@ def load_fields(
         targets=targets,
         kind=kind,
         kind_source=source,
+        stored=stored,
         notes=(*notes, *_type_notes(inputs, targets)),
     )
 
@@ -267,21 +271,19 @@ def _named(archive: Archive, names: Sequence[str]) -> list[str]:
     return [name for wanted in names for name in archive.arrays if name.casefold() == wanted]
 
 
-def _kind(archive: Archive, inputs: Channels, targets: Channels | None) -> tuple[GridKind | None, str]:
-    """Return the kind of the grid and from what it was told."""
+def _kind(archive: Archive, inputs: Channels, targets: Channels | None) -> tuple[GridKind | None, str, bool]:
+    """Return the kind of the grid, from what it was told, and whether that are stored coordinates."""
     keys, axes = _coordinates(archive, inputs, targets)
     kind = detect_coordinates(axes) if axes else None
     if kind:
-        return kind, f"the stored coordinates {', '.join(keys)}"
+        return kind, f"the stored coordinates {', '.join(keys)}", True
     if targets is None:
-        return None, ""
+        return None, "", False
     kind = detect(targets.read(0, min(2, targets.parts[0].shape[0])))
     if kind is None:
-        return None, ""
-    return (
-        kind,
-        f"{targets.key}, which vanishes on the first {'and the last nodes' if kind == 'closed' else 'nodes only'}",
-    )
+        return None, "", False
+    ends = "and the last nodes" if kind == "closed" else "nodes only"
+    return kind, f"{targets.key}, which vanishes on the first {ends}", False
 
 
 def _coordinates(

@@ -459,7 +459,7 @@ def test_other_questions_about_the_same_counts_measure_nothing(
     "more",
     [
         {"padding": 2}, {"upsample": "sine"}, {"window": "hann"}, {"cutoff": 3.5}, {"norm": "instance"},
-        {"input_scale": "0,1.5"}, {"target_scale": "-3,0.6"}, {"aliasing_samples": 2},
+        {"input_scale": "0,1.5"}, {"target_scale": "-3,0.6"},
     ],
     ids=lambda more: " ".join(more),
 )  # fmt: skip

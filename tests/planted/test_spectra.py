@@ -156,6 +156,15 @@ def test_an_operator_that_knows_no_grid_has_no_mismatch_and_no_verdict(tmp_path:
     assert max(map(abs, values(draft, "high_frequency_share"))) < ROUNDING
 
 
+def test_a_difference_of_rounding_errors_is_no_verdict(tmp_path: Path) -> None:
+    net, x = operator(), waves(24, MODES - 1)
+    draft = audited(tmp_path, net, x, net(x))
+    (lead,) = [row for row in draft.estimates if row.name == "direct_minus_upsampled"]
+    # Run directly it repeats its targets to the last digit, which no interpolation does.
+    assert lead.high is not None and -ROUNDING < lead.value < lead.high < 0
+    assert verdict(draft) == ("tie", "info")
+
+
 def test_detail_that_the_coarse_grid_cannot_hold_speaks_for_running_directly(tmp_path: Path) -> None:
     net = operator()
     x = waves(24, 3) + 0.3 * waves(24, 14, lowest=10, seed=1)

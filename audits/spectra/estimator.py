@@ -1,0 +1,157 @@
+"""With which interval is a number told? Means, differences and ratios over samples, and spectra."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.records import Coordinate, Estimate
+from audits.spectra.measuring import Setup
+from audits.spectra.tally import Floats, Running
+from audits.statistics import cluster_weights, generator, mean_interval, percentile_interval
+
+SAMPLES = 2000
+"""Bootstrap samples."""
+FEWEST = 8
+"""Samples below which nothing is resampled."""
+PERCENTILE = "bootstrap over samples, percentile"
+OVER_SAMPLES = "over samples"
+STUDENT = "Student t over samples"
+LOG_STUDENT = "Student t over samples, of the logarithm"
+
+Where = Mapping[str, Coordinate]
+Statistic = Callable[[Floats], Floats]
+
+
+class Estimator:
+    """Adds estimates to a draft; every bootstrap draws the same samples."""
+
+    def __init__(self, draft: Draft, setup: Setup, context: Context) -> None:
+        self.draft, self.setup, self.level = draft, setup, context.level
+        self.seed = context.seed
+        self.weights = self._drawn(setup.samples)
+
+    def _drawn(self, n: int) -> Floats:
+        return cluster_weights(n, SAMPLES, generator(self.seed, "spectra", "bootstrap"))
+
+    def mean(self, name: str, column: Floats, **where: Coordinate) -> None:
+        """Add the mean of one number a sample; of numbers that are never below zero the interval is not either."""
+        value = float(column.mean())
+        if not math.isfinite(value):
+            self._undefined(name, where)
+            return
+        # Aliasing is measured on fewer samples than all else.
+        weights = self.weights if len(column) == self.setup.samples else self._drawn(len(column))
+        found = mean_interval(column, weights, level=self.level)
+        if found is None:
+            self._bare(name, value, len(column), where)
+            return
+        method, (low, high) = found
+        floor = 0.0 if column.min() >= 0 else -math.inf
+        self._put(name, value, max(low, floor), high, f"{method} {OVER_SAMPLES}", len(column), where)
+
+    def difference(self, name: str, column: Floats, **where: Coordinate) -> None:
+        """Add the mean of one difference a sample, which is skewed less than its parts: Student's interval."""
+        from scipy.stats import t
+
+        n, value = len(column), float(column.mean())
+        if not math.isfinite(value):
+            self._undefined(name, where)
+            return
+        if n < 2:
+            self._bare(name, value, n, where)
+            return
+        half = float(t.ppf((1 + self.level) / 2, n - 1)) * float(column.std(ddof=1)) / math.sqrt(n)
+        self._put(name, value, value - half, value + half, STUDENT, n, where)
+
+    def ratio(self, name: str, above: Floats, below: Floats, **where: Coordinate) -> None:
+        """Add the ratio of two sums over samples."""
+        self._ratio(name, above, below, lambda value: value, where)
+
+    def root_ratio(self, name: str, above: Floats, below: Floats, **where: Coordinate) -> None:
+        """Add the root of the ratio of two sums over samples."""
+        self._ratio(name, above, below, math.sqrt, where)
+
+    def _ratio(self, name: str, above: Floats, below: Floats, shown: Callable[[float], float], where: Where) -> None:
+        """Add a ratio r as `shown`, both sums being of numbers that are never below zero.
+
+        The interval is that of the mean of r + (a - r b) / mean(b), whose mean is r and whose spread is that of r to
+        first order.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = float(above.sum() / below.sum())
+        if not math.isfinite(value):
+            self._undefined(name, where)
+            return
+        found = mean_interval(value + (above - value * below) / below.mean(), self.weights, level=self.level)
+        if found is None:
+            self._bare(name, shown(value), len(above), where)
+            return
+        method, (low, high) = found
+        # Rounding may carry the point past an end that it equals.
+        ends = shown(max(min(low, value), 0.0)), shown(max(high, value))
+        self._put(name, shown(value), *ends, f"{method} {OVER_SAMPLES}", len(above), where)
+
+    def resampled(self, name: str, columns: Floats, statistic: Statistic, **where: Coordinate) -> None:
+        """Add a statistic of the means of columns, shape (n, k); `statistic` maps (..., k) to (...)."""
+        n = len(columns)
+        value = float(statistic(columns.mean(axis=0)))
+        if not math.isfinite(value):
+            self._undefined(name, where)
+            return
+        ends = None
+        if n >= FEWEST:
+            ends = percentile_interval(statistic(self.weights @ columns / n), n, level=self.level)
+        if ends is None:
+            self._bare(name, value, n, where)
+            return
+        self._put(name, value, min(ends[0], value), max(ends[1], value), PERCENTILE, n, where)
+
+    def share(self, name: str, count: int, n: int, **where: Coordinate) -> None:
+        """Add the share of samples of which something is true."""
+        from audits.statistics import clopper_pearson
+
+        low, high = clopper_pearson(count, n, level=self.level)
+        self._put(name, count / n, low, high, "Clopper-Pearson", n, where)
+
+    def energies(self, running: Running, taps: Sequence[str], resolution: int) -> None:
+        """Add the spectrum of every stage, shape (stages, wavenumbers)."""
+        from scipy.stats import t
+
+        n = running.n
+        reach = float(t.ppf((1 + self.level) / 2, n - 1)) if n > 1 else 0.0
+        relative = running.error / np.maximum(running.mean, np.finfo(float).tiny) if n > 1 else np.zeros(0)
+        for place, tap in enumerate(taps):
+            for wavenumber, value in enumerate(running.mean[place].tolist()):
+                where: Where = {"tap": tap, "resolution": resolution, "wavenumber": wavenumber}
+                if n < 2:
+                    self._bare("energy", value, n, where)
+                    continue
+                # A level next to one and two samples would leave what a double can hold.
+                factor = math.exp(min(reach * float(relative[place, wavenumber]), 600.0))
+                self._put("energy", value, value / factor, value * factor, LOG_STUDENT, n, where)
+
+    def _undefined(self, name: str, where: Where) -> None:
+        self.draft.warn("undefined", f"{name} is not defined here: it would divide by zero.", **where)
+
+    def _bare(self, name: str, value: float, n: int, where: Where) -> None:
+        self.draft.warn("no-interval", f"{name} rests on {n} samples: too few for an interval.")
+        self.draft.add(
+            Estimate(name=name, value=value, level=self.level, method="none", n=n, unit="samples", where=dict(where))
+        )
+
+    def _put(self, name: str, value: float, low: float, high: float, method: str, n: int, where: Where) -> None:
+        self.draft.add(
+            Estimate(
+                name=name,
+                value=value,
+                low=low,
+                high=high,
+                level=self.level,
+                method=method,
+                n=n,
+                unit="samples",
+                where=dict(where),
+            )
+        )
