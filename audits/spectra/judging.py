@@ -20,6 +20,8 @@ POOR = 0.5
 """Relative error on the grid of training from which model and data may not belong together."""
 ROUNDING = 1e-5
 """Difference of relative errors below which single precision decides, and nobody is told to prefer either way."""
+FIRST = (0.75, 1.25)
+"""Orders between which the whole interval must lie for the mismatch to be told as one of the first order."""
 STRAIGHT = 0.95
 """R^2 that the lower end of its interval must reach for the first order to be told."""
 PARTS = {
@@ -194,13 +196,13 @@ def _tell_law(draft: Draft, found: Found) -> None:
     if order.low is None or order.high is None or r2.low is None or r2.high is None:
         return
     measured = f"The mismatch falls with the spacing to the power {described(order)}"
-    if order.low <= 1 <= order.high and order.low > 0.5 and order.high < 2 and r2.low >= STRAIGHT:
+    if FIRST[0] < order.low and order.high < FIRST[1] and r2.low >= STRAIGHT:
         text = (
             f"{measured}, and follows c (1/s - 1/S), c = {described_short(rows['coefficient'])}, R² "
             f"{described_short(r2)}: of first order, as a jump at the edge of the period or a period that is off by a "
             "cell make it."
         )
-    elif not order.low <= 1 <= order.high:
+    elif order.high < FIRST[0] or order.low > FIRST[1]:
         text = f"{measured}, not to the first, as a jump at the edge of the period would make it."
     else:
         text = f"{measured}: whether it is of first order cannot be told from these grids (R² {described_short(r2)})."

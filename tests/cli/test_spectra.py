@@ -518,7 +518,7 @@ def test_what_may_mislead_is_warned_about(
     from audits.spectra import inputs
 
     # What is refused as a wrong unit is what the warning is for, once the fit is worse.
-    monkeypatch.setattr(inputs, "check_fit", lambda *_: None)
+    monkeypatch.setattr(inputs, "check_fit", lambda *_, **__: [])
     assert id not in warned(heard[0])
     assert id in warned(finish(call_miles, flow.command(**{"max_samples": 20, **more}), tmp_path / "run"))
 

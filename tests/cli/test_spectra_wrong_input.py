@@ -3,6 +3,7 @@
 The fields are 12 samples on a closed grid of 17 x 17, the target is what the operator itself gives there.
 """
 
+import json
 import os
 import pickle
 import re
@@ -162,6 +163,8 @@ simple("fftshift_of_another_family", ("--fftshift", "neuralop"), fftshift="mende
 simple("padding_word", ("--padding", "neither cells nor a share"), padding="some")
 simple("padding_negative", ("--padding", "neither cells nor a share"), padding="-3")
 simple("padding_endless", ("--padding", "neither cells nor a share"), padding="9" * 9)
+simple("padding_beyond_the_grid", ("too many", "--padding"), padding="10000")
+simple("test_resolution_of_thousands_of_digits", ("--test-resolutions", "whole numbers"), test_resolutions="1" * 5000)
 simple("padding_nan", ("--padding",), padding="nan")
 simple("padding_of_three_axes", ("--padding", "3 numbers, the grid 2"), padding="1,2,3")
 simple("scale_of_one_number", ("--input-scale", "MEAN,STD"), input_scale="0.5")
@@ -262,12 +265,12 @@ def target_with_another_zero(flow: Flow, folder: Path) -> Words:
     return flow.with_arrays(folder, y=flow.arrays["y"] + 273)
 
 
-@case("'x' has the shape (12, 2, 17, 17)", "2 channels", "1 or 3")
+@case("'x' has the shape (12, 2, 17, 17)", "2 channels", "1 channel")
 def channels_too_many(flow: Flow, folder: Path) -> Words:
     return flow.with_arrays(folder, x=np.stack([flow.arrays["x"]] * 2, axis=1))
 
 
-@case("coordinates", "1 field")
+@case("3 channels", "1 channel")
 def fields_with_coordinates(flow: Flow, folder: Path) -> Words:
     return flow.with_arrays(folder, x=np.stack([flow.arrays["x"]] * 3, axis=1))
 
@@ -637,3 +640,56 @@ def test_a_gate_that_selects_nothing_in_the_end_is_refused(flow: Flow, run_whole
     done = run_whole(*flow.command(*gate), "--out", tmp_path / "run", "--quiet")
     assert done.code == 2 and "--fail-if" in done.err
     assert not (tmp_path / "run" / "report.json").exists()
+
+
+def overflow(arrays: dict[str, Any]) -> None:
+    arrays["x"][10] *= np.float32(3e37)
+
+
+def nothing_on_the_coarse_grid(arrays: dict[str, Any]) -> None:
+    arrays["y"][7, ::2, ::2] = 0
+
+
+@pytest.mark.parametrize(
+    "spoil, says",
+    [(overflow, ("not finite", "sample 10")), (nothing_on_the_coarse_grid, ("zero at every node", "sample 7"))],
+)
+def test_a_sample_that_only_the_run_meets_is_named(
+    flow: Flow, run_whole: Any, tmp_path: Path, spoil: Callable[[dict[str, Any]], None], says: tuple[str, ...]
+) -> None:
+    arrays = {name: value.copy() for name, value in flow.arrays.items()}
+    spoil(arrays)
+    words = flow.with_arrays(tmp_path, **arrays)
+    done = run_whole(*words, "--out", tmp_path / "run", "--quiet")
+    said = " ".join(done.err.replace("│", " ").split())
+    assert done.code == 2 and all(word in said for word in says), done.err
+    assert not (tmp_path / "run" / "report.json").exists()
+
+
+def test_a_constant_target_has_no_share_of_its_rounding(flow: Flow, run_whole: Any, tmp_path: Path) -> None:
+    words = flow.with_arrays(tmp_path, y=np.ones_like(flow.arrays["y"]))
+    done = run_whole(*words, "--out", tmp_path / "run", "--quiet")
+    assert done.code == 0, done.err
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    taps = {row["where"]["tap"] for row in report["estimates"] if row["name"] == "high_frequency_share"}
+    assert "output" in taps and "target" not in taps
+    assert {"tap": "target", "resolution": 9} in [
+        warning["where"] for warning in report["warnings"] if warning["id"] == "constant-stage"
+    ]
+
+
+def test_what_the_targets_look_like_yields_to_what_is_said(flow: Flow, call_miles: Any, tmp_path: Path) -> None:
+    # Zero on the first sides only, which looks like an open grid; but 9 of 17 nodes nest in a closed one.
+    x = np.arange(17) / 16
+    y = np.tile(np.outer(np.sin(np.pi * x / 2), np.sin(np.pi * x / 2)), (12, 1, 1)).astype(np.float32)
+    words = flow.with_arrays(tmp_path, y=y)
+    assert words[words.index("--grid") + 1] == "closed"
+    done = call_miles(*words, "--dry-run")
+    assert done.code == 0, done.err
+    assert "look as if it were open" in " ".join((done.out + done.err).split())
+
+
+def test_a_unit_that_was_said_is_warned_about_and_not_refused(flow: Flow, call_miles: Any, tmp_path: Path) -> None:
+    words = flow.with_arrays(tmp_path, y=flow.arrays["y"] * 100)
+    assert call_miles(*words, "--dry-run").code == 2
+    assert call_miles(*words, "--target-scale", "0,1", "--dry-run").code == 0

@@ -2,13 +2,17 @@
 
 import math
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from audits.context import Cache, Context, Draft
 from audits.records import Estimate
-from audits.spectra.estimating import law, main_line
+from audits.spectra.estimating import law, main_line, order
+from audits.spectra.estimator import Estimator
 from audits.spectra.fitting import regression
 from audits.spectra.inputs import band_names
 from audits.spectra.judging import verdict_of
@@ -159,3 +163,57 @@ def test_a_regression_tells_unit_and_offset() -> None:
 
 def test_bands_are_named_by_their_edges() -> None:
     assert band_names([0.0, 4.0, 15.5, math.inf]) == ["0-4", "4-15.5", "15.5-"]
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("finer", [(60, 120), (60, 120, 240)])
+def test_the_order_is_found_again(power: float, finer: tuple[int, ...]) -> None:
+    means = 30.0**-power - np.array(finer, dtype=float) ** -power
+    assert float(order(30, finer, means)) == pytest.approx(power, abs=0.011)
+
+
+def test_a_mismatch_that_does_not_grow_has_the_highest_order_that_is_tried() -> None:
+    assert float(order(30, (60, 120, 240), np.array([0.05, 0.05, 0.05]))) == pytest.approx(4.0)
+
+
+def estimator(n: int, folder: Path) -> tuple[Draft, Estimator]:
+    draft, setup = Draft(), SimpleNamespace(samples=n)
+    return draft, Estimator(draft, setup, Context(cache=Cache(folder)))  # type: ignore[arg-type]
+
+
+def test_ratios_have_the_interval_of_their_linearised_samples(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    below = rng.uniform(1, 2, size=40)
+    above = 0.3 * below + rng.normal(scale=0.05, size=40)
+    draft, adds = estimator(40, tmp_path)
+    adds.ratio("high_frequency_share", above, below, tap="x")
+    adds.root_ratio("band_error", above, below, band="x")
+    share, root = draft.estimates
+    assert share.value == pytest.approx(above.sum() / below.sum())
+    half = 2.02 * np.std(above - share.value * below, ddof=1) / below.mean() / math.sqrt(40)
+    assert share.high - share.low == pytest.approx(2 * half, rel=0.1)
+    assert (root.value, root.low, root.high) == pytest.approx(
+        tuple(math.sqrt(number) for number in (share.value, share.low, share.high))
+    )
+
+
+def test_a_ratio_of_nothing_has_no_estimate_but_a_warning(tmp_path: Path) -> None:
+    draft, adds = estimator(3, tmp_path)
+    adds.ratio("high_frequency_share", np.zeros(3), np.zeros(3), tap="x")
+    assert not draft.estimates and [warning.id for warning in draft.warnings] == ["undefined"]
+
+
+def test_one_sample_has_no_interval_and_two_have_a_wide_one(tmp_path: Path) -> None:
+    for n, method in ((1, "none"), (2, "Student t over samples"), (9, "studentised bootstrap over samples")):
+        draft, adds = estimator(n, tmp_path)
+        adds.mean("relative_l2", np.linspace(1, 2, n), path="same")
+        assert draft.estimates[0].method == method
+    draft, adds = estimator(2, tmp_path)
+    adds.difference("direct_minus_upsampled", np.array([1.0, 2.0]), resolution=61)
+    assert draft.estimates[0].low == pytest.approx(1.5 - 12.706 * 0.5, abs=1e-3)
+
+
+def test_aliasing_measured_on_fewer_samples_has_draws_of_its_own(tmp_path: Path) -> None:
+    draft, adds = estimator(40, tmp_path)
+    adds.mean("activation_aliasing", np.linspace(1, 2, 10), tap="x")
+    assert draft.estimates[0].n == 10
