@@ -48,6 +48,11 @@ class Change:
         return self.name in LESS_IS_BETTER | MORE_IS_BETTER and self.difference is not None
 
 
+def _rank(row: Change) -> tuple[bool, bool, float]:
+    """Sort what changed first, of that what can be better or worse, of that the largest change."""
+    return not row.excludes_zero, not row.can_be_judged, -abs(row.after.value - row.before.value)
+
+
 def changes(before: Report, after: Report) -> Iterator[Change]:
     """Yield the change of every estimate that both reports hold.
 
@@ -69,7 +74,7 @@ def changes(before: Report, after: Report) -> Iterator[Change]:
 
 def ranked(rows: Iterable[Change]) -> list[Change]:
     """Return the changes whose interval excludes zero first, then the larger ones."""
-    return sorted(rows, key=lambda row: (not row.excludes_zero, -abs(row.after.value - row.before.value)))
+    return sorted(rows, key=_rank)
 
 
 def same_run(before: Report, after: Report) -> bool:

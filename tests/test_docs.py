@@ -32,7 +32,7 @@ RUNS = {"asr_fairness": "first", "certification": "certified", "spectra": "grids
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
-    "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit"},
+    "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit", "unit"},
 }
 """Some of the names that must be found in the code of an audit, or else nothing was looked at."""
 CERTIFY = [
@@ -163,6 +163,8 @@ def names_used(folder: Path) -> set[str]:
                 found += _texts(node.value)
             if file.stem == "cautions" and isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
                 found += _texts(node.value.elts[0])
+            if file.stem == "fitting" and isinstance(node, ast.Return) and isinstance(node.value, ast.List):
+                found += [text for pair in node.value.elts for text in _texts(getattr(pair, "elts", [None])[0])]
             if not isinstance(node, ast.Call):
                 continue
             if _is_call(node, "warn") or _is_call(node, "find"):
@@ -232,7 +234,8 @@ def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
-    from audits.spectra import cautions, estimating, fitting, inputs, judging, listening, measuring
+    from audits.spectra import cautions, estimating, estimator, fitting, inputs, judging, listening, measuring
+    from audits.statistics.bootstrap import STUDENTISED_FROM
     from probes.loading import grids
     from probes.resampling import AGREEMENT
 
@@ -240,7 +243,14 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
     options = spec_of("spectra").options(model="", data=Path(), train_resolution=3)
     for said in (
         f"fewer than {cautions.FEW} samples",
-        f"{estimating.SAMPLES:,} bootstrap samples",
+        f"{estimator.SAMPLES:,} bootstrap samples",
+        f"`mismatch_law`, from {estimator.FEWEST} samples on",
+        f"that are not differences, from {STUDENTISED_FROM} samples on",
+        f"$p$, from {estimating.ORDERS[0]:g} to {estimating.ORDERS[-1]:g}, for which",
+        f"interval of the order lies between {judging.FIRST[0]:g} and {judging.FIRST[1]:g}",
+        f"the order lies below {judging.FIRST[0]:g} or above {judging.FIRST[1]:g}",
+        f"the difference is below {judging.ROUNDING:.0e}".replace("e-0", "e-"),
+        f"`--train-resolution`, {inputs.LEAST} or more",
         f"moves it by more than {estimating.UNCONVERGED:.0%}".replace("%", " %"),
         f"floor is {judging.LIMITED:g} of the upsampled error or more",
         f"errs by more than {judging.POOR:g}",

@@ -23,10 +23,12 @@ DIFFERENCES = (
     "asymmetry",
     "effect",
     "advantage",
+    "mismatch_share",
+    "domain_share",
 )
 """Parts of the names of numbers for which zero means that nothing was found."""
 
-SCALE_KEYS = ("kind", "metric", "part", "test", "statistic", "attack")
+SCALE_KEYS = ("kind", "metric", "test", "statistic", "attack")
 """Coordinates that change what a number measures, so that two such numbers share no axis."""
 
 WIDTH, HEIGHT, MARGIN = 300, 46, 14
@@ -93,6 +95,9 @@ def scale_of(estimate: Estimate) -> tuple[Coordinate, ...]:
     """Return what two estimates must share to be drawn on one axis."""
     if "correlation" in estimate.name:
         return (estimate.name,)
+    if estimate.name.endswith("_law"):
+        # Slope, order and fit of a law are numbers of three kinds; other parts are parts of one whole.
+        return estimate.name, estimate.where.get("part", "")
     return (estimate.name, *(estimate.where.get(key, "") for key in SCALE_KEYS))
 
 

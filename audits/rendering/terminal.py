@@ -47,7 +47,9 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
         parts.append(Text("Nothing was found that the estimates would carry."))
     if content.cited(report):
         parts += [Text(), _estimates(report, width)]
-    parts += [Text(), _line("Report", str(folder / "report.html")), _line("Next", _next(folder))]
+    warned = ", ".join(dict.fromkeys(warning.id for warning in report.warnings if warning.id != "input"))
+    parts += [Text(), *([_line("Warned", f"{warned} (see the report)")] if warned else [])]
+    parts += [_line("Report", str(folder / "report.html")), _line("Next", _next(folder))]
     return Group(*parts)
 
 

@@ -11,7 +11,7 @@ from audits.charts import Axis, forest, interval_lines
 from audits.context import Draft
 from audits.pictures import Picture, pictures
 from audits.records import Estimate, Figure
-from audits.spectra.estimating import relative
+from audits.spectra.estimating import main_line, relative
 from audits.spectra.measuring import Setup, predicted, read_batch, silent_pass
 from audits.spectra.tally import Tally
 from probes.resampling import upsample
@@ -43,7 +43,7 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
     for row in _rows(draft, "relative_l2"):
         at, path = row.where["resolution"], row.where["path"]
         names = ("direct", "upsampled") if path == "same" else (path,)
-        said = {"floor": f"floor: the truth, {setup.output_method}"}
+        said = {"floor": "floor (the truth, upsampled)"}
         rows += [_plain(row, resolution=at, path=said.get(str(name), str(name))) for name in names]
     rows.sort(key=lambda row: (str(row["path"]), row["resolution"]))
     spec = interval_lines(
@@ -151,27 +151,29 @@ def _drawn(wavenumber: int) -> bool:
 
 
 def _made(draft: Draft, setup: Setup) -> Figure:
+    line = [*main_line(setup.stages), "target"]
     rows = [
-        _plain(row, stage=str(row.where["stage"]), grid=f"{row.where['resolution']}")
-        for row in _rows(draft, "high_frequency_made")
-        if row.where["stage"] not in ("input", "all")
+        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
+        for row in _rows(draft, "high_frequency_share")
+        if row.where["tap"] in line and row.value > 0 and (row.low is None or row.low > 0)
     ]
     spec = interval_lines(
         rows,
         x=Axis("stage", "", kind="ordinal"),
-        y=Axis("value", "High-frequency energy added", ".2~g"),
+        y=Axis("value", "Share of energy that is high-frequency", ".0e", zero=False, scale="log"),
         low="low",
         high="high",
         series="grid",
         series_title="Points on an axis",
     )
-    beyond = "the modes kept" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
+    box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(setup.cut.box))
+    beyond = f"{box} (the modes kept)" if setup.cut.radius is None else f"{setup.cut.radius:g}"
     return Figure(
         id="made",
         title="Where are high frequencies made?",
-        caption=f"Energy beyond {beyond} after each stage less that before it; with the input's own they add up to the "
-        "output's. Below zero a stage removes such energy. Stages of different width weigh the same: energies are "
-        "means over channels.",
+        caption=f"Share of the energy of each stage beyond {beyond} cycles per domain, from input to output, and of "
+        "the target: where the line rises a stage makes high frequencies, where it falls it removes them. The energies "
+        "themselves are in the table; they depend on how a network scales its stages, the shares do not.",
         file="made",
         spec=spec,
     )
@@ -212,16 +214,17 @@ def _panels(
 ) -> Sequence[Picture]:
     if target is None:
         apart = (direct - raised).abs()
-        return [Picture("Input", _plane(fine)), Picture("Run directly", _plane(direct)),
+        return [Picture("Network's input", _plane(fine)), Picture("Run directly", _plane(direct)),
                 Picture("Upsampled", _plane(raised)), Picture("Difference", _plane(apart))]  # fmt: skip
     lost = [_plane((field - target).abs()) for field in (direct, raised)]
     most = max(float(field.max()) for field in lost)
     truth = _plane(target)
     ends = (float(truth.min()), float(truth.max()))
     return [
-        Picture("Input", _plane(fine)),
+        Picture("Network's input", _plane(fine)),
         Picture("Target", truth, ends),
         Picture("Run directly", _plane(direct), ends),
+        Picture("Upsampled", _plane(raised), ends),
         Picture("Error, run directly", lost[0], (0.0, most)),
         Picture("Error, upsampled", lost[1], (0.0, most)),
     ]

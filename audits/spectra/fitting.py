@@ -12,6 +12,8 @@ POOR = 0.7
 """Share of a target's variation left unexplained, as a root, from which the keys may be swapped."""
 EXPLAINED = 0.5
 """The same, below which the predictions have the right shape, so that their unit can be judged."""
+NEAR = 0.1
+"""Share by which a factor may miss a power of ten and still be taken for one."""
 OFF = 0.5
 """Factor less one, or offset as a share of the target's size, from which the unit is called wrong."""
 
@@ -57,11 +59,26 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, 
         raise InputError(
             f"The predictions have the shape of {key_out!r} but not its unit: {apart}.",
             where="--target-scale",
-            hint="Give the mean and standard deviation with which the targets of training were scaled, in the data's "
-            f"unit; these samples suggest --target-scale {offset + slope * mean:.3g},{slope * std:.3g}. Where the "
-            "scale is right, --grid, --padding, --norm or --input-scale is not that of training.",
+            hint=_remedy(setup, offset, slope),
         )
     return []
+
+
+def _remedy(setup: Setup, offset: float, slope: float) -> str:
+    """Say which scale would do: that of the checkpoint in another unit, or else what these samples fit."""
+    mean, std = setup.target_scale
+    power = 10.0 ** round(math.log10(slope)) if slope > 0 else 1.0
+    if (mean, std) != (0.0, 1.0) and abs(slope / power - 1) < NEAR and abs(offset) < NEAR * power * (abs(mean) + std):
+        return (
+            f"The scale {mean:.6g},{std:.6g} of the checkpoint fits these data after a factor of {power:g}, as of "
+            f"another unit: then give --target-scale {mean * power:.6g},{std * power:.6g}."
+        )
+    return (
+        "Give the mean and standard deviation with which the targets of training were scaled, in the data's unit; "
+        f"these samples suggest --target-scale {offset + slope * mean:.3g},{slope * std:.3g}. That is a fit to the "
+        "very targets that will be judged, too rough for a verdict. Where the scale is right, --grid, --padding, "
+        "--norm or --input-scale is not that of training."
+    )
 
 
 def regression(prediction: Tensor, target: Tensor) -> tuple[float, float, float]:

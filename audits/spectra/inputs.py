@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from probes.fno.layers import GridKind
 from probes.fno.network import FourierOperator
 from probes.fno.reading import Loaded, fit_fields, load_operator
 from probes.loading.fields import Fields, load_fields
-from probes.loading.grids import coarsened
+from probes.loading.grids import KINDS, coarsened
 from probes.radial_spectrum import View
 from probes.resampling import Method, suitable
 
@@ -64,7 +65,10 @@ def plan(options: Options, context: Context) -> Plan:
     fields = _fields(options, loaded)
     loaded = fit_fields(loaded, fields.channels)
     kind, stored, told = _kinds(options, loaded, fields, resolutions)
-    grids = _grids(options, loaded.operator, fields, kind, stored, resolutions)
+    try:
+        grids = _grids(options, loaded.operator, fields, kind, stored, resolutions)
+    except InputError as error:
+        raise _with_other_kinds(error, options, loaded, fields, resolutions) from None
     setup = _setup(options, loaded, fields, kind, grids, context)
     fields.check_finite(setup.samples)
     setup, seconds, doubts = _tried(options, setup)
@@ -79,7 +83,7 @@ def plan(options: Options, context: Context) -> Plan:
         ),
         data=(Source(role="fields", path=str(fields.path), sha256=fields.sha256, items=fields.count),),
         cost=_cost(setup, seconds),
-        notes=(*loaded.notes, *fields.notes, told),
+        notes=(*loaded.notes, *fields.notes, told, _told_scales(setup)),
         coordinates=_coordinates(setup),
     )
 
@@ -233,8 +237,30 @@ def _nested(where: str, kind: GridKind, sizes: Sequence[int], resolution: int, s
         raise InputError(error.message, where=where, hint=error.hint) from None
 
 
+def _told_scales(setup: Setup) -> str:
+    (mean, std), (shift, factor) = setup.input_scale, setup.target_scale
+    return f"The network takes (input - {mean:g}) / {std:g}; the prediction is its output * {factor:g} + {shift:g}."
+
+
 def _crossed(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes))
+
+
+def _with_other_kinds(
+    error: InputError, options: Options, loaded: Loaded, fields: Fields, resolutions: Sequence[int]
+) -> InputError:
+    """Add to a refusal on which kinds of grid all the resolutions would nest."""
+    able = []
+    for other in KINDS:
+        tried = replace(options, grid=other)
+        kind, stored, _ = _kinds(tried, loaded, fields, resolutions)
+        with suppress(InputError):
+            _grids(tried, loaded.operator, fields, kind, stored, resolutions)
+            able.append(f"--grid {other}")
+    hint = error.hint.partition(" It would nest")[0]
+    if able:
+        hint += f" If the network was trained on such a grid: with {' or '.join(able)} all of them nest."
+    return InputError(error.message, where=error.where, hint=hint)
 
 
 def _scale(flag: str, texts: tuple[str, ...], loaded: Loaded, letter: str) -> tuple[float, float]:

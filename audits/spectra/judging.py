@@ -35,11 +35,10 @@ def judge(draft: Draft, setup: Setup) -> None:
     """Add the findings."""
     found = Found(draft)
     finer = [grid.resolution for grid in setup.grids[1:]]
+    poor = _check_fit(draft, found, setup)
     for resolution in finer:
         if found.has("direct_minus_upsampled", resolution=resolution):
-            _tell_verdict(draft, found, setup, resolution)
-    if found.has("relative_l2", resolution=setup.grids[0].resolution, path="same"):
-        _check_fit(draft, found, setup)
+            _tell_verdict(draft, found, setup, resolution, poor=poor)
     if not setup.scored:
         draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
                    "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
@@ -88,18 +87,22 @@ def verdict_of(lead: Estimate) -> str:
     return "upsample" if lead.low > 0 else "direct" if lead.high < 0 else "tie"
 
 
-def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int) -> None:
+def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int, *, poor: bool) -> None:
     coarse = setup.grids[0].resolution
     lead = found.row("direct_minus_upsampled", resolution=at)
     share = found.row("direct_worse_share", resolution=at)
     direct, raised, floor = (
         found.row("relative_l2", resolution=at, path=path) for path in ("direct", "upsampled", "floor")
     )
-    verdict = verdict_of(lead)
+    verdict = "tie" if poor else verdict_of(lead)
     worse = f"direct loses on {100 * share.value:.0f} % of them"
     difference = f"direct less upsampled {described(lead)}; {worse}"
     severity: Severity = "info"
-    if verdict == "upsample":
+    if poor:
+        words = f"At {at}, neither way can be preferred while the operator errs as much as this on its own grid"
+    elif lead.low is None:
+        words = f"At {at}, a single sample cannot tell running it directly from upsampling"
+    elif verdict == "upsample":
         severity = "high" if lead.low is not None and lead.low > raised.value else "medium"
         words = f"At {at}, run it at {coarse} and upsample: run at {at} directly, its error is higher"
     elif verdict == "direct":
@@ -125,16 +128,20 @@ def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     draft.find("spectra.verdict", severity, text, evidence, resolution=at, verdict=verdict)
 
 
-def _check_fit(draft: Draft, found: Found, setup: Setup) -> None:
+def _check_fit(draft: Draft, found: Found, setup: Setup) -> bool:
+    """Tell an operator that misses the targets on its own grid, before anything else is said of it."""
     coarse = setup.grids[0].resolution
-    own = found.row("relative_l2", resolution=coarse, path="same")
-    if own.value > POOR:
-        draft.warn(
-            "poor-fit",
-            f"On its own grid of {coarse} the network errs by {own.value:.3g} of the target: it may be untrained, or "
-            "the grid, --padding, --norm or a scale is not that of its training.",
-            resolution=coarse,
-        )
+    where: dict[str, Coordinate] = {"resolution": coarse, "path": "same"}
+    if not found.has("relative_l2", **where) or found.row("relative_l2", **where).value <= POOR:
+        return False
+    own = found.row("relative_l2", **where)
+    text = (
+        f"On its own grid of {coarse} the operator misses the targets by a relative {described(own)}: it is untrained, "
+        "or --padding, --grid, --norm or a scale is not that of its training. What follows is no judgement of it."
+    )
+    draft.find("spectra.poor-fit", "high", text, [found.place("relative_l2", **where)], resolution=coarse)
+    draft.warn("poor-fit", f"The operator misses the targets on its own grid of {coarse} by half or more of them.")
+    return True
 
 
 def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
@@ -143,8 +150,8 @@ def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     whole = found.row("mismatch", resolution=at, tap="output")
     parts = {part: found.row("mismatch_share", resolution=at, part=part) for part in PARTS}
     told = "; ".join(f"{described_short(row)} comes with {PARTS[part]}" for part, row in parts.items())
-    text = f"At the common nodes the prediction at {at} lies a relative {described(whole)}, from that on the grid of "
-    text += f"training. Of this, {told}."
+    text = f"At the nodes that both grids have, the prediction at {at} differs from that on the grid of training by a "
+    text += f"relative {described(whole)}. Of this, {told}."
     main = _largest(parts)
     if main:
         text += f" The largest part is that of {PARTS[main]}."
@@ -154,6 +161,10 @@ def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     if main == "coordinates" and domain.low is not None and edges.high is not None and domain.low > edges.high / 2:
         evidence.append(found.place("domain_share", resolution=at))
         text += f" It is made in the blocks, not before ({described_short(domain)}): {_cause(setup, at)}."
+    elif main == "coordinates" and setup.loaded.operator.layout.coordinates != "none":
+        text += (
+            " It is there when the lifted features are sampled more finely: coordinates jump at the edge of the period."
+        )
     draft.find("spectra.attribution", "info", text, evidence, resolution=at)
 
 
@@ -167,9 +178,12 @@ def _cause(setup: Setup, at: int) -> str:
     if operator.shifted_at_odd and any((a - b) % 2 for a, b in zip(*padded, strict=True)):
         return "grids of odd and of even size are different operators in this release"
     if any(operator.layout.padding.amounts):
-        return "they take the padded grid for one period, whose edge and length are others on each grid"
+        fixed = " of as many cells on every grid" if operator.layout.padding.fixed else ""
+        return f"they take the grid with its padding{fixed} for one period, which covers another domain on each grid"
     if setup.kind == "closed":
-        return "they take all N nodes of a closed grid for one period, whose edge and length are others on each grid"
+        return (
+            "they take all N nodes of a closed grid for one period, with another edge and another length on each grid"
+        )
     return "they take the grid for one period, at whose edge the features jump"
 
 
@@ -195,7 +209,7 @@ def _tell_law(draft: Draft, found: Found) -> None:
     evidence = [found.place("mismatch_law", part=part) for part in rows]
     if order.low is None or order.high is None or r2.low is None or r2.high is None:
         return
-    measured = f"The mismatch falls with the spacing to the power {described(order)}"
+    measured = f"With S the mismatch grows as s^-p - S^-p does, p = {described(order)}"
     if FIRST[0] < order.low and order.high < FIRST[1] and r2.low >= STRAIGHT:
         text = (
             f"{measured}, and follows c (1/s - 1/S), c = {described_short(rows['coefficient'])}, R² "
@@ -203,7 +217,7 @@ def _tell_law(draft: Draft, found: Found) -> None:
             "cell make it."
         )
     elif order.high < FIRST[0] or order.low > FIRST[1]:
-        text = f"{measured}, not to the first, as a jump at the edge of the period would make it."
+        text = f"{measured}: not of first order, as a jump at the edge of the period alone would make it."
     else:
         text = f"{measured}: whether it is of first order cannot be told from these grids (R² {described_short(r2)})."
     draft.find("spectra.law", "info", text, evidence)
@@ -217,6 +231,7 @@ def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
     box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(setup.cut.box))
     edge = f"{box} cycles per domain" if setup.cut.radius is None else f"{setup.cut.radius:g} cycles per domain"
     text = f"At {at}, {described(share)}, of the output's energy lies beyond {edge}"
+    text += ", the highest modes kept on the axes" if setup.cut.radius is None else ""
     if found.has("high_frequency_share", resolution=at, tap="target"):
         evidence.append(found.place("high_frequency_share", resolution=at, tap="target"))
         text += f", of the target's {described_short(draft.estimates[evidence[-1]])}"

@@ -30,7 +30,7 @@ CHUNK = 8
 """Samples of one entry of the cache: what a run that is killed loses at the most."""
 VALUES = 2**22
 """Numbers in one stage of a batch at the most; a larger grid is run sample by sample."""
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

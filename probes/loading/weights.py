@@ -107,7 +107,14 @@ def _entries(path: Path) -> list[zipfile.ZipInfo]:
 
 def _check_archive(path: Path) -> None:
     """Refuse a zip whose entries are larger than the file: torch.save never compresses."""
-    size = sum(entry.file_size for entry in _entries(path))
+    entries = _entries(path)
+    if any(entry.filename.endswith(".npy") for entry in entries):
+        raise InputError(
+            "This is an NPZ of arrays, not a checkpoint.",
+            where=str(path),
+            hint="Are model and data the wrong way round?",
+        )
+    size = sum(entry.file_size for entry in entries)
     held = path.stat().st_size
     if size > held:
         raise _damaged(f"its entries would be {size} bytes long in a file of {held}", str(path))

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,9 +47,10 @@ def test_titles_tell_the_ends_of_the_scale() -> None:
 
 
 def with_picture(report: Report, uri: str) -> Report:
-    spec = pictures([Picture("Field", np.zeros((2, 2)))])
-    (rows,) = spec["datasets"].values()
-    rows[0]["picture"] = uri
+    field = np.zeros((2, 2))
+    text = json.dumps(pictures([Picture("Field", field)]))
+    spec = json.loads(text.replace(data_uri(field, 0.0, 0.0), uri))
+    assert uri in json.dumps(spec)
     figure = Figure(id="fields", title="t", caption="c", file="fields", spec=spec)
     return replace(report, figures=(figure,))
 
