@@ -161,8 +161,8 @@ def mean_interval(values: Floats, weights: Floats, *, level: float = 0.95) -> tu
     --------
     >>> values = np.repeat([1.0, 3.0], 20)
     >>> method, (low, high) = mean_interval(values, cluster_weights(40, 2000, np.random.default_rng(0)))
-    >>> method, round(low, 1), round(high, 1)
-    ('studentised bootstrap', 1.7, 2.3)
+    >>> method, f"{low:.1f} to {high:.1f}"
+    ('studentised bootstrap', '1.7 to 2.3')
     """
     from scipy.stats import t
 
@@ -180,7 +180,7 @@ def mean_interval(values: Floats, weights: Floats, *, level: float = 0.95) -> tu
         half = error * float(t.isf(tail, n - 1))
         return STUDENT_MEAN, (value - half, value + half)
     low, high = np.quantile(shifts[usable] / spread[usable], [tail, 1.0 - tail])
-    return STUDENTISED_MEAN, (min(value - high * error, value), max(value - low * error, value))
+    return STUDENTISED_MEAN, (min(float(value - high * error), value), max(float(value - low * error), value))
 
 
 class _Group(NamedTuple):

@@ -520,7 +520,7 @@ def checkpoint_a_folder(flow: Flow, folder: Path) -> Words:
     return flow.command(model=folder / "models")
 
 
-@case("damaged")
+@case("NPZ of arrays", "wrong way round")
 def fields_as_checkpoint(flow: Flow, folder: Path) -> Words:
     return flow.command(model=flow.data)
 
