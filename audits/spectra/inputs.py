@@ -77,7 +77,7 @@ def plan(options: Options, context: Context) -> Plan:
         inputs=Inputs(setup=setup, cautions=cautions),
         subject=Subject(
             path=loaded.reference,
-            family=f"{loaded.operator.layout.release or loaded.family}",
+            family=_named(loaded),
             sha256=loaded.sha256,
             parameters=loaded.parameters,
         ),
@@ -235,6 +235,11 @@ def _nested(where: str, kind: GridKind, sizes: Sequence[int], resolution: int, s
         return coarsened(kind, sizes, resolution, stored)
     except InputError as error:
         raise InputError(error.message, where=where, hint=error.hint) from None
+
+
+def _named(loaded: Loaded) -> str:
+    release = loaded.operator.layout.release
+    return release if release.startswith(loaded.family) else f"{loaded.family} ({release})"
 
 
 def _told_scales(setup: Setup) -> str:

@@ -204,7 +204,7 @@ def _largest(parts: dict[str, Estimate]) -> str:
 def _tell_law(draft: Draft, found: Found) -> None:
     if not all(found.has("mismatch_law", part=part) for part in ("coefficient", "r2", "order")):
         return
-    rows = {part: found.row("mismatch_law", part=part) for part in ("coefficient", "r2", "order")}
+    rows = {part: found.row("mismatch_law", part=part) for part in ("order", "coefficient", "r2")}
     order, r2 = rows["order"], rows["r2"]
     evidence = [found.place("mismatch_law", part=part) for part in rows]
     if order.low is None or order.high is None or r2.low is None or r2.high is None:
