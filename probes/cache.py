@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,6 +99,32 @@ class Cache:
     def examples(self, name: str) -> Path:
         """Return the folder of a made example, corpus and model, that a demo runs on."""
         return self.folder / EXAMPLES / name
+
+    @contextmanager
+    def making(self, folder: Path) -> Iterator[Path]:
+        """Yield an empty folder that becomes the place of an example, if nothing is raised and nobody was quicker.
+
+        Raises
+        ------
+        IncompleteError
+            Where the folder cannot be written.
+        """
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_PART))
+        except OSError as error:
+            raise IncompleteError(
+                f"The example cannot be written: {error}",
+                where=str(folder),
+                hint=f"Point {VARIABLE} at another folder.",
+            ) from error
+        try:
+            yield place
+            # Where another run was quicker, its files are the same.
+            if not folder.is_dir():
+                place.rename(folder)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Return entries and bytes of each kind."""

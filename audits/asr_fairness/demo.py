@@ -4,13 +4,8 @@ The answer is planted: the audit must name that accent, and stay silent on the a
 by coin. Both the corpus and the encoder are kept, so that a second demo takes seconds.
 """
 
-import shutil
-import tempfile
-from pathlib import Path
-
 from audits.asr_fairness import Options
 from audits.context import Context
-from probes.errors import IncompleteError
 from probes.loading.hashing import sha256_json
 from probes.synthetic.speech import speak_corpus
 from probes.synthetic.speech_encoder import train_encoder
@@ -23,7 +18,9 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Speak the corpus and train the encoder, or take both from the cache, and return the audit's options."""
     folder = context.cache.examples(f"fairness-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        _make(folder, context, balanced)
+        with context.cache.making(folder) as place:
+            corpus = speak_corpus(place / "corpus", seed=context.seed, balanced=balanced, progress=context.progress)
+            train_encoder(corpus, place / "encoder", seed=context.seed, progress=context.progress)
     return Options(
         model=str(folder / "encoder"),
         manifest=folder / "corpus" / "audit.csv",
@@ -32,22 +29,3 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
         tasks=("asr",),
         max_order=1,
     )
-
-
-def _make(folder: Path, context: Context, balanced: bool) -> None:
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".part-"))
-    except OSError as error:
-        raise IncompleteError(
-            f"The demo cannot be written: {error}", where=str(folder), hint="Point MILES_CACHE at another folder."
-        ) from error
-    try:
-        corpus = speak_corpus(place / "corpus", seed=context.seed, balanced=balanced, progress=context.progress)
-        train_encoder(corpus, place / "encoder", seed=context.seed, progress=context.progress)
-        if folder.is_dir():
-            # Another demo was quicker; its files are the same.
-            return
-        place.rename(folder)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)

@@ -4,8 +4,6 @@ The digits come with scikit-learn, so nothing is fetched. With `--balanced` the 
 noise: then the noise of the certificate costs it far more, and some digits more than others.
 """
 
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Train the network, or take it from the cache, and return the audit's options."""
     folder = context.cache.examples(f"certify-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        _make(folder, context, balanced)
+        with context.cache.making(folder) as place:
+            _make(place, context, balanced)
     return Options(
         model=str(folder / "digits.safetensors"),
         arch="small_cnn",
@@ -36,25 +35,18 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     )
 
 
-def _make(folder: Path, context: Context, balanced: bool) -> None:
+def _make(place: Path, context: Context, balanced: bool) -> None:
     import numpy as np
     from safetensors.torch import save_file
     from sklearn.datasets import load_digits
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".part-"))
-    try:
-        digits = load_digits()
-        pixels = (digits.images / 16.0).astype(np.float32)[:, None]
-        order = generator(context.seed, "certify", "demo").permutation(len(pixels))
-        test, train = order[:TEST], order[TEST:]
-        net = _trained(pixels[train], digits.target[train], context, 0.0 if balanced else SIGMA)
-        save_file(net.state_dict(), place / "digits.safetensors")
-        np.savez(place / "digits.npz", x=pixels[test], y=digits.target[test])
-        if not folder.is_dir():
-            place.rename(folder)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    digits = load_digits()
+    pixels = (digits.images / 16.0).astype(np.float32)[:, None]
+    order = generator(context.seed, "certify", "demo").permutation(len(pixels))
+    test, train = order[:TEST], order[TEST:]
+    net = _trained(pixels[train], digits.target[train], context, 0.0 if balanced else SIGMA)
+    save_file(net.state_dict(), place / "digits.safetensors")
+    np.savez(place / "digits.npz", x=pixels[test], y=digits.target[test])
 
 
 def _trained(pixels: Any, labels: Any, context: Context, sigma: float) -> Any:

@@ -5,8 +5,6 @@ loses to its own upsampled output. With `--balanced` it is trained on 61 too, on
 seen on 61 then, and on 121 little or none.
 """
 
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Solve the flows and train the operator, or take both from the cache, and return the audit's options."""
     folder = context.cache.examples(f"spectra-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        _make(folder, context, balanced)
+        with context.cache.making(folder) as place:
+            _make(place, context, balanced)
     return Options(
         model=str(folder / "darcy.pt"),
         data=folder / "darcy.npz",
@@ -42,30 +41,23 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     )
 
 
-def _make(folder: Path, context: Context, balanced: bool) -> None:
+def _make(place: Path, context: Context, balanced: bool) -> None:
     import numpy as np
     import torch
 
     from probes.synthetic.darcy import HIGH, LOW, darcy_samples
     from probes.synthetic.darcy_operator import li_state
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".part-"))
-    try:
-        seed = int(generator(context.seed, "spectra", "demo").integers(2**31))
-        high, pressure = darcy_samples(TRAINING + TEST, FINE, seed, progress=context.progress)
-        permeability = np.where(high, HIGH, LOW).astype(np.float32)
-        scale = float(pressure[:TRAINING].std())
-        x = torch.from_numpy((permeability[:TRAINING, None] - _MIDDLE) / _HALF)
-        y = torch.from_numpy(pressure[:TRAINING, None] / scale)
-        operator = _trained(x, y, seed, context, balanced)
-        scales = {"x_mean": _MIDDLE, "x_std": _HALF, "y_mean": 0.0, "y_std": scale}
-        torch.save({"state_dict": li_state(operator), **scales}, place / "darcy.pt")
-        np.savez(place / "darcy.npz", a=permeability[TRAINING:], u=pressure[TRAINING:])
-        if not folder.is_dir():
-            place.rename(folder)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    seed = int(generator(context.seed, "spectra", "demo").integers(2**31))
+    high, pressure = darcy_samples(TRAINING + TEST, FINE, seed, progress=context.progress)
+    permeability = np.where(high, HIGH, LOW).astype(np.float32)
+    scale = float(pressure[:TRAINING].std())
+    x = torch.from_numpy((permeability[:TRAINING, None] - _MIDDLE) / _HALF)
+    y = torch.from_numpy(pressure[:TRAINING, None] / scale)
+    operator = _trained(x, y, seed, context, balanced)
+    scales = {"x_mean": _MIDDLE, "x_std": _HALF, "y_mean": 0.0, "y_std": scale}
+    torch.save({"state_dict": li_state(operator), **scales}, place / "darcy.pt")
+    np.savez(place / "darcy.npz", a=permeability[TRAINING:], u=pressure[TRAINING:])
 
 
 def _trained(x: Any, y: Any, seed: int, context: Context, balanced: bool) -> Any:

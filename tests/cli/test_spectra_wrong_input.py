@@ -673,6 +673,11 @@ def test_a_constant_target_has_no_share_of_its_rounding(flow: Flow, run_whole: A
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     taps = {row["where"]["tap"] for row in report["estimates"] if row["name"] == "high_frequency_share"}
     assert "output" in taps and "target" not in taps
+    # An operator that misses its targets on its own grid is not judged on a finer one.
+    findings = {finding["id"]: finding for finding in report["findings"]}
+    assert findings["spectra.poor-fit"]["severity"] == "high"
+    assert findings["spectra.verdict"]["where"]["verdict"] == "tie"
+    assert "neither way can be preferred" in findings["spectra.verdict"]["statement"]
     assert {"tap": "target", "resolution": 9} in [
         warning["where"] for warning in report["warnings"] if warning["id"] == "constant-stage"
     ]
@@ -693,3 +698,21 @@ def test_a_unit_that_was_said_is_warned_about_and_not_refused(flow: Flow, call_m
     words = flow.with_arrays(tmp_path, y=flow.arrays["y"] * 100)
     assert call_miles(*words, "--dry-run").code == 2
     assert call_miles(*words, "--target-scale", "0,1", "--dry-run").code == 0
+
+
+def test_a_scale_of_the_checkpoint_in_another_unit_is_told_as_such(flow: Flow, call_miles: Any, tmp_path: Path) -> None:
+    def scaled(content: dict[str, Any]) -> None:
+        content.update(y_mean=0.5, y_std=4.0)
+
+    (tmp_path / "data").mkdir()
+    words = flow.with_arrays(tmp_path / "data", y=(flow.arrays["y"] * 4 + np.float32(0.5)) / 100)
+    wrong = flow.with_state(tmp_path, scaled)
+    refused = call_miles(wrong[0], wrong[1], *words[2:], "--dry-run")
+    assert refused.code == 2
+    assert "--target-scale 0.005,0.04" in " ".join(refused.err.replace("│", " ").split())
+
+
+def test_a_refused_grid_names_the_kind_on_which_all_resolutions_nest(flow: Flow, call_miles: Any) -> None:
+    words = flow.command(grid=None, train_resolution=8, test_resolutions="16")
+    refused = call_miles(*words)
+    assert refused.code == 2 and "--grid open all of them nest" in " ".join(refused.err.replace("│", " ").split())

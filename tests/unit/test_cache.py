@@ -150,3 +150,36 @@ def test_two_processes_may_write_the_same_entry(tmp_path: Path) -> None:
         assert found is not None
         assert found["a"].unique().tolist() == [float(key)]
     assert not list(tmp_path.rglob(".part-*"))
+
+
+def test_an_example_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    folder = cache.examples("certify-0123456789ab")
+    with pytest.raises(RuntimeError), cache.making(folder) as place:
+        (place / "half").write_text("x")
+        raise RuntimeError
+    assert not folder.exists() and list(folder.parent.iterdir()) == []
+    with cache.making(folder) as place:
+        (place / "whole").write_text("x")
+        assert not folder.exists()
+    assert [file.name for file in folder.iterdir()] == ["whole"] and list(folder.parent.iterdir()) == [folder]
+
+
+def test_an_example_that_another_run_made_meanwhile_stays(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    folder = cache.examples("certify-0123456789ab")
+    with cache.making(folder) as slow:
+        (slow / "slow").write_text("x")
+        with cache.making(folder) as quick:
+            (quick / "quick").write_text("x")
+    assert [file.name for file in folder.iterdir()] == ["quick"] and list(folder.parent.iterdir()) == [folder]
+
+
+def test_an_example_that_cannot_be_written_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "demo").write_text("a file where the folder should be")
+    cache = Cache(tmp_path)
+    with (
+        pytest.raises(IncompleteError, match="cannot be written"),
+        cache.making(cache.examples("certify-0123456789ab")),
+    ):
+        pass
