@@ -1,6 +1,7 @@
 """The app: which commands there are, found without importing what they run, and the error boundary."""
 
 import errno
+import os
 import sys
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -11,6 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from audits import registry
 from audits.errors import InputError, MilesError, shadowed
+
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,14 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         app(prog_name="miles")
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            # Where the interrupt came while a string was executed, as dataclasses do, Python would forget the status
+            # and die of the signal in the end.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
     except MilesError as error:
         _panel(error.message, error.where, error.hint)
         sys.exit(error.exit_code)

@@ -3,12 +3,15 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
+
 DEAR = {
     "torch", "numpy", "scipy", "transformers", "sklearn", "pandas", "matplotlib", "altair", "statsmodels",
-    "soundfile", "jsonschema", "jinja2", "torchaudio", "jiwer", "safetensors", "huggingface_hub",
+    "soundfile", "h5py", "jsonschema", "jinja2", "torchaudio", "jiwer", "safetensors", "huggingface_hub",
 }  # fmt: skip
 
 
@@ -35,3 +38,21 @@ def test_help_of_an_audit_names_every_option(environment: dict[str, str]) -> Non
         "--json", "--quiet", "--verbose", "--dry-run", "--force", "--normalise",
     ):  # fmt: skip
         assert flag in shown
+
+
+def test_an_interrupt_within_code_made_from_text_still_ends_in_130(tmp_path: Path) -> None:
+    # Python remembers such an interrupt past its handling, and would die of the signal at its end.
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "import miles_cli.main as m\n"
+        "def app(**_):\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        sys.exit(130)\n"
+        "m.app = app\n"
+        "m.main()\n"
+    )
+    command = [sys.executable, "-m", "interrupted"]
+    assert subprocess.run(command, cwd=tmp_path, timeout=60, check=False).returncode == 130
