@@ -22,7 +22,7 @@ from probes.loading.field_hdf5 import SIGNATURE, read_hdf5
 from probes.loading.field_matlab import read_mat
 from probes.loading.sniffing import impostor
 from probes.loading.tables import nearest_name, suggest
-from probes.loading.weights import read_pickle
+from probes.loading.weights import entries_of, read_pickle
 
 _UNPACKED = 2**28
 _EXPANSION = 100
@@ -159,11 +159,7 @@ def _read_npy(path: Path, most: int) -> tuple[Mapping[str, Stored], Mapping[str,
 
 
 def _is_torch(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith(("/data.pkl", "/constants.pkl")) for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
+    return any(entry.filename.endswith(("/data.pkl", "/constants.pkl")) for entry in entries_of(path))
 
 
 def _read_npz(path: Path, most: int) -> tuple[Mapping[str, Stored], Mapping[str, Refusal], str]:

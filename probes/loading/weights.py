@@ -93,10 +93,10 @@ def _read_number(kind: _NumberKind, data: bytes) -> float | int | bool:
 
 def is_torchscript(path: Path) -> bool:
     """Tell whether a file is a program saved by torch.jit.save; nothing of it is run."""
-    return any(entry.filename.partition("/")[2] == "constants.pkl" for entry in _entries(path))
+    return any(entry.filename.partition("/")[2] == "constants.pkl" for entry in entries_of(path))
 
 
-def _entries(path: Path) -> list[zipfile.ZipInfo]:
+def entries_of(path: Path) -> list[zipfile.ZipInfo]:
     """Return what a zip lists; nothing for a file that is none, or is cut off: torch's own reader tells which."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -107,7 +107,7 @@ def _entries(path: Path) -> list[zipfile.ZipInfo]:
 
 def _check_archive(path: Path) -> None:
     """Refuse a zip whose entries are larger than the file: torch.save never compresses."""
-    entries = _entries(path)
+    entries = entries_of(path)
     if any(entry.filename.endswith(".npy") for entry in entries):
         raise InputError(
             "This is an NPZ of arrays, not a checkpoint.",
