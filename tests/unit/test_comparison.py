@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from audits.comparison import Change, changes, check_levels, ranked, same_run, unmatched
+from audits.comparison import Change, _rank, changes, check_levels, ranked, same_run, unmatched
 from audits.records import Estimate, Report
 from probes.errors import InputError
 
@@ -108,3 +108,13 @@ def test_only_a_rate_or_a_gap_with_an_interval_can_be_judged(sample_report: Repo
     assert change(sample_report, row(), row()).can_be_judged
     assert not change(sample_report, none, none).can_be_judged
     assert not change(sample_report, row("best_layer"), row("best_layer")).can_be_judged
+
+
+def test_what_can_be_worse_stands_before_larger_changes_of_what_cannot() -> None:
+    def change(name: str, size: float) -> Change:
+        shared = {"name": name, "low": 0.9, "high": 9.0, "method": "x", "n": 9, "unit": "x"}
+        before, after = Estimate(value=1.0, **shared), Estimate(value=1.0 + size, **shared)
+        return Change(name=name, where=(), before=before, after=after, difference=(size, size / 2, 2 * size))
+
+    rows = [change("centroid", 5.0), change("relative_l2", 0.1)]
+    assert [row.name for row in sorted(rows, key=_rank)] == ["relative_l2", "centroid"]

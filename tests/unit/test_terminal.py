@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from audits.numbers import described
-from audits.records import Estimate, Finding
+from audits.records import Estimate, Finding, Warning
 from audits.rendering.terminal import MOST_ESTIMATES, summarise
 
 
@@ -86,3 +86,11 @@ def test_a_narrow_terminal_drops_the_glyphs(sample_report) -> None:
 
 def test_a_run_folder_with_a_space_is_quoted(sample_report) -> None:
     assert "'runs/my run'" in " ".join(_shown(sample_report, folder=Path("runs/my run")).split())
+
+
+def test_warnings_are_named_once_and_choices_are_not(sample_report) -> None:
+    extra = Warning(id="input", message="The keys were guessed.", where={})
+    text = _shown(replace(sample_report, warnings=(*sample_report.warnings, extra)), width=160)
+    (line,) = [line for line in text.splitlines() if line.startswith("Warned")]
+    assert line.split("Warned")[1].strip() == "small-group, fairness.ceiling, fairness.folds (see the report)"
+    assert "Warned" not in _shown(replace(sample_report, warnings=(extra,)))
