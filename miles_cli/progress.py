@@ -19,9 +19,13 @@ LINE_EVERY = 30.0
 
 
 class Watch:
-    """Times each phase and shows it on stderr; `seconds` goes into the report's provenance."""
+    """Times each phase and shows it on stderr; `seconds` goes into the report's provenance.
 
-    def __init__(self, *, quiet: bool) -> None:
+    `heed` is called at every step, and raises where the user has interrupted the run.
+    """
+
+    def __init__(self, *, quiet: bool, heed: Callable[[], None] = lambda: None) -> None:
+        self._heed = heed
         self.seconds: dict[str, float] = {}
         self._start = time.monotonic()
         self._quiet = quiet
@@ -34,11 +38,12 @@ class Watch:
     @contextmanager
     def phase(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
         """Open a phase of `total` steps; the value is called with the number of steps just done."""
+        self._heed()
         start = time.monotonic()
         shown = self._silent if self._quiet else self._bar if sys.stderr.isatty() else self._lines
         try:
             with shown(name, total, unit) as advance:
-                yield advance
+                yield lambda steps: (self._heed(), advance(steps))[1]
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - start, 3)
 

@@ -14,7 +14,7 @@ from audits.errors import InputError
 from audits.records import Report
 from audits.registry import AuditSpec
 from audits.report_file import dumps, fingerprint, write_bytes, write_records, write_report
-from miles_cli import folders
+from miles_cli import folders, interrupts
 from miles_cli.environment import choose_device, provenance, version
 from miles_cli.options import PRESENTATION, Common
 from miles_cli.progress import Watch
@@ -28,9 +28,13 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
     MilesError
         Where the input is wrong or the audit could not be completed.
     """
+    with interrupts.heeded() as heed:
+        return _carry_out(spec, options, common, Watch(quiet=common.quiet, heed=heed))
+
+
+def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch) -> int:
     parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
     _check(common)
-    watch = Watch(quiet=common.quiet)
     context = Context(
         seed=common.seed,
         level=common.level,

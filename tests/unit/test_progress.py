@@ -1,10 +1,13 @@
+import contextlib
 import io
+import signal
 import sys
+import threading
 import time
 
 import pytest
 
-from miles_cli import progress
+from miles_cli import interrupts, progress
 from miles_cli.progress import Watch
 from probes.progress import Silent
 
@@ -89,3 +92,46 @@ def test_a_phase_of_nothing_and_one_step_too_many_are_no_errors(capsys: pytest.C
         advance(0)
         advance(7)
     assert capsys.readouterr().out == ""
+
+
+def test_an_interrupt_that_a_library_swallows_still_ends_the_run() -> None:
+    with interrupts.heeded() as heed, pytest.raises(KeyboardInterrupt):
+        watch = Watch(quiet=True, heed=heed)
+        with watch.phase("Encoding", 2, "clips") as advance:
+            advance(1)
+            with contextlib.suppress(BaseException):
+                signal.raise_signal(signal.SIGINT)
+            advance(1)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_swallowed_before_a_phase_is_heeded_when_it_opens() -> None:
+    with interrupts.heeded() as heed, pytest.raises(KeyboardInterrupt):
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        with Watch(quiet=True, heed=heed).phase("Writing the report", 1, "report"):
+            raise AssertionError
+
+
+def test_interrupts_that_are_ignored_stay_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts.heeded() as heed:
+            signal.raise_signal(signal.SIGINT)
+            heed()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_outside_the_main_thread_nothing_is_set() -> None:
+    def run() -> None:
+        with interrupts.heeded() as heed:
+            heed()
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    seen: list[object] = []
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
