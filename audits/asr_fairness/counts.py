@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.statistics import Kind, SpeakerSums, sum_by_speaker
+
 Floats = NDArray[np.float64]
 HEAD = "head"
 """The column of the checkpoint's own CTC head; its estimates are named `head_...` and have no layer."""
@@ -13,7 +15,7 @@ BASELINE = -1
 """The layer number of log-mel energies."""
 METRICS = {"sid": ("error",), "asr": ("wer", "cer")}
 """What is counted for each task; groups are compared and findings made by the first."""
-KINDS = ("absolute", "relative", "log_odds")
+KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
 """Kinds of gap."""
 TEST = "gap"
 CORRECTIONS = ("none", "holm")
@@ -71,37 +73,9 @@ class TaskCounts:
         return columns[int(np.argmin(self.errors[:, columns].sum(0)))]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeakerSums:
-    """Sums per speaker and group; arrays of shape (speakers, groups, layers), sizes of (speakers, groups)."""
-
-    errors: Floats
-    hits: Floats
-    sizes: Floats
-
-    @property
-    def speakers(self) -> NDArray[np.int64]:
-        """Speakers of each group, shape (groups,)."""
-        present: NDArray[np.int64] = np.sum(self.sizes > 0, axis=0, dtype=np.int64)
-        return present
-
-
-def sum_by_speaker(counts: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:
+def sums_of(counts: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:
     """Sum a metric over the clips of every speaker in every group.
 
-    Parameters
-    ----------
-    speakers
-        Speaker number of each recording.
-    member
-        Who is in which group, shape (groups, recordings).
+    `speakers` is the speaker number of each recording, `member` who is in which group, shape (groups, recordings).
     """
-    count = int(speakers.max()) + 1
-    rows = speakers[counts.clips]
-    inside = member[:, counts.clips]
-    values = np.concatenate([counts.errors, counts.hits, counts.sizes[:, None]], axis=1)
-    sums = np.zeros((count, len(member), values.shape[1]))
-    for group, chosen in enumerate(inside):
-        np.add.at(sums[:, group], rows[chosen], values[chosen])
-    layers = len(counts.layers)
-    return SpeakerSums(errors=sums[..., :layers], hits=sums[..., layers : 2 * layers], sizes=sums[..., -1])
+    return sum_by_speaker(counts.errors, counts.hits, counts.sizes, speakers[counts.clips], member[:, counts.clips])

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import METRIC_WORDS, TASK_WORDS, Floats, SpeakerSums, TaskCounts, sum_by_speaker
-from audits.asr_fairness.groups import ALL, MIN_WORDS, reported_groups
+from audits.asr_fairness.counts import METRIC_WORDS, TASK_WORDS, Floats, TaskCounts, sums_of
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
+from audits.groups import ALL, MIN_WORDS, reported_groups
 from audits.records import Estimate
-from audits.statistics import cluster_weights, generator, rate_intervals, ratio
+from audits.statistics import SpeakerSums, cluster_weights, generator, rate_intervals, ratio
 
 MIN_REPORTED = 5
 """Speakers under which a rate is shown as resting on too few."""
@@ -60,7 +60,7 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
 
     The rate is pooled, errors over trials of all clips of the group, never a mean of clip rates.
     """
-    sums = sum_by_speaker(counts, cohort.speakers, cohort.member)
+    sums = sums_of(counts, cohort.speakers, cohort.member)
     layers = len(counts.layers)
     sizes = np.repeat(sums.sizes[:, :, None], layers, axis=2)
     flat = (len(sums.sizes), -1)
@@ -125,7 +125,7 @@ def _warn_few_errors(draft: Draft, counts: TaskCounts, sums: SpeakerSums, group:
 def replicate_rates(counts: TaskCounts, cohort: Cohort) -> Floats:
     """Return the overall error of every layer in every bootstrap sample, shape (repeats, layers)."""
     everyone = np.ones((1, len(cohort.speakers)), dtype=bool)
-    sums = sum_by_speaker(counts, cohort.speakers, everyone)
+    sums = sums_of(counts, cohort.speakers, everyone)
     return ratio(cohort.weights @ sums.errors[:, 0], cohort.weights @ sums.sizes)
 
 

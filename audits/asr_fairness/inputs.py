@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.groups import GroupSet, group_sets
 from audits.asr_fairness.heads import Vocabulary, read_vocabulary
 from audits.asr_fairness.outlook import coordinates_of, cost_of, notes_of
 from audits.context import Context, Plan
+from audits.groups import GroupSet, group_sets
 from audits.records import Skipped, Source, Subject
 from probes.activations import FAMILIES, RATE, WHISPER_SECONDS, frame_count
 from probes.errors import InputError

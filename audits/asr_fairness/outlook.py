@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, KINDS, METRICS, TASK_WORDS, TEST
-from audits.asr_fairness.groups import MIN_WORDS, GroupSet, reported_groups
+from audits.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.records import Coordinate
 from probes.activations import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
 

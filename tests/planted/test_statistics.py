@@ -16,9 +16,9 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.counts import TaskCounts
 from audits.asr_fairness.estimating import Cohort, add_error_rates
 from audits.asr_fairness.gaps import add_gaps, compare_groups
-from audits.asr_fairness.groups import group_sets, reported_groups
 from audits.asr_fairness.judging import judge
 from audits.context import Cache, Context, Draft
+from audits.groups import group_sets, reported_groups
 from audits.statistics import (
     cluster_weights,
     independent_difference,

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import HEAD, TaskCounts, sum_by_speaker
+from audits.asr_fairness.counts import HEAD, TaskCounts, sums_of
 from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates
 from audits.asr_fairness.gaps import Comparison, GapRows, add_gaps, compare_groups
-from audits.asr_fairness.groups import group_sets, reported_groups
 from audits.asr_fairness.inputs import Inputs
 from audits.asr_fairness.judging import (
     Told,
@@ -24,6 +23,7 @@ from audits.asr_fairness.judging import (
 )
 from audits.asr_fairness.report import _warn_about_attributes
 from audits.context import Cache, Context, Draft
+from audits.groups import group_sets, reported_groups
 from audits.statistics import cluster_weights
 
 SPEAKERS, CLIPS = 40, 3
@@ -263,7 +263,7 @@ def test_the_ends_of_a_chosen_layer_are_layers_that_there_are(scene, level: floa
 def test_sums_by_speaker_add_up() -> None:
     counts = _counts()
     member = np.stack([np.arange(SPEAKERS * CLIPS) % 2 == 0, np.arange(SPEAKERS * CLIPS) % 2 == 1])
-    sums = sum_by_speaker(counts, np.repeat(np.arange(SPEAKERS), CLIPS), member)
+    sums = sums_of(counts, np.repeat(np.arange(SPEAKERS), CLIPS), member)
     assert np.allclose(sums.errors.sum((0, 1)), counts.errors.sum(0))
     assert sums.sizes.sum() == counts.sizes.sum()
 

@@ -9,8 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from audits.asr_fairness.counts import Floats, SpeakerSums
-from audits.statistics import permuted_group_sums, ratio
+from audits.statistics.bootstrap import ratio
+from audits.statistics.group_sums import Floats, SpeakerSums
+from audits.statistics.permutation import permuted_group_sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,84 @@
+"""Errors, hits and trials of every speaker in every group: what all comparisons of groups are made of."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.statistics.bootstrap import resampled_sums
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeakerSums:
+    """Sums per speaker and group, for several layers or systems at once.
+
+    Parameters
+    ----------
+    errors, hits
+        Shape (speakers, groups, columns).
+    sizes
+        Trials, the same for every column: shape (speakers, groups). A speaker without any is not in the group.
+    """
+
+    errors: Floats
+    hits: Floats
+    sizes: Floats
+
+    @property
+    def speakers(self) -> NDArray[np.int64]:
+        """Speakers of each group, shape (groups,)."""
+        present: NDArray[np.int64] = np.sum(self.sizes > 0, axis=0, dtype=np.int64)
+        return present
+
+    @property
+    def people(self) -> int:
+        """Speakers in any of the groups; one may be in several."""
+        return int((self.sizes.sum(1) > 0).sum())
+
+    def of(self, groups: NDArray[np.int64]) -> "SpeakerSums":
+        """Return the sums of some of the groups."""
+        return SpeakerSums(errors=self.errors[:, groups], hits=self.hits[:, groups], sizes=self.sizes[:, groups])
+
+    def totals(self) -> "SpeakerSums":
+        """Return the sums over all speakers as one sample, shapes (1, groups, columns) and (1, groups)."""
+        return SpeakerSums(errors=self.errors.sum(0)[None], hits=self.hits.sum(0)[None], sizes=self.sizes.sum(0)[None])
+
+    def drawn(self, weights: Floats) -> "SpeakerSums":
+        """Return the sums of every bootstrap sample, shapes (repeats, groups, columns) and (repeats, groups)."""
+        return SpeakerSums(
+            errors=resampled_sums(weights, self.errors),
+            hits=resampled_sums(weights, self.hits),
+            sizes=resampled_sums(weights, self.sizes),
+        )
+
+
+def sum_by_speaker(
+    errors: Floats, hits: Floats, sizes: Floats, speakers: NDArray[np.int64], member: NDArray[np.bool_]
+) -> SpeakerSums:
+    """Sum over the clips of every speaker in every group.
+
+    Parameters
+    ----------
+    errors, hits, sizes
+        Of every clip, shapes (clips, columns), (clips, columns) and (clips,).
+    speakers
+        Speaker number of each clip.
+    member
+        Who is in which group, shape (groups, clips).
+
+    Examples
+    --------
+    >>> one = np.ones((3, 1))
+    >>> member = np.array([[True, True, False]])
+    >>> sums = sum_by_speaker(one, 0 * one, np.array([4.0, 5.0, 6.0]), np.array([0, 0, 1]), member)
+    >>> sums.sizes.tolist(), sums.errors[:, 0, 0].tolist()
+    ([[9.0], [0.0]], [2.0, 0.0])
+    """
+    columns = errors.shape[1]
+    values = np.concatenate([errors, hits, sizes[:, None]], axis=1)
+    sums = np.zeros((int(speakers.max(initial=-1)) + 1, len(member), values.shape[1]))
+    for group, chosen in enumerate(member):
+        np.add.at(sums[:, group], speakers[chosen], values[chosen])
+    return SpeakerSums(errors=sums[..., :columns], hits=sums[..., columns : 2 * columns], sizes=sums[..., -1])
