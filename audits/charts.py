@@ -47,8 +47,7 @@ PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 190, 140, 3
 
 STACKED_WIDTH, HEIGHT = 440, 280
 """Width in pixels of panels that stand under one another, which the page fits to its own; height of a lone panel."""
-MOST_NUMBERED_COLUMNS = 24
-DARKEST = 0.45
+MOST_NUMBERED_COLUMNS, DARKEST = 24, 0.45
 UNDECIDED = "#888888"
 NEUTRAL = "#AAB4BF"
 """Of a heat map whose cells do not differ to the digits shown."""
@@ -191,8 +190,9 @@ def forest(
     reference: float,
     facet: str | None = None,
     greyed: str | None = None,
+    ranked: bool = True,
 ) -> Json:
-    """Draw points with their intervals beside a rule at `reference`, the highest at the top.
+    """Draw points with their intervals beside a rule at `reference`, the highest or, unless `ranked`, first at the top.
 
     `greyed` names a true-or-false key whose true rows are drawn grey. Panels share one axis unless one spans less
     than a fifth of another.
@@ -200,7 +200,7 @@ def forest(
     import altair as alt
 
     table = [{**row, "reference": plain(reference)} for row in plain_rows(rows)]
-    table.sort(key=lambda row: (-row[value.field], str(row[label])))
+    table.sort(key=lambda row: (-row[value.field], str(row[label])) if ranked else ())
     tone = alt.value(OKABE_ITO[0])
     if greyed:
         tone = alt.condition(f"datum[{json.dumps(greyed)}]", alt.value(UNDECIDED), tone)

@@ -77,6 +77,12 @@ AUDITS: tuple[Entry, ...] = (
         target="audits.asr_fairness:AUDIT",
     ),
     Entry(
+        name="audit-groups",
+        summary="Which groups of speakers does a recogniser serve worse? From transcripts alone.",
+        needs="transcripts or counts of errors, with attributes of the speakers",
+        target="audits.speaker_groups:AUDIT",
+    ),
+    Entry(
         name="certify",
         summary="Within which radius can no perturbation change a smoothed classifier's answer?",
         needs="an image classifier and labelled images, or another tool's log of certificates",

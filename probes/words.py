@@ -1,11 +1,22 @@
 """How many words and characters did a transcript get wrong?"""
 
 import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
 
 from probes.loading.guarded import transformers
 
 NORMALISERS = ("none", "basic", "whisper-english")
+
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,26 @@ class EditCounts:
         return self.hits + self.substitutions + self.deletions
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EditTotals:
+    """Edits of many pairs of texts; every array has the shape (pairs,)."""
+
+    hits: Counts
+    substitutions: Counts
+    deletions: Counts
+    insertions: Counts
+
+    @property
+    def errors(self) -> Counts:
+        """Return the number of edits of each pair."""
+        return self.substitutions + self.deletions + self.insertions
+
+    @property
+    def lengths(self) -> Counts:
+        """Return the number of units of each reference."""
+        return self.hits + self.substitutions + self.deletions
+
+
 def normalise(text: str, how: str) -> str:
     """Return the text as it is compared.
 
@@ -45,12 +76,28 @@ def normalise(text: str, how: str) -> str:
             "".join(letter if _kept(letter) else " " if letter.isspace() else "" for letter in plain).split()
         )
     if how == "whisper-english":
-        from importlib import import_module
-
-        transformers()
-        module = import_module("transformers.models.whisper.english_normalizer")
-        return str(module.EnglishTextNormalizer({})(text))
+        return _whisper_english()(text)
     return " ".join(text.split())
+
+
+def normalise_all(texts: Sequence[str], how: str) -> list[str]:
+    """Return every text as `normalise` does; a text that comes again is not worked on again.
+
+    Examples
+    --------
+    >>> normalise_all(["One!", "two", "One!"], "basic")
+    ['one', 'two', 'one']
+    """
+    done = {text: normalise(text, how) for text in dict.fromkeys(texts)}
+    return [done[text] for text in texts]
+
+
+@cache
+def _whisper_english() -> Callable[[str], str]:
+    transformers()
+    module = import_module("transformers.models.whisper.english_normalizer")
+    normaliser: Callable[[str], str] = module.EnglishTextNormalizer({})
+    return normaliser
 
 
 def _kept(letter: str) -> bool:
@@ -84,3 +131,38 @@ def count_characters(reference: str, hypothesis: str) -> EditCounts:
 
     output = jiwer.process_characters(reference, hypothesis)
     return EditCounts(output.hits, output.substitutions, output.deletions, output.insertions)
+
+
+def count_edits(references: Sequence[str], hypotheses: Sequence[str], unit: Literal["word", "character"]) -> EditTotals:
+    """Align many pairs of normalised texts, as jiwer does; where a reference is empty all units are insertions.
+
+    Parameters
+    ----------
+    unit
+        "character" counts the spaces between words too.
+
+    Examples
+    --------
+    >>> totals = count_edits(["one two three", ""], ["one too", "uh huh"], "word")
+    >>> totals.errors.tolist(), totals.insertions.tolist(), totals.lengths.tolist()
+    ([2, 2], [0, 2], [3, 0])
+    """
+    numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
+
+    def units(text: str) -> str | list[int]:
+        # Words are compared as numbers: exact, where rapidfuzz would compare the hashes of strings.
+        return [numbers[word] for word in text.split()] if unit == "word" else text.strip()
+
+    rows = [_alignment(units(one), units(two)) for one, two in zip(references, hypotheses, strict=True)]
+    before, after, edits, replaced = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    # Insertions and deletions are what is not replaced; their difference is that of the lengths.
+    insertions = (edits - replaced + after - before) // 2
+    deletions = edits - replaced - insertions
+    return EditTotals(
+        hits=before - replaced - deletions, substitutions=replaced, deletions=deletions, insertions=insertions
+    )
+
+
+def _alignment(reference: str | list[int], hypothesis: str | list[int]) -> tuple[int, int, int, int]:
+    edits = Levenshtein.editops(reference, hypothesis).as_list()
+    return len(reference), len(hypothesis), len(edits), sum([kind == "replace" for kind, _, _ in edits])

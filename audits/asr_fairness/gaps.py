@@ -218,7 +218,9 @@ def _chance(comparison: Comparison, options: Options, context: Context) -> Chanc
 def _add_chance(draft: Draft, rows: GapRows, column: int, chance: Chance, context: Context) -> None:
     """Add the p-value of the gap, the gap that chance alone makes, and what is left of the gap without it."""
     gap = draft.estimates[rows.gap[column, "absolute"]]
-    found = monte_carlo_p(float(chance.observed[column]), chance.pairs[:, column], level=context.level)
+    found = monte_carlo_p(
+        float(chance.observed["pairs"][column]), chance.shuffled["pairs"][:, column], level=context.level
+    )
     where = _where(rows, column)
     named = partial(rows.comparison.counts.named, column=column)
     rows.p[column] = _add(

@@ -16,6 +16,7 @@ from audits.statistics.bootstrap import (
 )
 from audits.statistics.contrasts import Contrasts, simultaneous_contrasts
 from audits.statistics.differences import independent_difference, paired_difference
+from audits.statistics.faas import Undefined, fairness_adjusted_score
 from audits.statistics.group_gaps import (
     GAP_METHOD,
     OTHERS_METHOD,
@@ -24,6 +25,7 @@ from audits.statistics.group_gaps import (
     contrast,
     extremes,
     gap_between,
+    gaps_to_one,
     gaps_to_others,
     on_scale,
     spread_floor,
@@ -32,29 +34,67 @@ from audits.statistics.group_gaps import (
     unscaled,
 )
 from audits.statistics.group_sums import SpeakerSums, sum_by_speaker
-from audits.statistics.label_shuffling import Chance, shuffle_labels
-from audits.statistics.multiplicity import adjust
+from audits.statistics.inequality import (
+    DifferentialFairness,
+    Split,
+    atkinson,
+    differential_fairness,
+    generalised_entropy,
+)
+from audits.statistics.label_shuffling import Chance, Contrast, shuffle_labels
+from audits.statistics.linearised import Differences, linearised_differences
+from audits.statistics.multiplicity import MaybeEnds, adjust, scaled
 from audits.statistics.permutation import monte_carlo_p, permuted_group_sums
+from audits.statistics.poisson_gee import (
+    NotFitted,
+    PoissonFit,
+    attenuation,
+    coefficient_interval,
+    coefficient_p,
+    fit_poisson_gee,
+    wald_test,
+)
+from audits.statistics.pooling import Shrunken, shrink_rates
+from audits.statistics.score_effects import score_effects
 from audits.statistics.seeds import generator
 
 __all__ = [
     "GAP_METHOD",
     "OTHERS_METHOD",
     "Chance",
+    "Contrast",
     "Contrasts",
+    "Differences",
+    "DifferentialFairness",
     "Ends",
     "Kind",
+    "MaybeEnds",
+    "NotFitted",
+    "PoissonFit",
     "RateIntervals",
+    "Shrunken",
     "SpeakerSums",
+    "Split",
+    "Undefined",
     "adjust",
+    "atkinson",
+    "attenuation",
     "clopper_pearson",
     "cluster_weights",
+    "coefficient_interval",
+    "coefficient_p",
     "contrast",
+    "differential_fairness",
     "extremes",
+    "fairness_adjusted_score",
+    "fit_poisson_gee",
     "gap_between",
+    "gaps_to_one",
     "gaps_to_others",
+    "generalised_entropy",
     "generator",
     "independent_difference",
+    "linearised_differences",
     "mean_interval",
     "monte_carlo_p",
     "on_scale",
@@ -64,6 +104,9 @@ __all__ = [
     "rate_intervals",
     "ratio",
     "resampled_sums",
+    "scaled",
+    "score_effects",
+    "shrink_rates",
     "shuffle_labels",
     "simultaneous_contrasts",
     "spread_floor",
@@ -71,5 +114,6 @@ __all__ = [
     "sum_by_speaker",
     "undefined",
     "unscaled",
+    "wald_test",
     "wilson",
 ]

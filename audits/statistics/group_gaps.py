@@ -105,6 +105,30 @@ def gaps_to_others(sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column
     return rows
 
 
+def gaps_to_one(
+    sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column: int, reference: int, *, fixed: bool, level: float
+) -> list[Ends]:
+    """Return each group's rate less that of one group, with joint intervals; nought for that group itself.
+
+    Where the reference is not `fixed` but picked by its rate, the intervals hold for all pairs of groups.
+    """
+    points = on_scale(sums.totals(), column, "absolute")[0]
+    replicates = on_scale(drawn, column, "absolute")
+    others = [place for place in range(points.size) if place != reference]
+    rows = [contrast(points.size, place, reference) for place in others]
+    more = [] if fixed else [contrast(points.size, *pair) for pair in combinations(others, 2)]
+    floor = spread_floor(sums, column, "absolute")
+    found = simultaneous_contrasts(
+        points, replicates, np.array([*rows, *more]), sums.speakers, level=level, floor=floor
+    )
+    gaps = [(0.0, 0.0, 0.0)] * points.size
+    for place, other in enumerate(others):
+        value, low, high = found.at(place)
+        reach = chance.reach(column, other, reference, fixed=fixed)
+        gaps[other] = stretched((value, low, high), max(1.0, reach / (high - value)))
+    return gaps
+
+
 def stretched(ends: Ends, factor: float) -> Ends:
     """Return an interval made wider about its value."""
     value, low, high = ends

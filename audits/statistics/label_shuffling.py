@@ -1,11 +1,13 @@
 """What do labels shuffled over the speakers make of the gaps?
 
-One set of shuffles answers for all layers: how large a gap noise makes, how seldom one as large as the observed, and
-how wide the interval of a gap has to be at least.
+One set of shuffles answers for all columns (layers or systems): how large a gap noise makes, how seldom one as large
+as the observed, and how wide the interval of a gap has to be at least.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
@@ -13,63 +15,73 @@ from audits.statistics.bootstrap import ratio
 from audits.statistics.group_sums import Floats, SpeakerSums
 from audits.statistics.permutation import permuted_group_sums
 
+Contrast = Literal["pairs", "others", "above", "reference", "above_reference"]
+"""Largest difference of any two groups, of a group and all others (either way, or only above them), and of a group
+and one group of reference (likewise); each over its standard error."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What the observed labels and shuffled ones make of the gaps on every layer.
+    """What the observed labels and shuffled ones make of the gaps in every column.
 
-    `observed`, (layers,), and `pairs`, (permutations, layers), are the largest difference of two groups over its
-    standard error; `others` is that of a group and all others, `gaps` the largest gap. The variances are those
-    observed, (groups, layers), of a group's rate and of its difference to the others'.
+    `observed`, (columns,), and `shuffled`, (permutations, columns), hold the largest difference over its standard
+    error by what is compared; `gaps`, (permutations, columns), the largest gap. The variances are those observed,
+    (groups, columns), of a group's rate and of its difference to the others'.
     """
 
-    observed: Floats
+    observed: Mapping[Contrast, Floats]
+    shuffled: Mapping[Contrast, Floats]
     gaps: Floats
-    pairs: Floats
-    others: Floats
     variance: Floats
     variance_others: Floats
     level: float
 
-    def reach(self, column: int, one: int, other: int | None = None) -> float:
+    def reach(self, column: int, one: int, other: int | None = None, *, fixed: bool = False) -> float:
         """Return the difference of two groups, or of a group and the others, that shuffled labels seldom exceed.
 
-        Within as much of the observed difference lie the differences that the permutation test does not reject, as
-        far as shifting the rates of a group leaves their spread alone.
+        Where `fixed`, the other group is the one of reference, whatever the rates are. Within as much of the observed
+        difference lie the differences that the permutation test does not reject, as far as shifting the rates of a
+        group leaves their spread alone.
         """
         if other is None:
-            return float(np.quantile(self.others[:, column], self.level) * np.sqrt(self.variance_others[one, column]))
+            largest = np.quantile(self.shuffled["others"][:, column], self.level)
+            return float(largest * np.sqrt(self.variance_others[one, column]))
         spread = np.sqrt(self.variance[one, column] + self.variance[other, column])
-        return float(np.quantile(self.pairs[:, column], self.level) * spread)
+        compared: Contrast = "reference" if fixed else "pairs"
+        return float(np.quantile(self.shuffled[compared][:, column], self.level) * spread)
 
 
-def shuffle_labels(sums: SpeakerSums, repeats: int, rng: np.random.Generator, *, level: float) -> Chance:
-    """Shuffle the labels over the speakers and compare again, on all layers at once."""
+def shuffle_labels(
+    sums: SpeakerSums, repeats: int, rng: np.random.Generator, *, level: float, reference: int | None = None
+) -> Chance:
+    """Shuffle the labels over the speakers and compare again, in all columns at once.
+
+    `reference` is the number of a group with which all others are compared.
+    """
     sizes = sums.sizes[..., None]
     # Sums of errors, sizes and their products: from them any group's rate and its error follow.
     parts = [sums.errors, sums.errors**2, sums.errors * sizes, sizes, sizes**2, (sizes > 0).astype(np.float64)]
     joined = np.concatenate(parts, axis=2)
-    layers = sums.errors.shape[2]
+    columns = sums.errors.shape[2]
     real = joined.sum(0)[None]
     blocks = permuted_group_sums(joined, sums.sizes > 0, repeats, rng)
-    shuffled = [_statistics(block, layers) for block in blocks]
-    gaps, pairs, others = (np.concatenate([block[place] for block in shuffled]) for place in range(3))
-    alone, rest = _rates(real, layers), _rates(real.sum(1, keepdims=True) - real, layers)
+    found = [_statistics(block, columns, reference) for block in blocks]
+    alone, rest = _rates(real, columns), _rates(real.sum(1, keepdims=True) - real, columns)
+    observed = _statistics(real, columns, reference)[1]
     return Chance(
-        observed=_statistics(real, layers)[1][0],
-        gaps=gaps,
-        pairs=pairs,
-        others=others,
+        observed={name: rows[0] for name, rows in observed.items()},
+        shuffled={name: np.concatenate([block[1][name] for block in found]) for name in observed},
+        gaps=np.concatenate([block[0] for block in found]),
         variance=alone[1][0],
         variance_others=(alone[1] + rest[1])[0],
         level=level,
     )
 
 
-def _rates(joined: Floats, layers: int) -> tuple[Floats, Floats]:
-    """Return the rates and their cluster variances, each (samples, groups, layers)."""
-    errors, squares, products = (joined[..., place * layers : (place + 1) * layers] for place in range(3))
-    sizes, sizes2, speakers = (joined[..., 3 * layers + place, None] for place in range(3))
+def _rates(joined: Floats, columns: int) -> tuple[Floats, Floats]:
+    """Return the rates and their cluster variances, each (samples, groups, columns)."""
+    errors, squares, products = (joined[..., place * columns : (place + 1) * columns] for place in range(3))
+    sizes, sizes2, speakers = (joined[..., 3 * columns + place, None] for place in range(3))
     rates = ratio(errors, sizes)
     share = 0.5 / (speakers + 1.0)
     least = share * (1 - share) / np.maximum(speakers, 1.0)
@@ -78,17 +90,22 @@ def _rates(joined: Floats, layers: int) -> tuple[Floats, Floats]:
     return rates, ratio(spread * speakers, sizes**2 * np.maximum(speakers - 1, 1.0)) + least * none
 
 
-def _statistics(joined: Floats, layers: int) -> tuple[Floats, Floats, Floats]:
-    """Return the largest gap, and the largest difference over its standard error of two groups and to the others.
+def _statistics(joined: Floats, columns: int, reference: int | None) -> tuple[Floats, dict[Contrast, Floats]]:
+    """Return the largest gap, and the largest differences over their standard errors, each (samples, columns).
 
-    Each of shape (samples, layers). Divided, groups of unequal size or spread do not make each other's noise look
-    like a gap (Chung and Romano 2013); the standard errors are those of clusters, computed anew in every sample.
+    Divided, groups of unequal size or spread do not make each other's noise look like a gap (Chung and Romano 2013);
+    the standard errors are those of clusters, computed anew in every sample.
     """
-    rates, variance = _rates(joined, layers)
-    pairs = np.zeros((len(joined), layers))
+    rates, variance = _rates(joined, columns)
+    pairs = np.zeros((len(joined), columns))
     for one, other in combinations(range(rates.shape[1]), 2):
         scale = np.sqrt(variance[:, one] + variance[:, other])
         np.maximum(pairs, np.abs(rates[:, one] - rates[:, other]) / scale, out=pairs)
-    rest, spread = _rates(joined.sum(1, keepdims=True) - joined, layers)
-    others = (np.abs(rates - rest) / np.sqrt(variance + spread)).max(axis=1)
-    return rates.max(1) - rates.min(1), pairs, others
+    rest, spread = _rates(joined.sum(1, keepdims=True) - joined, columns)
+    apart = (rates - rest) / np.sqrt(variance + spread)
+    found: dict[Contrast, Floats] = {"pairs": pairs, "others": np.abs(apart).max(axis=1), "above": apart.max(axis=1)}
+    if reference is not None:
+        scale = np.sqrt(variance + variance[:, [reference]])
+        apart = np.delete((rates - rates[:, [reference]]) / scale, reference, axis=1)
+        found |= {"reference": np.abs(apart).max(axis=1), "above_reference": apart.max(axis=1)}
+    return rates.max(1) - rates.min(1), found

@@ -139,13 +139,17 @@ def assemble(
     audio_root: Path,
     needs: frozenset[str],
     notes: Iterable[Note] = (),
+    opened: bool = True,
 ) -> Manifest:
-    """Make the manifest of a table, wherever that came from; `notes` are those of whoever made it."""
+    """Make the manifest of a table, wherever that came from; `notes` are those of whoever made it.
+
+    Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
+    """
     by = tuple(dict.fromkeys(by))
     chosen = {role: _column(table, role, getattr(columns, role), role in needs) for role in ROLES}
     segment = _segment_columns(table, columns, chosen["path"])
     levels = _levels(table, by, values, bins)
-    places = Places(audio_root)
+    places = Places(audio_root) if opened else None
     used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
     clips: list[Clip] = []
     seen: dict[tuple[Path, float | None, float | None], Clip] = {}
@@ -242,7 +246,7 @@ def _clip(
     chosen: Mapping[str, str | None],
     segment: tuple[str, str, bool] | None,
     levels: Mapping[str, Levels],
-    places: Places,
+    places: Places | None,
     used: set[str],
     needs: frozenset[str],
 ) -> Clip:
@@ -258,7 +262,7 @@ def _clip(
     speaker = clean(get(chosen["speaker"])) if chosen["speaker"] else ""
     start, end = _segment(row, segment, where) if segment else (None, None)
     return Clip(
-        path=places.resolve(name, where) if chosen["path"] else table.path.absolute(),
+        path=_path(name, places, where) if chosen["path"] else table.path.absolute(),
         name=name,
         line=row.line,
         source=source,
@@ -269,6 +273,10 @@ def _clip(
         start=start,
         end=end,
     )
+
+
+def _path(name: str, places: Places | None, where: str) -> Path:
+    return places.resolve(name, where) if places else Path(name)
 
 
 def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:

@@ -1,11 +1,22 @@
 """Are transcripts compared as promised, and every edit counted once?"""
 
 import jiwer
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from probes.words import NORMALISERS, EditCounts, count_characters, count_words, normalise
+from probes import words
+from probes.words import (
+    NORMALISERS,
+    EditCounts,
+    EditTotals,
+    count_characters,
+    count_edits,
+    count_words,
+    normalise,
+    normalise_all,
+)
 
 SENTENCES = st.lists(st.sampled_from(["one", "two", "too", "three", "tree"]), min_size=1, max_size=8).map(" ".join)
 
@@ -107,3 +118,86 @@ def test_errors_are_the_edit_distance(reference: str, hypothesis: str) -> None:
 @given(SENTENCES, SENTENCES)
 def test_characters_err_at_least_where_words_do(reference: str, hypothesis: str) -> None:
     assert (count_words(reference, hypothesis).errors == 0) == (count_characters(reference, hypothesis).errors == 0)
+
+
+COUNTERS = {"word": count_words, "character": count_characters}
+# Few letters, so that a pair has many alignments of equal cost; any letters, so that no character is special.
+LETTERS = st.one_of(
+    st.lists(st.sampled_from("abc\u0301\U0001f600"), max_size=14).map(" ".join),
+    st.text(alphabet="abc ", max_size=14),
+    st.text(max_size=12),
+)
+TEXTS = LETTERS.map(lambda text: normalise(text, "none"))
+
+
+def rows(totals: EditTotals) -> list[EditCounts]:
+    counts = zip(totals.hits, totals.substitutions, totals.deletions, totals.insertions, strict=True)
+    return [EditCounts(*map(int, row)) for row in counts]
+
+
+@pytest.mark.parametrize("unit", COUNTERS)
+@given(pairs=st.lists(st.tuples(TEXTS, TEXTS), max_size=4))
+@example(pairs=[("a b c d", "b x c"), ("b c", "a b c"), ("\u0645\u0627 \u0647\u0630\u0627", "\u0645\u0627")])
+@example(pairs=[("ab", "bc"), ("a b", "b c"), ("bc", "ab"), ("b c", "a b"), ("acbac", "cdbbabdaa")])
+@example(pairs=[("ab " * 100, "ba b " * 90), ("a", "a"), ("a " * 70, "b " * 70)])
+def test_many_pairs_are_counted_as_jiwer_counts_each(unit, pairs: list[tuple[str, str]]) -> None:
+    totals = count_edits([one for one, _ in pairs], [other for _, other in pairs], unit)
+    found = rows(totals)
+    assert len(found) == len(pairs)
+    for counts, (reference, hypothesis) in zip(found, pairs, strict=True):
+        if reference:
+            assert counts == COUNTERS[unit](reference, hypothesis)
+        else:
+            units = len(hypothesis.split() if unit == "word" else hypothesis)
+            assert counts == EditCounts(0, 0, 0, units)
+    assert totals.errors.tolist() == [counts.errors for counts in found]
+    assert totals.lengths.tolist() == [counts.length for counts in found]
+
+
+def test_spaces_around_a_text_are_no_characters() -> None:
+    assert rows(count_edits([" a b ", "  "], ["a b", " c"], "character")) == [
+        EditCounts(3, 0, 0, 0),
+        EditCounts(0, 0, 0, 1),
+    ]
+
+
+@pytest.mark.parametrize("unit", COUNTERS)
+def test_counts_are_arrays_of_whole_numbers(unit) -> None:
+    for texts in ([], ["a b"], ["a", "", "b c"]):
+        totals = count_edits(texts, texts, unit)
+        for counts in (totals.hits, totals.substitutions, totals.deletions, totals.insertions, totals.errors):
+            assert counts.dtype == np.int64 and counts.shape == (len(texts),)
+        assert totals.lengths.tolist() == totals.hits.tolist()
+
+
+def test_a_reference_without_a_hypothesis_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        count_edits(["a", "b"], ["a"], "word")
+
+
+@pytest.mark.parametrize("how", NORMALISERS)
+def test_all_texts_are_normalised_as_each_is(how: str) -> None:
+    texts = ["Mr. Smith won't", "", "  Hello,\t WORLD! ", "twenty one", "Mr. Smith won't", "caf\u00e9 (x) ["]
+    assert normalise_all(texts, how) == [normalise(text, how) for text in texts]
+    assert normalise_all([], how) == []
+
+
+def test_the_normaliser_is_made_once_and_keeps_nothing_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["one hundred", "and twenty", "minus", "five dollars", "double", "oh seven"]
+    apart = []
+    for text in texts:
+        words._whisper_english.cache_clear()
+        apart.append(normalise(text, "whisper-english"))
+    words._whisper_english.cache_clear()
+    loads = []
+    load = words.import_module
+    monkeypatch.setattr(words, "import_module", lambda name: loads.append(name) or load(name))
+    assert normalise_all(texts, "whisper-english") == apart
+    assert len(loads) == 1
+
+
+def test_a_text_that_comes_again_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(words, "normalise", lambda text, how: seen.append(text) or how)
+    assert normalise_all(["a", "b", "a"], "basic") == ["basic"] * 3
+    assert seen == ["a", "b"]

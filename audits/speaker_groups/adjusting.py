@@ -1,0 +1,396 @@
+"""What is left of a gap once the other attributes and the controls are held fixed?
+
+A Poisson model of errors with words as offset and speakers as clusters (Liu, Veliche and Peng 2021 use its mixed
+form): with one attribute alone, the marginal ratios; with everything, the adjusted ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context, Draft
+from audits.records import Estimate
+from audits.speaker_groups import Options
+from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances, place
+from audits.speaker_groups.designs import Design, Model, Term, design_of
+from audits.speaker_groups.gaps import GapRow
+from audits.statistics import (
+    Ends,
+    Kind,
+    NotFitted,
+    attenuation,
+    coefficient_interval,
+    coefficient_p,
+    contrast,
+    generator,
+    linearised_differences,
+    simultaneous_contrasts,
+    wald_test,
+)
+
+GEE = "Poisson GEE, clusters of speakers, Student t"
+GEE_PAIRS = "Poisson GEE, clusters of speakers, simultaneous over all pairs of levels"
+ATTENUATION = "difference of two Poisson GEE models of the same clips, paired over clusters"
+LINEARISED = "Student t, linearised over clusters"
+DRAWS = 4000
+HALF = 0.5
+MOST = 0.8
+"""Share of what the adjustment took away that the terms named as its explanation take on their own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rung:
+    """One level against the reference: marginal, within the levels of others, adjusted.
+
+    Parameters
+    ----------
+    marginal, adjusted
+        Log rate ratios with their ends, and the places of both ratios in the report.
+    faded
+        Log ratio lost by the adjustment, with its ends.
+    strata
+        Log ratio within each level of another attribute, by `attribute=level`.
+    lost
+        What the adjustment did away with: any of "size", "significance", "sign".
+    explained_by
+        The terms that explain the gap, where the loss is beyond chance.
+    """
+
+    system: int
+    attribute: str
+    level: str
+    reference: str
+    marginal: Ends
+    adjusted: Ends
+    places: tuple[int, int]
+    faded: Ends = (0.0, 0.0, 0.0)
+    strata: dict[str, Ends] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    explained_by: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is a marginal difference beyond its interval."""
+        return self.marginal[1] > 0 or self.marginal[2] < 0
+
+    @property
+    def spurious(self) -> bool:
+        """Whether the marginal difference is explained by what else differs, beyond chance."""
+        return bool(self.explained_by)
+
+
+@dataclass(slots=True, kw_only=True)
+class Adjusted:
+    """What the models of all systems say: rungs by level, p-values by (system, attribute), adjusted gaps by place."""
+
+    rungs: list[Rung] = field(default_factory=list)
+    p: dict[tuple[int, str], float] = field(default_factory=dict)
+    gap: dict[tuple[int, str, Kind], int] = field(default_factory=dict)
+    used: dict[int, int] = field(default_factory=dict)
+    dispersion: dict[int, float] = field(default_factory=dict)
+
+
+def adjust_gaps(
+    draft: Draft, data: Utterances, counts: Counts, rows: Sequence[GapRow], options: Options, context: Context
+) -> Adjusted:
+    """Fit the models of every system and add ratios, adjusted gaps and what the adjustment took away.
+
+    Every level is set against the reference of its attribute, and the worst group of a gap against the best one.
+    """
+    found = Adjusted()
+    for system in range(len(data.systems)):
+        design = design_of(data, counts, system, options)
+        if not design.attributes:
+            continue
+        names = [term.name for term in design.terms]
+        try:
+            full = design.fit(names)
+        except NotFitted as reason:
+            draft.warn(
+                "not-adjusted",
+                f"The adjusted model of {data.systems[system]} cannot be fitted: {reason}. Gaps are not adjusted.",
+                **place(data, counts, system),
+            )
+            continue
+        found.used[system], found.dispersion[system] = len(design.rows), full[0].dispersion
+        draft.add(
+            Estimate(
+                name="overdispersion",
+                value=full[0].dispersion,
+                method="exact",
+                n=len(design.rows),
+                unit="clips",
+                where=place(data, counts, system),
+            )
+        )
+        extremes = {row.by: (row.worst[system], row.best[system]) for row in rows if not row.crossed}
+        for term in design.attributes:
+            pair = extremes.get(term.name, ("", ""))
+            _add_term(draft, found, data, counts, system, design, term, pair, full, context)
+    return found
+
+
+def _add_term(
+    draft: Draft,
+    found: Adjusted,
+    data: Utterances,
+    counts: Counts,
+    system: int,
+    design: Design,
+    term: Term,
+    extremes: tuple[str, str],
+    full: Model,
+    context: Context,
+) -> None:
+    if not term.shown:
+        return
+    worst, best = (name.partition("=")[2] for name in extremes)
+    try:
+        alone = design.fit([term.name])
+    except NotFitted:
+        return
+    columns = [full[1][term.name, level] for level in term.shown]
+    found.p[system, term.name] = wald_test(full[0], columns)
+    _add_adjusted_gap(draft, found, data, counts, system, design, term, full, context)
+    pairs = [(level, term.reference) for level in term.shown]
+    if {worst, best} <= {term.reference, *term.shown} and (worst, best) not in pairs:
+        pairs.append((worst, best))
+    for pair in pairs:
+        rung = _rung(draft, data, counts, system, design, term, pair, alone, full, context)
+        found.rungs.append(rung)
+        if rung.shown and len(design.terms) > 1:
+            _judge_rung(rung, data, counts, design, term, full, context)
+            _add_strata(draft, rung, data, counts, context)
+
+
+def _rung(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    system: int,
+    design: Design,
+    term: Term,
+    pair: tuple[str, str],
+    alone: Model,
+    full: Model,
+    context: Context,
+) -> Rung:
+    where = {"attribute": term.name, "level": pair[0], "reference": pair[1]}
+    ends, places = [], []
+    for model, adjusted in ((alone, "no"), (full, "yes")):
+        fit = model[0]
+        ends.append(coefficient_interval(fit, _contrast(model, term.name, pair), level=context.level))
+        low, value, high = (float(np.exp(np.clip(end, -50, 50))) for end in (ends[-1][1], ends[-1][0], ends[-1][2]))
+        places.append(
+            draft.add(
+                Estimate(
+                    name="rate_ratio",
+                    value=value,
+                    low=low,
+                    high=high,
+                    level=context.level,
+                    method=GEE,
+                    n=fit.clusters,
+                    unit=data.unit,
+                    where=place(data, counts, system, **where, adjusted=adjusted),
+                )
+            )
+        )
+    rung = Rung(
+        system=system,
+        attribute=term.name,
+        level=pair[0],
+        reference=pair[1],
+        marginal=ends[0],
+        adjusted=ends[1],
+        places=(places[0], places[1]),
+    )
+    if len(design.terms) > 1:
+        before, after = (_contrast(model, term.name, pair) for model in (alone, full))
+        rung.faded = attenuation(alone[0], before, full[0], after, level=context.level)
+        draft.add(
+            Estimate(
+                name="attenuation",
+                value=rung.faded[0],
+                low=rung.faded[1],
+                high=rung.faded[2],
+                level=context.level,
+                method=ATTENUATION,
+                n=full[0].clusters,
+                unit=data.unit,
+                where=place(data, counts, system, **where),
+            )
+        )
+    return rung
+
+
+def _contrast(model: Model, name: str, pair: tuple[str, str]) -> Floats:
+    """Return the coefficients of the model's log ratio of two levels; the model's reference has no column."""
+    fit, columns, _ = model
+    row = np.zeros(len(fit.coefficients))
+    for level, sign in zip(pair, (1.0, -1.0), strict=True):
+        if (name, level) in columns:
+            row[columns[name, level]] = sign
+    return row
+
+
+def _judge_rung(
+    rung: Rung, data: Utterances, counts: Counts, design: Design, term: Term, full: Model, context: Context
+) -> None:
+    """Say what the adjustment took away, and what explains it where the loss is beyond chance."""
+    sign = 1.0 if rung.marginal[0] > 0 else -1.0
+    pair = (rung.level, rung.reference)
+    rung.strata = _strata(rung, data, counts, design, context)
+    if sign * rung.adjusted[0] < HALF * sign * rung.marginal[0]:
+        rung.lost.append("size")
+    if coefficient_p(full[0], _contrast(full, term.name, pair)) >= 1 - context.level:
+        rung.lost.append("significance")
+    if _turned(rung.strata, sign):
+        rung.lost.append("sign")
+    least = rung.faded[1] if sign > 0 else -rung.faded[2]
+    if not rung.lost or least <= 0:
+        return
+    others = [other.name for other in design.terms if other.name != term.name]
+    taken: dict[str, float] = {}
+    for other in others:
+        try:
+            model = design.fit([term.name, other])
+        except NotFitted:
+            continue
+        taken[other] = sign * (rung.marginal[0] - float(model[0].coefficients @ _contrast(model, term.name, pair)))
+    ranked = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])
+    whole = sign * rung.faded[0]
+    shares = np.cumsum([taken[name] for name in ranked])
+    enough = int(np.searchsorted(shares, MOST * whole)) + 1
+    rung.explained_by = tuple(ranked[:enough]) or tuple(others)
+
+
+def _turned(strata: dict[str, Ends], sign: float) -> bool:
+    """Tell whether in most levels of some other attribute the difference points the other way (Simpson 1951)."""
+    by: dict[str, list[float]] = {}
+    for name, ends in strata.items():
+        by.setdefault(name.partition("=")[0], []).append(ends[0])
+    return any(
+        len(values) > 1 and sum(sign * value < 0 for value in values) > len(values) / 2 for values in by.values()
+    )
+
+
+def _strata(rung: Rung, data: Utterances, counts: Counts, design: Design, context: Context) -> dict[str, Ends]:
+    """Return the log ratio of the level and the reference within each level of the other attributes."""
+    found: dict[str, Ends] = {}
+    rows = design.rows
+    own = data.labels(rung.attribute)[rows]
+    for other in design.attributes:
+        if other.name == rung.attribute:
+            continue
+        labels = data.labels(other.name)[rows]
+        for stratum in (other.reference, *other.shown):
+            parts = [rows[(labels == stratum) & (own == level)] for level in (rung.level, rung.reference)]
+            ends = _log_ratio(parts, data, counts, rung.system, context)
+            if ends is not None:
+                found[f"{other.name}={stratum}"] = ends
+    return found
+
+
+def _log_ratio(
+    parts: Sequence[NDArray[np.int64]], data: Utterances, counts: Counts, system: int, context: Context
+) -> Ends | None:
+    errors, sizes = [], []
+    for rows in parts:
+        if len(np.unique(data.speakers[rows])) < MIN_REPORTED or counts.errors[rows, system].sum() == 0:
+            return None
+        errors.append(_by_speaker(counts.errors[rows, system], data.speakers[rows], data.people))
+        sizes.append(_by_speaker(counts.sizes[rows], data.speakers[rows], data.people))
+    found = linearised_differences((errors[0], errors[1]), (sizes[0], sizes[1]), log=True)
+    low, high = found.ends(context.level)
+    return float(found.value[0]), float(low[0]), float(high[0])
+
+
+def _by_speaker(values: Floats, speakers: NDArray[np.int64], people: int) -> Floats:
+    summed: Floats = np.bincount(speakers, weights=values, minlength=people).astype(np.float64)
+    return summed[:, None]
+
+
+def _add_strata(draft: Draft, rung: Rung, data: Utterances, counts: Counts, context: Context) -> None:
+    for stratum, ends in rung.strata.items():
+        value, low, high = (float(np.exp(np.clip(end, -50, 50))) for end in ends)
+        draft.add(
+            Estimate(
+                name="stratum_ratio",
+                value=value,
+                low=low,
+                high=high,
+                level=context.level,
+                method=LINEARISED,
+                n=data.people,
+                unit=data.unit,
+                where=place(
+                    data,
+                    counts,
+                    rung.system,
+                    attribute=rung.attribute,
+                    level=rung.level,
+                    reference=rung.reference,
+                    group=stratum,
+                ),
+            )
+        )
+
+
+def _add_adjusted_gap(
+    draft: Draft,
+    found: Adjusted,
+    data: Utterances,
+    counts: Counts,
+    system: int,
+    design: Design,
+    term: Term,
+    full: Model,
+    context: Context,
+) -> None:
+    """Add the adjusted gap of the worst and the best level, as ratio, relative and absolute.
+
+    Absolute: rates with the adjusted ratios that, over the words heard of each level, make as many errors as there
+    were (indirect standardisation).
+    """
+    fit, columns, _ = full
+    levels = [term.reference, *term.shown]
+    rng = generator(context.seed, "adjusted", counts.metric, data.systems[system], term.name)
+    chosen = [columns[term.name, level] for level in term.shown]
+    covariance = fit.covariance[np.ix_(chosen, chosen)]
+    drawn = rng.multivariate_normal(fit.coefficients[chosen], covariance, size=DRAWS, method="eigh")
+    logs = np.concatenate([np.zeros((DRAWS + 1, 1)), np.vstack([fit.coefficients[chosen], drawn])], axis=1)
+    labels = data.labels(term.name)[design.rows]
+    words = np.array([design.sizes[labels == level].sum() for level in levels])
+    errors = sum(design.errors[labels == level].sum() for level in levels)
+    rates = np.exp(logs) * (errors / (np.exp(logs) @ words))[:, None]
+    people = np.array([len(np.unique(design.clusters[labels == level])) for level in levels])
+    worst, best = int(np.argmax(logs[0])), int(np.argmin(logs[0]))
+    pairs = np.array([contrast(len(levels), *pair) for pair in combinations(range(len(levels)), 2)])
+    mine = next(at for at, row in enumerate(pairs) if row[worst] != 0 and row[best] != 0)
+    pairs[mine] = contrast(len(levels), worst, best)
+    log_ends = simultaneous_contrasts(logs[0], logs[1:], pairs, people, level=context.level).at(mine)
+    ratio_ends = tuple(float(np.exp(np.clip(end, -50, 50))) for end in log_ends)
+    absolute = simultaneous_contrasts(rates[0], rates[1:], pairs, people, level=context.level).at(mine)
+    kinds: dict[Kind, Ends] = {
+        "absolute": absolute,
+        "ratio": (ratio_ends[0], ratio_ends[1], ratio_ends[2]),
+        "relative": (ratio_ends[0] - 1, ratio_ends[1] - 1, ratio_ends[2] - 1),
+    }
+    for kind, ends in kinds.items():
+        found.gap[system, term.name, kind] = draft.add(
+            Estimate(
+                name="gap",
+                value=ends[0],
+                low=ends[1],
+                high=ends[2],
+                level=context.level,
+                method=GEE_PAIRS,
+                n=fit.clusters,
+                unit=data.unit,
+                where=place(data, counts, system, by=term.name, kind=kind, adjusted="yes"),
+            )
+        )

@@ -1,0 +1,99 @@
+"""What in the data must the reader know before any number?"""
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from audits.context import Draft
+from audits.speaker_groups import Options
+from audits.speaker_groups.columns import PROFILES
+from audits.speaker_groups.counts import Utterances
+from audits.speaker_groups.inputs import Inputs
+from audits.speaker_groups.outlook import MANY_LEVELS, many_levels
+
+_JOINED = re.compile(r"\w[-\u2010-\u2015/\u2026]+\w")
+
+
+def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
+    """Warn of what was done to the data, or is odd about them."""
+    for note in inputs.notes:
+        draft.warn(note.id, note.message)
+    if inputs.unit == PROFILES:
+        columns = ", ".join(options.cluster_by or options.by)
+        draft.warn(
+            "no-speakers",
+            f"The manifest names no speakers: clips with the same {columns} count as one ({data.people} profiles). "
+            "Intervals are wider than with speakers, and groups of few profiles are not compared.",
+        )
+    for system, missing in inputs.empty.items():
+        draft.warn(
+            "missing-as-empty",
+            f"{system} has no transcript of {missing} clips: they count as empty, all their words as deleted.",
+            system=system,
+        )
+    _warn_about_references(draft, inputs, data, options)
+    _warn_about_empty_transcripts(draft, inputs)
+    _warn_about_levels(draft, inputs, data, options)
+    for name, values in data.controls.items():
+        missing = sum(value is None for value in values)
+        if missing:
+            numeric = all(value is None or isinstance(value, float) for value in values)
+            what = "are not in the adjusted model" if numeric else "form a level of their own in the adjusted model"
+            draft.warn("control-missing", f"{missing} clips have no {name}: they {what}.")
+
+
+def _warn_about_references(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
+    words = data.counts[0]
+    empty = words.sizes == 0
+    if empty.any():
+        draft.warn(
+            "empty-reference",
+            f"{int(empty.sum())} clips have no word of reference: what a system wrote there counts as insertions of "
+            "the group, without adding words; the adjusted model leaves these clips out.",
+        )
+    joined = [clip for clip in inputs.clips if _JOINED.search(clip.text or "")]
+    if options.normalise == "basic" and joined and not inputs.counted:
+        found = _JOINED.search(joined[0].text or "")
+        draft.warn(
+            "joined-words",
+            f"{len(joined)} references hold words joined by a mark ({found.group() if found else ''}): --normalise "
+            "basic drops the mark and makes one word of them, so that a transcript with two words errs. "
+            "--normalise whisper-english makes two.",
+        )
+
+
+def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs) -> None:
+    for system, texts in inputs.texts.items():
+        empty = sum(not text.strip() for text in texts) - inputs.empty.get(system, 0)
+        if empty:
+            draft.warn(
+                "empty-transcript",
+                f"{system} wrote nothing for {empty} of {len(texts)} clips: all their words count as deleted.",
+                system=system,
+            )
+
+
+def _warn_about_levels(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
+    for groups in data.singles():
+        several = Counter(
+            speaker
+            for speaker, at in {
+                (int(speaker), int(at)) for speaker, at in zip(data.speakers, groups.member, strict=True) if at >= 0
+            }
+        )
+        varying = sum(count > 1 for count in several.values())
+        if varying:
+            draft.warn(
+                "varies-within-speaker",
+                f"{varying} {data.unit} are in several groups by {groups.by}. Pooled rates are compared: where they "
+                "have unequal shares of the groups, who they are is part of the gap.",
+                by=groups.by,
+            )
+        if len(groups.names) > MANY_LEVELS:
+            enough = sum(
+                len(np.unique(data.speakers[groups.member == at])) >= options.min_speakers
+                for at in range(len(groups.names))
+            )
+            message = many_levels(groups.by, len(groups.names), enough, data.unit, options)
+            draft.warn("many-levels", message, by=groups.by)

@@ -1,0 +1,230 @@
+"""Which columns of a manifest hold speakers, counts and controls, and what do they hold?"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.speaker_groups import Options
+from probes.errors import InputError
+from probes.loading.corpora import read_corpus
+from probes.loading.levels import clean, is_unknown, parse_bins
+from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
+from probes.loading.tables import Table, read_table, suggest
+
+NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filename", "utterance")
+"""Columns that name a clip where there is no path."""
+PARTS = {"substitutions": "substitution", "deletions": "deletion", "insertions": "insertion"}
+PROFILES = "speaker profiles"
+WORDS = "words"
+ONE_SYSTEM = "prediction"
+"""Name of the system whose transcripts or counts stand in the manifest."""
+PREDICTION_COLUMNS = ("prediction", "pred_text", "hypothesis", "hyp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountColumns:
+    """Columns that count the errors of one system, and those of each kind by name where they are there."""
+
+    errors: str
+    words: str
+    parts: Mapping[str, str]
+
+
+def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
+    """Read the manifest, with its columns; recordings are never opened, so that paths are names only."""
+    bins = parse_bins(options.bin)
+    if options.preset is not None:
+        manifest = read_corpus(
+            options.preset,
+            options.manifest,
+            audio_root=None,
+            by=options.by,
+            values=options.values,
+            bins=bins,
+            needs=frozenset({"path", "text"}),
+        )
+        return manifest, manifest.columns
+    table = read_table(options.manifest)
+    manifest = assemble(
+        table,
+        columns=ColumnMap(path=_name_column(table, options), text=options.text_col, speaker=options.speaker_col),
+        by=options.by,
+        values=options.values,
+        bins=bins,
+        audio_root=options.manifest.parent,
+        needs=_needs(table, options),
+        opened=False,
+    )
+    return manifest, table.columns
+
+
+def _name_column(table: Table, options: Options) -> str | None:
+    if options.path_col is not None or any(column.casefold() in ROLES["path"] for column in table.columns):
+        return options.path_col
+    return next((column for column in table.columns if column.casefold() in NAMES), None)
+
+
+def _needs(table: Table, options: Options) -> frozenset[str]:
+    if options.predictions:
+        return frozenset({"path", "text"})
+    return frozenset() if counted_systems(table.columns, options) else frozenset({"text"})
+
+
+def counted_systems(columns: Sequence[str], options: Options) -> dict[str, CountColumns]:
+    """Return the systems whose errors are counted in columns errors and words, or errors_NAME and words.
+
+    Empty where there are transcripts instead; those win, since they say more.
+    """
+    transcribed = options.prediction_col or any(name.casefold() in PREDICTION_COLUMNS for name in columns)
+    if options.predictions or transcribed or WORDS not in columns:
+        return {}
+    found = {}
+    for column in columns:
+        if column != "errors" and not column.startswith("errors_"):
+            continue
+        suffix = column.removeprefix("errors")
+        own = {part: name + suffix for name, part in PARTS.items() if name + suffix in columns}
+        if own and len(own) < len(PARTS):
+            raise InputError(
+                f"The column {column} has {', '.join(own.values())} beside it, but not all of "
+                f"{', '.join(name + suffix for name in PARTS)}.",
+                where=str(options.manifest),
+                hint="Give all three or none.",
+            )
+        found[suffix.removeprefix("_") or ONE_SYSTEM] = CountColumns(errors=column, words=WORDS, parts=own)
+    return found
+
+
+def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArray[np.float64]]:
+    """Return the counts of one system by name: errors, words, and substitution, deletion, insertion where given.
+
+    Raises
+    ------
+    InputError
+        Where a count is no whole number, is negative, or the kinds do not add up to the errors.
+    """
+    wanted = {"errors": columns.errors, "words": columns.words, **columns.parts}
+    rows = {name: np.array([_count(clip, column) for clip in clips]) for name, column in wanted.items()}
+    if columns.parts:
+        wrong = np.flatnonzero(sum(rows[name] for name in columns.parts) != rows["errors"])
+        if len(wrong):
+            raise InputError(
+                f"{', '.join(columns.parts.values())} do not add up to {columns.errors}.", where=clips[wrong[0]].where
+            )
+        long = np.flatnonzero(rows["substitution"] + rows["deletion"] > rows["words"])
+        if len(long):
+            raise InputError("More words are wrong or missing than there are.", where=clips[long[0]].where)
+    return rows
+
+
+def _count(clip: Clip, column: str) -> float:
+    text = (clip.extras.get(column) or "").strip()
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (number >= 0 and number.is_integer() and number < 2**40):
+        raise InputError(
+            f"{text or 'nothing'!r} is no count.",
+            where=f"{clip.where}, column {column}",
+            hint="Counts are whole numbers from 0 up.",
+        )
+    return number
+
+
+def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[NDArray[np.int64], str]:
+    """Return the speaker number of each clip, and what it stands for.
+
+    Where nobody is named, all clips with the same attributes count as one speaker: that is too few rather than too
+    many, and intervals are too wide rather than too narrow.
+    """
+    if any(clip.speaker is not None for clip in clips):
+        names: list[object] = [clip.speaker for clip in clips]
+        unit = "speakers"
+    else:
+        chosen = options.cluster_by or options.by
+        missing = next((name for name in chosen if name not in manifest.columns), None)
+        if missing is not None:
+            raise InputError(
+                f"There is no column {missing!r}.", where="--cluster-by", hint=suggest(missing, manifest.columns)
+            )
+        names = [tuple(_written(clip, name) for name in chosen) for clip in clips]
+        unit = PROFILES
+    number = {name: place for place, name in enumerate(sorted(set(names), key=str))}
+    return np.array([number[name] for name in names], dtype=np.int64), unit
+
+
+def _written(clip: Clip, column: str) -> str:
+    return clip.attributes[column] if column in clip.attributes else clean(clip.extras.get(column))
+
+
+def controls_of(
+    clips: Sequence[Clip], manifest: Manifest, options: Options
+) -> dict[str, tuple[float | str | None, ...]]:
+    """Return the values of every control: numbers where all that are known are, else words; None where unknown.
+
+    `words` without such a column is left empty here: it is counted from the reference.
+    """
+    found: dict[str, tuple[float | str | None, ...]] = {}
+    for name in options.control:
+        if name not in manifest.columns:
+            if name == WORDS:
+                found[name] = ()
+                continue
+            raise InputError(
+                f"There is no column {name!r}.",
+                where=f"{options.manifest}, --control",
+                hint=suggest(name, manifest.columns),
+            )
+        texts = [clean(clip.extras.get(name)) for clip in clips]
+        known = [text for text in texts if not is_unknown(text)]
+        if not known or len(set(known)) < 2:
+            raise InputError(
+                f"The column {name!r} has no two different values: there is nothing to hold fixed.",
+                where=f"{options.manifest}, --control",
+                hint="Leave it out.",
+            )
+        numbers = {text: _number(text) for text in set(known)}
+        if all(number is not None for number in numbers.values()):
+            found[name] = tuple(None if is_unknown(text) else numbers[text] for text in texts)
+        else:
+            found[name] = tuple(None if is_unknown(text) else text for text in texts)
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def prediction_column(manifest: Manifest, options: Options) -> str:
+    """Return the column of the manifest in which transcripts stand."""
+    if options.prediction_col is not None:
+        if options.prediction_col not in manifest.columns:
+            raise InputError(
+                f"There is no column {options.prediction_col!r}.",
+                where=f"{options.manifest}, --prediction-col",
+                hint=f"There are: {', '.join(manifest.columns[:40])}.",
+            )
+        return options.prediction_col
+    usual = [column for column in manifest.columns if column.casefold() in PREDICTION_COLUMNS]
+    if len(usual) == 1:
+        return usual[0]
+    if usual:
+        raise InputError(
+            f"Several columns may hold the transcript: {', '.join(usual)}.",
+            where=str(options.manifest),
+            hint="Choose one with --prediction-col.",
+        )
+    raise InputError(
+        "There is nothing to compare with the references: no transcripts and no counts.",
+        where=str(options.manifest),
+        hint="Give --predictions NAME=FILE, a column of transcripts (prediction, or --prediction-col), or columns "
+        "errors and words.",
+    )

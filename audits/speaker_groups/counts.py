@@ -1,0 +1,136 @@
+"""What was counted on every clip: the sufficient statistics from which every number of the audit is made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.groups import GroupSet, reported_groups
+from audits.statistics import SpeakerSums, cluster_weights, sum_by_speaker
+
+Floats = NDArray[np.float64]
+PARTS = ("substitution", "deletion", "insertion")
+METRIC_WORDS = {"wer": "word error rate", "cer": "character error rate"}
+MIN_REPORTED = 5
+"""Speakers under which a rate is shown as resting on too few."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What one metric counted; arrays of shape (clips, systems), sizes of (clips,).
+
+    Parameters
+    ----------
+    hits
+        Units of the reference that were transcribed right.
+    parts
+        Substitutions, deletions and insertions by name; empty where only their sum is known.
+    sizes
+        Words or characters of the reference.
+    """
+
+    metric: str
+    errors: Floats
+    hits: Floats
+    sizes: Floats
+    parts: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utterances:
+    """The clips as statistics see them.
+
+    Parameters
+    ----------
+    systems
+        Names of the recognisers, in the order given.
+    speakers
+        Speaker number of each clip, shape (clips,).
+    attributes
+        Level of every attribute by clip.
+    controls
+        Values of every control column by clip: numbers, or words for levels; None where there is none.
+    sets
+        The groups of every attribute and crossing.
+    unit
+        What a cluster is: "speakers", or "speaker profiles" where nobody's name is known.
+    """
+
+    systems: tuple[str, ...]
+    counts: tuple[Counts, ...]
+    speakers: NDArray[np.int64]
+    attributes: Sequence[Mapping[str, str]]
+    controls: Mapping[str, Sequence[float | str | None]]
+    sets: tuple[GroupSet, ...]
+    unit: str = "speakers"
+
+    def labels(self, attribute: str) -> NDArray[np.str_]:
+        """Return the level of an attribute by clip, shape (clips,)."""
+        return np.array([row[attribute] for row in self.attributes])
+
+    @property
+    def people(self) -> int:
+        """How many speakers there are."""
+        return int(self.speakers.max(initial=-1)) + 1
+
+    def of(self, metric: str) -> Counts:
+        """Return what a metric counted."""
+        return next(counts for counts in self.counts if counts.metric == metric)
+
+    def only(self, speakers: NDArray[np.bool_]) -> "Utterances":
+        """Return the clips of some of the speakers, whose numbers stay."""
+        kept = speakers[self.speakers]
+        chosen = np.flatnonzero(kept).tolist()
+        counts = tuple(
+            replace(
+                counts,
+                errors=counts.errors[kept],
+                hits=counts.hits[kept],
+                sizes=counts.sizes[kept],
+                parts={name: part[kept] for name, part in counts.parts.items()},
+            )
+            for counts in self.counts
+        )
+        return replace(
+            self,
+            counts=counts,
+            speakers=self.speakers[kept],
+            attributes=[self.attributes[place] for place in chosen],
+            controls={name: [values[place] for place in chosen] for name, values in self.controls.items()},
+            sets=tuple(replace(groups, member=groups.member[kept]) for groups in self.sets),
+        )
+
+    def singles(self) -> list[GroupSet]:
+        """Return the groups of single attributes."""
+        return [groups for groups in self.sets if "&" not in groups.by]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """Who is drawn in each bootstrap sample, and who is in which group.
+
+    `weights`, (repeats, speakers), are the same for all systems and groups, so that differences stay paired;
+    `member` has the shape (groups, clips).
+    """
+
+    weights: Floats
+    names: list[str]
+    member: NDArray[np.bool_]
+
+
+def cohort_of(data: Utterances, repeats: int, rng: np.random.Generator) -> Cohort:
+    """Draw the bootstrap samples and list the groups."""
+    names, member = reported_groups(data.attributes, data.sets)
+    return Cohort(weights=cluster_weights(data.people, repeats, rng), names=names, member=member)
+
+
+def sums_of(data: Utterances, counts: Counts, member: NDArray[np.bool_]) -> SpeakerSums:
+    """Sum a metric over the clips of every speaker in every group."""
+    return sum_by_speaker(counts.errors, counts.hits, counts.sizes, data.speakers, member)
+
+
+def place(data: Utterances, counts: Counts, system: int, **where: Any) -> dict[str, Any]:
+    """Return the coordinates of a number of one system and metric."""
+    return {"system": data.systems[system], "metric": counts.metric, **where}

@@ -1,0 +1,28 @@
+"""The demo: three recognisers whose errors depend on who speaks in a planted way.
+
+Old speakers are really served worse; the accent of the west only looks so, since most of its speakers are old; and
+one recogniser fails on one intersection.
+"""
+
+from audits.context import Context
+from audits.speaker_groups import Options
+from probes.loading.hashing import sha256_json
+from probes.synthetic.transcripts import Corpus, write_corpus
+
+VERSION = 1
+"""Raised whenever the corpus changes, so that no old demo is taken for a new one."""
+
+
+def prepare(context: Context, *, balanced: bool = False) -> Options:
+    """Write the corpus and the transcripts, or take them from the cache, and return the audit's options."""
+    folder = context.cache.examples(f"groups-{sha256_json([VERSION, context.seed, balanced])[:12]}")
+    if not folder.is_dir():
+        with context.cache.making(folder) as place:
+            write_corpus(place, seed=context.seed, balanced=balanced)
+    corpus = Corpus(folder=folder, balanced=balanced)
+    return Options(
+        manifest=corpus.manifest,
+        by=("accent", "age", "gender"),
+        predictions=tuple(f"{name}={path}" for name, path in corpus.predictions.items()),
+        control=("duration",),
+    )

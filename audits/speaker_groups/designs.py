@@ -1,0 +1,194 @@
+"""Which columns does the model of adjusted rates have: attributes, controls, and who is in it?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.groups import MIN_WORDS, UNKNOWN
+from audits.speaker_groups import Options
+from audits.speaker_groups.counts import Counts, Floats, Utterances
+from audits.speaker_groups.gaps import reference_of
+from audits.statistics import NotFitted, PoissonFit, fit_poisson_gee
+
+FEW = "few or unknown"
+"""The level that holds what is unknown and all levels with too few speakers, words or errors: held fixed, not shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """An attribute or control in the model.
+
+    Parameters
+    ----------
+    values
+        Its columns, shape (clips in the model, columns).
+    levels
+        Level of each column; empty for a number.
+    reference
+        The level without a column.
+    """
+
+    name: str
+    values: Floats
+    levels: tuple[str, ...] = ()
+    reference: str = ""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The levels that are compared: all but the rest."""
+        return tuple(level for level in self.levels if level != FEW)
+
+
+class Model(NamedTuple):
+    """A fitted model, the column of every level by (attribute, level), and all columns, shape (clips, p)."""
+
+    fit: PoissonFit
+    columns: dict[tuple[str, str], int]
+    matrix: Floats
+
+
+@dataclass(slots=True, kw_only=True)
+class Design:
+    """The terms of one system's models, over the clips of `rows`; fits are kept by the terms that are in them."""
+
+    errors: Floats
+    sizes: Floats
+    clusters: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    attributes: tuple[Term, ...]
+    controls: tuple[Term, ...]
+    kept: dict[tuple[str, ...], "Model"] = field(default_factory=dict)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """All terms."""
+        return (*self.attributes, *self.controls)
+
+    def fit(self, names: Sequence[str]) -> "Model":
+        """Return the model with these terms.
+
+        Raises
+        ------
+        NotFitted
+            Where there is none; columns of the rest that others already explain are left out first.
+        """
+        key = tuple(sorted(names))
+        if key not in self.kept:
+            self.kept[key] = self._fit([term for term in self.terms if term.name in names])
+        return self.kept[key]
+
+    def fit_with(self, extra: Floats) -> "Model":
+        """Return the model with all terms and one more column, which is the last."""
+        whole = self.fit([term.name for term in self.terms])
+        matrix = np.concatenate([whole.matrix, extra[:, None]], axis=1)
+        fit = fit_poisson_gee(self.errors, self.sizes, matrix, self.clusters)
+        return Model(fit, {**whole.columns, ("", "extra"): matrix.shape[1] - 1}, matrix)
+
+    def _fit(self, terms: Sequence[Term]) -> "Model":
+        labels = [(term.name, level) for term in terms for level in (term.levels or ("",))]
+        values = np.concatenate([np.ones((len(self.rows), 1)), *(term.values for term in terms)], axis=1)
+        labels.insert(0, ("", ""))
+        # The rest comes last, so that where it says nothing new it is the one found to depend on the others.
+        order = sorted(range(len(labels)), key=lambda place: labels[place][1] == FEW)
+        while True:
+            try:
+                fit = fit_poisson_gee(self.errors, self.sizes, values[:, order], self.clusters)
+            except NotFitted as reason:
+                if reason.column is None or labels[order[reason.column]][1] != FEW:
+                    raise NotFitted(self._named(str(reason), reason.column, order, labels)) from None
+                del order[reason.column]
+                continue
+            return Model(fit, {labels[place]: column for column, place in enumerate(order)}, values[:, order])
+
+    @staticmethod
+    def _named(reason: str, column: int | None, order: Sequence[int], labels: Sequence[tuple[str, str]]) -> str:
+        if column is None:
+            return reason
+        name, level = labels[order[column]]
+        return f"{reason} (the column of {name}{'=' * bool(level)}{level})"
+
+
+def design_of(data: Utterances, counts: Counts, system: int, options: Options) -> Design:
+    """Return the terms of the models of one system; clips without words or without a control are not in them."""
+    usable = counts.sizes > 0
+    for values in data.controls.values():
+        if all(value is None or isinstance(value, float) for value in values):
+            usable &= np.array([value is not None for value in values])
+    chosen = np.flatnonzero(usable)
+    attributes = []
+    for groups in data.singles():
+        term = _levels(data, counts, system, chosen, groups.by, options)
+        if term is not None:
+            attributes.append(term)
+    errors = counts.errors[chosen, system]
+    # Without an error, the rest's own rate runs away: its clips say nothing of the others.
+    kept = np.ones(len(chosen), dtype=bool)
+    for term in attributes:
+        if FEW in term.levels and errors[(rest := term.values[:, -1] > 0)].sum() == 0:
+            kept &= ~rest
+    controls = [_control(name, [values[row] for row in chosen.tolist()]) for name, values in data.controls.items()]
+    return Design(
+        errors=errors[kept],
+        sizes=counts.sizes[chosen][kept],
+        clusters=data.speakers[chosen][kept],
+        rows=chosen[kept],
+        attributes=tuple(_within(term, kept) for term in attributes),
+        controls=tuple(_within(term, kept) for term in controls),
+    )
+
+
+def _levels(
+    data: Utterances,
+    counts: Counts,
+    system: int,
+    rows: NDArray[np.int64],
+    name: str,
+    options: Options,
+) -> Term | None:
+    labels = data.labels(name)[rows]
+    people: dict[str, int] = {}
+    for level in sorted(set(labels.tolist()) - {UNKNOWN}):
+        inside = rows[labels == level]
+        people[level] = len(np.unique(data.speakers[inside]))
+        few = people[level] < options.min_speakers or counts.sizes[inside].sum() < MIN_WORDS
+        if few or counts.errors[inside, system].sum() == 0:
+            del people[level]
+    if len(people) < 2:
+        return None
+    named = reference_of(name, options).partition("=")[2]
+    reference = named if named in people else max(people, key=lambda level: (people[level], level))
+    shown = [level for level in people if level != reference]
+    columns = [labels == level for level in shown]
+    rest = ~np.isin(labels, list(people))
+    if rest.any():
+        shown.append(FEW)
+        columns.append(rest)
+    return Term(
+        name=name, values=np.stack(columns, axis=1).astype(np.float64), levels=tuple(shown), reference=reference
+    )
+
+
+def _control(name: str, values: Sequence[float | str | None]) -> Term:
+    if all(isinstance(value, float) for value in values):
+        numbers = np.array(values, dtype=np.float64)
+        spread = float(numbers.std()) or 1.0
+        return Term(name=name, values=((numbers - numbers.mean()) / spread)[:, None])
+    labels = np.array([UNKNOWN if value is None else str(value) for value in values])
+    known, counted = np.unique(labels, return_counts=True)
+    reference = str(known[counted.argmax()])
+    shown = [str(level) for level in known if level != reference]
+    columns = np.stack([labels == level for level in shown], axis=1).astype(np.float64)
+    return Term(name=name, values=columns, levels=tuple(shown), reference=reference)
+
+
+def _within(term: Term, kept: NDArray[np.bool_]) -> Term:
+    """Return the term over some of the clips, without columns that are empty there."""
+    values = term.values[kept]
+    if not term.levels:
+        return Term(name=term.name, values=values)
+    there = np.flatnonzero(values.any(axis=0))
+    levels = tuple(term.levels[place] for place in there)
+    return Term(name=term.name, values=values[:, there], levels=levels, reference=term.reference)

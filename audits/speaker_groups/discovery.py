@@ -1,0 +1,304 @@
+"""Which groups stand out: found on half of the speakers, confirmed on the other half?
+
+Every group and crossing is set against all others of its kind, and every crossing against what its parts lead to
+expect. Nothing that is found by looking at many counts until speakers who took no part in the search show it too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context, Draft
+from audits.groups import MIN_WORDS
+from audits.records import Estimate
+from audits.speaker_groups import Options
+from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances, place, sums_of
+from audits.speaker_groups.crossings import confirm_crossing, score_crossings
+from audits.statistics import (
+    Ends,
+    MaybeEnds,
+    SpeakerSums,
+    adjust,
+    generator,
+    linearised_differences,
+    monte_carlo_p,
+    on_scale,
+    ratio,
+    scaled,
+    shuffle_labels,
+)
+
+OTHERS, PARTS = "others", "parts"
+TESTS = {
+    OTHERS: ("discovery", "confirmation"),
+    PARTS: ("discovery-beyond-parts", "confirmation-beyond-parts"),
+}
+"""Names of the tests of the search and of its confirmation, by what a group is set against."""
+CONFIRMED = "permutation of labels over the other half of the speakers, Holm"
+DIFFERENCE = "Student t, linearised over clusters, on speakers who took no part in the search"
+BEYOND = "Poisson GEE with all attributes, clusters of speakers, on speakers who took no part in the search"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """A group that the search named.
+
+    Parameters
+    ----------
+    against
+        `others` or `parts`.
+    size
+        How far it stands out on the speakers who confirm: index in the report, None where that could not be told.
+    more
+        Whether it errs more than expected, rather than less.
+    """
+
+    system: int
+    group: str
+    against: str
+    size: int | None
+    more: bool
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How many tests the search made of each system, and what it named."""
+
+    tested: dict[int, int]
+    found: tuple[Discovery, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A group with the sums of its own and of all others, so of shape (speakers, 2, ...)."""
+
+    by: str
+    group: str
+    member: NDArray[np.bool_]
+    sums: SpeakerSums
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    candidate: _Candidate
+    against: str
+    p: float
+    sign: float
+
+
+def search(draft: Draft, data: Utterances, counts: Counts, options: Options, context: Context) -> Search:
+    """Search on half of the speakers and confirm on the others, for every system."""
+    half = _halves(data, context)
+    candidates = _candidates(data, counts, half, options)
+    halved = replace(options, min_speakers=max(MIN_REPORTED, options.min_speakers // 2))
+    tested: dict[int, int] = {}
+    found: list[Discovery] = []
+    for system in range(len(data.systems)):
+        tests = [
+            *_against_others(candidates, half, system),
+            *_against_parts(data, counts, candidates, half, system, halved),
+        ]
+        tested[system] = len(tests)
+        named = []
+        for test, p in zip(tests, adjust([test.p for test in tests], "bh"), strict=True):
+            group, name = test.candidate.group, TESTS[test.against][0]
+            _add_p(draft, data, counts, system, (p, None, None), name, "bh", group, "none", context)
+            if p < 1 - context.level and test.sign != 0:
+                named.append(test)
+        found += _confirm(draft, data, counts, named, ~half, system, halved, context)
+    return Search(tested=tested, found=tuple(found))
+
+
+def _halves(data: Utterances, context: Context) -> NDArray[np.bool_]:
+    order = generator(context.seed, "discovery").permutation(data.people)
+    half = np.zeros(data.people, dtype=bool)
+    half[order[: (data.people + 1) // 2]] = True
+    return half
+
+
+def _candidates(data: Utterances, counts: Counts, half: NDArray[np.bool_], options: Options) -> list[_Candidate]:
+    """Return all groups that have enough speakers and words, and some speakers in both halves."""
+    found = []
+    for groups in data.sets:
+        member = groups.member[None] == np.arange(len(groups.names))[:, None]
+        sums = sums_of(data, counts, member)
+        for at, name in enumerate(groups.names):
+            pair = SpeakerSums(
+                errors=_and_rest(sums.errors, at), hits=_and_rest(sums.hits, at), sizes=_and_rest(sums.sizes, at)
+            )
+            there = pair.sizes > 0
+            sides = [there[side].sum(0).min() for side in (half, ~half)]
+            enough = there[:, 0].sum() >= options.min_speakers and pair.sizes[:, 0].sum() >= MIN_WORDS
+            if enough and min(sides) >= MIN_REPORTED:
+                found.append(_Candidate(by=groups.by, group=name, member=member[at], sums=pair))
+    return found
+
+
+def _and_rest(values: Floats, at: int) -> Floats:
+    return np.stack([values[:, at], values.sum(1) - values[:, at]], axis=1)
+
+
+def _against_others(candidates: Sequence[_Candidate], half: NDArray[np.bool_], system: int) -> list[_Test]:
+    if not candidates:
+        return []
+    errors = np.stack([item.sums.errors[half][..., system] for item in candidates], axis=2)
+    sizes = np.stack([item.sums.sizes[half] for item in candidates], axis=2)
+    found = linearised_differences((errors[:, 0], errors[:, 1]), (sizes[:, 0], sizes[:, 1]))
+    signs = np.sign(np.nan_to_num(found.value)).tolist()
+    return [_Test(item, OTHERS, p, sign) for item, p, sign in zip(candidates, found.p().tolist(), signs, strict=True)]
+
+
+def _against_parts(
+    data: Utterances,
+    counts: Counts,
+    candidates: Sequence[_Candidate],
+    half: NDArray[np.bool_],
+    system: int,
+    options: Options,
+) -> list[_Test]:
+    crossed = [item for item in candidates if "&" in item.by]
+    if not crossed:
+        return []
+    member = np.stack([item.member for item in crossed], axis=1)
+    found = score_crossings(data, counts, system, half, member, options)
+    if found is None:
+        return []
+    signs = np.sign(np.nan_to_num(found.value)).tolist()
+    return [_Test(item, PARTS, p, sign) for item, p, sign in zip(crossed, found.p().tolist(), signs, strict=True)]
+
+
+def _confirm(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    named: Sequence[_Test],
+    half: NDArray[np.bool_],
+    system: int,
+    options: Options,
+    context: Context,
+) -> list[Discovery]:
+    checked: list[tuple[_Test, MaybeEnds, int | None, bool]] = []
+    for test in named:
+        if test.against == OTHERS:
+            checked.append(_against_others_again(draft, data, counts, test, half, system, options, context))
+        else:
+            checked.append(_against_parts_again(draft, data, counts, test, half, system, options, context))
+    found = []
+    for (test, raw, size, beyond), p in zip(checked, adjust([item[1][0] for item in checked], "holm"), strict=True):
+        ends = scaled(raw, p)
+        method = "none" if ends[1] is None else CONFIRMED
+        group, name = test.candidate.group, TESTS[test.against][1]
+        _add_p(draft, data, counts, system, ends, name, "holm", group, method, context)
+        found.append(
+            Discovery(
+                system=system,
+                group=group,
+                against=test.against,
+                size=size,
+                more=test.sign > 0,
+                confirmed=p < 1 - context.level and beyond,
+            )
+        )
+    return found
+
+
+def _against_others_again(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    test: _Test,
+    half: NDArray[np.bool_],
+    system: int,
+    options: Options,
+    context: Context,
+) -> tuple[_Test, Ends, int, bool]:
+    whole = test.candidate.sums
+    sums = SpeakerSums(errors=whole.errors[half], hits=whole.hits[half], sizes=whole.sizes[half])
+    rng = generator(context.seed, "confirmation", counts.metric, test.candidate.group)
+    chance = shuffle_labels(sums, options.permutations, rng, level=context.level)
+    rates = on_scale(sums.totals(), system, "absolute")[0]
+    # One-sided: only the direction that the search named counts.
+    observed = float(chance.observed["pairs"][system]) * (1.0 if test.sign * (rates[0] - rates[1]) > 0 else -1.0)
+    p = monte_carlo_p(observed, chance.shuffled["pairs"][:, system], level=context.level)
+    errors, sizes = sums.errors[..., system], sums.sizes
+    apart = linearised_differences((errors[:, [0]], errors[:, [1]]), (sizes[:, [0]], sizes[:, [1]]))
+    value = float(ratio(errors.sum(0), sizes.sum(0)) @ np.array([1.0, -1.0]))
+    low, high = (float(end[0]) for end in apart.ends(context.level))
+    ends = (value, min(low, value), max(high, value))
+    size = _add_size(draft, data, counts, system, test, "confirmed_difference", ends, DIFFERENCE, sums.people, context)
+    return test, p, size, ends[1] > 0 if test.sign > 0 else ends[2] < 0
+
+
+def _against_parts_again(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    test: _Test,
+    half: NDArray[np.bool_],
+    system: int,
+    options: Options,
+    context: Context,
+) -> tuple[_Test, tuple[float, None, None], int | None, bool]:
+    found = confirm_crossing(data, counts, system, half, test.candidate.member, test.sign, options, context)
+    if found is None:
+        return test, (1.0, None, None), None, False
+    p, ends, people = found
+    size = _add_size(draft, data, counts, system, test, "intersection_ratio", ends, BEYOND, people, context)
+    return test, (p, None, None), size, ends[1] > 1 if test.sign > 0 else ends[2] < 1
+
+
+def _add_size(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    system: int,
+    test: _Test,
+    name: str,
+    ends: Ends,
+    method: str,
+    people: int,
+    context: Context,
+) -> int:
+    return draft.add(
+        Estimate(
+            name=name,
+            value=ends[0],
+            low=ends[1],
+            high=ends[2],
+            level=context.level,
+            method=method,
+            n=people,
+            unit=data.unit,
+            where=place(data, counts, system, group=test.candidate.group),
+        )
+    )
+
+
+def _add_p(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    system: int,
+    ends: MaybeEnds,
+    test: str,
+    correction: str,
+    group: str,
+    method: str,
+    context: Context,
+) -> None:
+    draft.add(
+        Estimate(
+            name="p_value",
+            value=ends[0],
+            low=ends[1],
+            high=ends[2],
+            level=context.level,
+            method=method,
+            n=data.people,
+            unit=data.unit,
+            where=place(data, counts, system, test=test, group=group, correction=correction),
+        )
+    )

@@ -1,0 +1,257 @@
+"""How far apart are the groups of an attribute or crossing, and could it be chance?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.groups import MIN_WORDS, GroupSet
+from audits.records import Estimate
+from audits.speaker_groups import Options
+from audits.speaker_groups.counts import METRIC_WORDS, Cohort, Counts, Utterances, place, sums_of
+from audits.statistics import (
+    GAP_METHOD,
+    OTHERS_METHOD,
+    Chance,
+    Contrast,
+    Ends,
+    Kind,
+    SpeakerSums,
+    extremes,
+    gap_between,
+    gaps_to_one,
+    gaps_to_others,
+    generator,
+    monte_carlo_p,
+    on_scale,
+    shuffle_labels,
+    stretched,
+    undefined,
+    unscaled,
+)
+
+KINDS: tuple[Kind, ...] = ("absolute", "relative", "ratio", "log_odds", "four_fifths")
+PERMUTED = "permutation of labels over speakers"
+TO_ONE_METHOD = "cluster bootstrap, simultaneous over all groups against the reference, or permutation where wider"
+
+
+@dataclass(slots=True, kw_only=True)
+class GapRow:
+    """The groups of one set that have enough speakers, and where their estimates stand, by system.
+
+    `reference` is what each group is compared with: overall, best, or the name of a group.
+    """
+
+    counts: Counts
+    groups: GroupSet
+    names: tuple[str, ...]
+    sums: SpeakerSums
+    drawn: SpeakerSums
+    chance: Chance
+    reference: str
+    worst: dict[int, str] = field(default_factory=dict)
+    best: dict[int, str] = field(default_factory=dict)
+    gap: dict[tuple[int, Kind], int] = field(default_factory=dict)
+    to_reference: dict[tuple[int, str], int] = field(default_factory=dict)
+    floor: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def by(self) -> str:
+        """The attribute, or several joined by `&`."""
+        return self.groups.by
+
+    @property
+    def crossed(self) -> bool:
+        """Whether these are intersections."""
+        return "&" in self.groups.by
+
+
+def compare(
+    draft: Draft, data: Utterances, counts: Counts, cohort: Cohort, options: Options, context: Context
+) -> list[GapRow]:
+    """Add the gaps of every attribute, and of every crossing in the rate that is tested."""
+    rows = []
+    for groups in data.sets:
+        crossed = "&" in groups.by
+        if crossed and counts.metric != options.metric:
+            continue
+        row = _row(draft, data, counts, groups, cohort, options, context)
+        if row is not None:
+            rows.append(row)
+            for system in range(len(data.systems)):
+                _add_gaps(draft, data, row, system, context)
+    return rows
+
+
+def _row(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    groups: GroupSet,
+    cohort: Cohort,
+    options: Options,
+    context: Context,
+) -> GapRow | None:
+    member = groups.member[None] == np.arange(len(groups.names))[:, None]
+    sums = sums_of(data, counts, member)
+    chosen = np.flatnonzero((sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS))
+    names = tuple(groups.names[at] for at in chosen)
+    if counts.metric == options.metric:
+        _warn_left_out(draft, data, groups, names, options)
+    if len(chosen) < 2:
+        return None
+    reference = reference_of(groups.by, options)
+    if "=" in reference and reference not in names:
+        draft.warn(
+            "reference-too-small",
+            f"{reference} has too few {data.unit} or words to compare others with: by {groups.by}, all others stand "
+            "in its place.",
+            by=groups.by,
+        )
+        reference = "overall"
+    kept = sums.of(chosen)
+    chance = shuffle_labels(
+        kept,
+        options.permutations,
+        generator(context.seed, "permutation", counts.metric, groups.by),
+        level=context.level,
+        reference=names.index(reference) if "=" in reference else None,
+    )
+    drawn = kept.drawn(cohort.weights)
+    return GapRow(counts=counts, groups=groups, names=names, sums=kept, drawn=drawn, chance=chance, reference=reference)
+
+
+def reference_of(by: str, options: Options) -> str:
+    """Return what the groups of a set are compared with: a named group only where the set is that attribute."""
+    named = next((text for text in options.reference if text.partition("=")[0] == by and "=" in text), None)
+    return named or ("best" if "best" in options.reference else "overall")
+
+
+def _warn_left_out(draft: Draft, data: Utterances, groups: GroupSet, names: Sequence[str], options: Options) -> None:
+    if len(groups.names) < 2:
+        if "&" not in groups.by:
+            level = groups.names[0] if groups.names else "no known level"
+            draft.warn(
+                "constant-attribute",
+                f"The column {groups.by} has one level only ({level}): it has a rate, and nothing to compare.",
+                by=groups.by,
+            )
+        return
+    if len(names) < 2:
+        draft.warn(
+            "too-few-speakers",
+            f"By {groups.by}, fewer than two groups have enough {data.unit} ({options.min_speakers}) and words "
+            f"({MIN_WORDS}): no gap is estimated.",
+            by=groups.by,
+        )
+        return
+    left_out = sorted(set(groups.names) - set(names))
+    if left_out:
+        are = "are" if len(left_out) != 1 else "is"
+        draft.warn(
+            "not-compared",
+            f"By {groups.by}, {len(left_out)} of {len(groups.names)} group{'s' * (len(groups.names) != 1)} "
+            f"with too few {data.unit} (under {options.min_speakers}) or words (under {MIN_WORDS}) {are} shown but not "
+            f"compared: {', '.join(left_out[:8])}{' and others' if len(left_out) > 8 else ''}.",
+            by=groups.by,
+        )
+
+
+def add(
+    draft: Draft,
+    data: Utterances,
+    row: GapRow,
+    name: str,
+    ends: Ends,
+    method: str,
+    context: Context,
+    system: int,
+    **where: str,
+) -> int:
+    """Add an estimate of a comparison and return its index."""
+    return draft.add(
+        Estimate(
+            name=name,
+            value=ends[0],
+            low=ends[1],
+            high=ends[2],
+            level=context.level,
+            method=method,
+            n=row.sums.people,
+            unit=data.unit,
+            where=place(data, row.counts, system, by=row.by, **where),
+        )
+    )
+
+
+def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:
+    worst, best = extremes(row.sums, system)
+    row.worst[system], row.best[system] = row.names[worst], row.names[best]
+    rates = on_scale(row.sums.totals(), system, "absolute")[0]
+    stretch = 1.0
+    for kind in KINDS:
+        missing = undefined(kind, (row.names[worst], row.names[best]), (float(rates[worst]), float(rates[best])))
+        if missing:
+            where = place(data, row.counts, system, by=row.by, kind=kind)
+            draft.warn("undefined-gap", missing, **where)
+            continue
+        ends = gap_between(row.sums, row.drawn, system, kind, (worst, best), level=context.level)
+        if kind == "absolute":
+            stretch = max(1.0, row.chance.reach(system, worst, best) / (ends[2] - ends[0]))
+        ends = unscaled(kind, stretched(ends, stretch))
+        row.gap[system, kind] = add(
+            draft, data, row, "gap", ends, GAP_METHOD, context, system, kind=kind, adjusted="no"
+        )
+    _add_chance(draft, data, row, system, context)
+    if not row.crossed:
+        _add_to_reference(draft, data, row, system, best, context)
+
+
+def _add_to_reference(draft: Draft, data: Utterances, row: GapRow, system: int, best: int, context: Context) -> None:
+    if row.reference == "overall":
+        found, method = gaps_to_others(row.sums, row.drawn, row.chance, system, level=context.level), OTHERS_METHOD
+        reference, own = "others", -1
+    else:
+        fixed = row.reference != "best"
+        own = row.names.index(row.reference) if fixed else best
+        found = gaps_to_one(row.sums, row.drawn, row.chance, system, own, fixed=fixed, level=context.level)
+        method, reference = TO_ONE_METHOD if fixed else GAP_METHOD, row.names[own]
+    for at, name in enumerate(row.names):
+        if at != own:
+            where = {"group": name, "reference": reference}
+            row.to_reference[system, name] = add(
+                draft, data, row, "gap_to_reference", found[at], method, context, system, **where
+            )
+
+
+def _add_chance(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:
+    """Add the gap that shuffled labels make, and what is left of the observed one without it."""
+    gap = draft.estimates[row.gap[system, "absolute"]]
+    tail = (1 - context.level) / 2
+    permuted = row.chance.gaps[:, system]
+    low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()
+    floor = float(permuted.mean())
+    ends = (floor, min(low, floor), max(high, floor))
+    row.floor[system] = add(draft, data, row, "noise_floor", ends, PERMUTED, context, system)
+    if gap.low is not None and gap.high is not None:
+        left = (gap.value - floor, gap.low - floor, gap.high - floor)
+        method = f"{GAP_METHOD}, less the mean under {PERMUTED}"
+        add(draft, data, row, "debiased_gap", left, method, context, system)
+
+
+def tested(row: GapRow, system: int, hypothesis: str, context: Context) -> Ends:
+    """Return the p-value, and its Monte Carlo interval, of parity or of there being no worst group."""
+    named = "=" in row.reference
+    compared: Contrast = "pairs"
+    if hypothesis == "worst-group":
+        compared = "above_reference" if named else "above" if row.reference == "overall" else "pairs"
+    elif named:
+        compared = "reference"
+    observed = float(row.chance.observed[compared][system])
+    return monte_carlo_p(observed, row.chance.shuffled[compared][:, system], level=context.level)
+
+
+def rate_words(counts: Counts) -> str:
+    """Return what the rate is called."""
+    return METRIC_WORDS[counts.metric]

@@ -1,0 +1,157 @@
+"""Single numbers for the fairness of a system: differential fairness, inequality indices, and the FAAS of others."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context, Draft
+from audits.groups import UNKNOWN
+from audits.records import Estimate
+from audits.speaker_groups.counts import Cohort, Counts, Floats, Utterances, place
+from audits.speaker_groups.gaps import PERMUTED, GapRow
+from audits.statistics import (
+    Split,
+    Undefined,
+    atkinson,
+    differential_fairness,
+    fairness_adjusted_score,
+    generalised_entropy,
+    generator,
+    percentile_interval,
+)
+
+INDICES: dict[str, Callable[[Floats, NDArray[np.int64], Floats], Split]] = {
+    "generalised_entropy": generalised_entropy,
+    "atkinson": atkinson,
+}
+PARTS = ("total", "between", "within")
+SIMULTANEOUS = "cluster bootstrap, simultaneous over all pairs of groups and both outcomes"
+PERCENTILE = "percentile cluster bootstrap, widened for few clusters"
+SHUFFLES = 500
+
+
+def add_indices(draft: Draft, data: Utterances, rows: Sequence[GapRow], cohort: Cohort, context: Context) -> None:
+    """Add differential fairness and the inequality indices for every attribute and crossing that is compared."""
+    for row in rows:
+        for system in range(len(data.systems)):
+            _add_differential(draft, data, row, system, context)
+            _add_inequality(draft, data, row, system, cohort, context)
+
+
+def _add_differential(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:
+    right, drawn_right = row.sums.totals().hits[0, :, system], row.drawn.hits[..., system]
+    words = row.sums.totals().sizes[0]
+    found = differential_fairness(
+        right, words - right, drawn_right, row.drawn.sizes - drawn_right, row.sums.speakers, level=context.level
+    )
+    draft.add(
+        Estimate(
+            name="differential_fairness",
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            level=context.level,
+            method=SIMULTANEOUS,
+            n=row.sums.people,
+            unit=data.unit,
+            where=place(data, row.counts, system, by=row.by),
+        )
+    )
+
+
+def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, cohort: Cohort, context: Context) -> None:
+    # A speaker in several groups counts in each with what was heard there.
+    people, groups = np.nonzero(row.sums.sizes)
+    rates = row.sums.errors[people, groups, system] / row.sums.sizes[people, groups]
+    benefits = np.maximum(0.0, 1.0 - rates)
+    if not benefits.any():
+        draft.warn(
+            "no-benefit",
+            f"{data.systems[system]} gets as many words wrong as there are for every speaker: no inequality of what "
+            "they get right can be told.",
+            **place(data, row.counts, system, by=row.by),
+        )
+        return
+    once = np.ones((1, len(people)))
+    rng = generator(context.seed, "inequality", row.counts.metric, row.by)
+    shuffled = [rng.permutation(groups) for _ in range(SHUFFLES)]
+    for index, measure in INDICES.items():
+        value, samples = measure(benefits, groups, once), measure(benefits, groups, cohort.weights[:, people])
+        for part in PARTS:
+            _add_part(draft, data, row, system, index, part, value, samples, context)
+        chance = np.array([measure(benefits, labels, once).between[0] for labels in shuffled])
+        low, high = np.quantile(chance, [(1 - context.level) / 2, (1 + context.level) / 2]).tolist()
+        floor = float(chance.mean())
+        draft.add(
+            Estimate(
+                name="entropy_noise_floor",
+                value=floor,
+                low=min(low, floor),
+                high=max(high, floor),
+                level=context.level,
+                method=PERMUTED,
+                n=row.sums.people,
+                unit=data.unit,
+                where=place(data, row.counts, system, by=row.by, index=index),
+            )
+        )
+
+
+def _add_part(
+    draft: Draft,
+    data: Utterances,
+    row: GapRow,
+    system: int,
+    index: str,
+    part: str,
+    found: Split,
+    samples: Split,
+    context: Context,
+) -> None:
+    value, drawn = float(getattr(found, part)[0]), getattr(samples, part)
+    fewest = row.sums.people if part != "between" else int(row.sums.speakers.min())
+    interval = percentile_interval(drawn, fewest, level=context.level)
+    if interval is None:
+        return
+    draft.add(
+        Estimate(
+            name="entropy_index",
+            value=value,
+            low=max(min(interval[0], value), 0.0),
+            high=max(interval[1], value),
+            level=context.level,
+            method=PERCENTILE,
+            n=row.sums.people,
+            unit=data.unit,
+            where=place(data, row.counts, system, by=row.by, index=index, part=part),
+        )
+    )
+
+
+def add_faas(draft: Draft, data: Utterances, counts: Counts) -> None:
+    """Add the fairness adjusted ASR score of every system, with the warning of what it cannot show."""
+    used = counts.sizes > 0
+    for groups in data.singles():
+        used &= groups.member >= 0
+    attributes = [
+        np.array([row[groups.by] for row in data.attributes])[used]
+        for groups in data.singles()
+        if len(groups.names) > 1
+    ]
+    clips = int(used.sum())
+    for system in range(len(data.systems)):
+        where = place(data, counts, system)
+        try:
+            rates: Floats = counts.errors[used, system] / counts.sizes[used]
+            score = fairness_adjusted_score(rates, data.speakers[used], attributes).score
+        except Undefined as reason:
+            draft.warn("no-faas", f"{data.systems[system]} has no FAAS: {reason}.", **where)
+            continue
+        draft.add(Estimate(name="faas", value=score, method="none", n=clips, unit="clips", where=where))
+    draft.warn(
+        "faas-compatibility",
+        "The FAAS is given for comparison with reports that use it, not as a measure: its scaling makes the score of "
+        "an attribute of two levels the share of the better one, whatever the size of the gap, and it has no interval. "
+        f"Clips with an {UNKNOWN} attribute are left out of it.",
+    )

@@ -1,0 +1,292 @@
+"""Everything that can be checked before anything is counted: the plan of the audit."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context, Plan
+from audits.groups import UNKNOWN, GroupSet, group_sets
+from audits.records import Skipped, Source
+from audits.speaker_groups import Options
+from audits.speaker_groups.columns import (
+    ONE_SYSTEM,
+    controls_of,
+    counted_systems,
+    prediction_column,
+    read_counts,
+    read_rows,
+    speakers_of,
+)
+from audits.speaker_groups.outlook import coordinates_of, notes_of
+from probes.errors import InputError
+from probes.loading.levels import Note
+from probes.loading.manifests import Clip, Manifest
+from probes.loading.predictions import Predictions, match, read_predictions
+
+NO_SPEAKER = "no speaker"
+NO_TEXT = "no reference text"
+NO_PREDICTION = "no transcript by {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on.
+
+    Parameters
+    ----------
+    clips
+        The clips that are used.
+    skipped
+        Left-out clips with the reason.
+    systems
+        Names of the recognisers.
+    texts
+        What each system wrote, by name and clip; empty where the manifest holds counts.
+    counted
+        Columns of the manifest with counts, by system; empty where there are texts.
+    speakers
+        Speaker number of each clip, shape (clips,).
+    unit
+        What a speaker number stands for.
+    empty
+        Missing transcripts that count as empty, by system.
+    """
+
+    manifest: Manifest
+    clips: tuple[Clip, ...]
+    skipped: tuple[tuple[Clip, str], ...]
+    systems: tuple[str, ...]
+    texts: Mapping[str, tuple[str, ...]]
+    counted: Mapping[str, Any]
+    speakers: NDArray[np.int64]
+    unit: str
+    controls: Mapping[str, tuple[float | str | None, ...]]
+    sets: tuple[GroupSet, ...]
+    notes: tuple[Note, ...]
+    empty: Mapping[str, int]
+
+    @property
+    def reasons(self) -> tuple[Skipped, ...]:
+        """How many clips were left out for each reason."""
+        counts = Counter(reason for _, reason in self.skipped)
+        return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
+
+
+def plan(options: Options, context: Context) -> Plan:
+    """Check options, manifest and every system's transcripts; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend.
+    """
+    _check_options(options)
+    named = _named(options.predictions)
+    manifest, table = read_rows(options)
+    files = {name: read_predictions(path) for name, path in named.items()}
+    counted = {} if files else counted_systems(table, options)
+    clips, skipped = _with_speakers(manifest, bool(counted), options)
+    texts: dict[str, tuple[str | None, ...]]
+    if counted:
+        texts, notes = {}, list[Note]()
+    else:
+        texts, notes = _texts(clips, files, manifest, options)
+    clips, texts, more, empty = _transcribed(clips, texts, options)
+    if not clips:
+        raise InputError(
+            "No clip can be used: " + ", ".join(sorted({why for _, why in [*skipped, *more]})) + ".",
+            where=str(options.manifest),
+        )
+    _check_groups(clips, options)
+    speakers, unit = speakers_of(clips, manifest, options)
+    inputs = Inputs(
+        manifest=manifest,
+        clips=tuple(clips),
+        skipped=(*skipped, *more),
+        systems=tuple(counted or texts),
+        texts={name: tuple(text or "" for text in rows) for name, rows in texts.items()},
+        counted={name: read_counts(clips, columns) for name, columns in counted.items()},
+        speakers=speakers,
+        unit=unit,
+        controls=controls_of(clips, manifest, options),
+        sets=tuple(group_sets([clip.attributes for clip in clips], options.by, max_order=options.max_order)),
+        notes=(*manifest.notes, *notes),
+        empty=empty,
+    )
+    _check_references(inputs, options)
+    return Plan(
+        inputs=inputs,
+        subject=None,
+        data=(
+            Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
+            *(_source(name, named, files) for name in files),
+        ),
+        cost=(
+            ("clips", f"{len(inputs.clips):,} of {len(manifest.clips):,}"),
+            ("systems", ", ".join(inputs.systems)),
+            ("groups", f"{sum(len(groups.names) for groups in inputs.sets):,}"),
+            ("time", "seconds to a few minutes; no model is run"),
+        ),
+        notes=notes_of(inputs, options),
+        coordinates=coordinates_of(inputs, options),
+    )
+
+
+def _source(name: str, named: Mapping[str, Any], files: Mapping[str, Predictions]) -> Source:
+    found = files[name]
+    return Source(role=f"transcripts of {name}", path=str(named[name]), sha256=found.sha256, items=len(found.entries))
+
+
+def _check_options(options: Options) -> None:
+    for flag, value, least in (
+        ("--max-order", options.max_order, 1),
+        ("--min-speakers", options.min_speakers, 5),
+        ("--bootstrap", options.bootstrap, 200),
+        ("--permutations", options.permutations, 100),
+    ):
+        if value < least:
+            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
+    for flag, values in (("--by", options.by), ("--control", options.control), ("--cluster-by", options.cluster_by)):
+        if len(set(values)) < len(values):
+            raise InputError(f"{', '.join(values)} names one thing twice.", where=flag)
+    both = sorted(set(options.by) & set(options.control))
+    if both:
+        raise InputError(
+            f"The column {both[0]!r} is compared and held fixed at once.",
+            where="--control",
+            hint="Every attribute of --by is held fixed for the others anyway.",
+        )
+
+
+def _named(texts: Sequence[str]) -> dict[str, Any]:
+    from pathlib import Path
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, separator, file = text.partition("=")
+        if not separator or not name.strip() or not file.strip():
+            raise InputError(f"{text!r} is not NAME=FILE.", where="--predictions", hint="Such as --predictions a=a.tsv")
+        if name.strip() in found:
+            raise InputError(f"The system {name.strip()!r} is named twice.", where="--predictions")
+        found[name.strip()] = Path(file.strip())
+    return found
+
+
+def _with_speakers(manifest: Manifest, counted: bool, options: Options) -> tuple[list[Clip], list[tuple[Clip, str]]]:
+    """Leave out clips without a speaker, where others have one, and those without reference text."""
+    known = any(clip.speaker is not None for clip in manifest.clips)
+    if known and options.cluster_by:
+        raise InputError(
+            "The manifest names speakers: nothing has to stand for them.",
+            where="--cluster-by",
+            hint="Leave the option out.",
+        )
+    kept: list[Clip] = []
+    skipped: list[tuple[Clip, str]] = []
+    for clip in manifest.clips:
+        if known and clip.speaker is None:
+            skipped.append((clip, NO_SPEAKER))
+        elif not counted and clip.text is None:
+            skipped.append((clip, NO_TEXT))
+        else:
+            kept.append(clip)
+    return kept, skipped
+
+
+def _texts(
+    clips: Sequence[Clip], files: Mapping[str, Predictions], manifest: Manifest, options: Options
+) -> tuple[dict[str, tuple[str | None, ...]], list[Note]]:
+    if not files:
+        column = prediction_column(manifest, options)
+        return {ONE_SYSTEM: tuple(clip.extras.get(column) for clip in clips)}, []
+    names = [clip.extras.get("utterance") or clip.name for clip in clips]
+    found, notes = {}, []
+    for system, predictions in files.items():
+        matched = match(names, predictions)
+        found[system] = matched.texts
+        if matched.unused:
+            some = ", ".join(matched.examples)
+            notes.append(
+                Note(
+                    "unused-transcripts",
+                    f"{system}: {matched.unused} transcripts met no clip of the manifest ({some}"
+                    f"{', ...' if matched.unused > len(matched.examples) else ''}).",
+                    matched.unused,
+                )
+            )
+    return found, notes
+
+
+def _transcribed(
+    clips: Sequence[Clip], texts: Mapping[str, tuple[str | None, ...]], options: Options
+) -> tuple[list[Clip], dict[str, tuple[str | None, ...]], list[tuple[Clip, str]], dict[str, int]]:
+    """Leave out clips that a system has no transcript of: all systems are compared on the same clips."""
+    if options.on_missing == "empty":
+        missing = {name: sum(text is None for text in rows) for name, rows in texts.items()}
+        return list(clips), dict(texts), [], {name: count for name, count in missing.items() if count}
+    kept: list[int] = []
+    skipped: list[tuple[Clip, str]] = []
+    for number, clip in enumerate(clips):
+        lacking = [name for name, rows in texts.items() if rows[number] is None]
+        if not lacking:
+            kept.append(number)
+            continue
+        if options.on_missing == "stop":
+            raise InputError(
+                f"{lacking[0]} has no transcript of the clip.",
+                where=clip.where,
+                hint="Add it, or see --on-missing skip and --on-missing empty.",
+            )
+        whom = lacking[0] if len(lacking) == 1 else f"{len(lacking)} systems" if len(texts) > 2 else "both systems"
+        skipped.append((clip, NO_PREDICTION.format(whom)))
+    chosen = {name: tuple(rows[number] for number in kept) for name, rows in texts.items()}
+    return [clips[number] for number in kept], chosen, skipped, {}
+
+
+def _check_groups(clips: Sequence[Clip], options: Options) -> None:
+    levels = {name: {clip.attributes[name] for clip in clips} - {UNKNOWN} for name in options.by}
+    if all(len(found) < 2 for found in levels.values()):
+        told = "; ".join(f"{name} has {len(found)}" for name, found in levels.items())
+        raise InputError(
+            f"There is nothing to compare: no column has two known levels ({told}).",
+            where=f"{options.manifest}, --by",
+            hint="Choose other columns with --by.",
+        )
+    for reference in options.reference:
+        if reference in ("overall", "best"):
+            continue
+        attribute, separator, level = reference.partition("=")
+        if not separator or attribute not in levels or level not in levels[attribute]:
+            known = [f"{name}={value}" for name, found in levels.items() for value in sorted(found)]
+            raise InputError(
+                f"{reference!r} is no group that is compared.",
+                where="--reference",
+                hint=f"Give overall, best, or one of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}.",
+            )
+    attributes = [reference.partition("=")[0] for reference in options.reference]
+    if len(set(attributes)) < len(attributes) or {"overall", "best"} <= set(attributes):
+        raise InputError(
+            f"{', '.join(options.reference)} give one attribute two references.",
+            where="--reference",
+            hint="Give one for each attribute, and overall or best for the others.",
+        )
+
+
+def _check_references(inputs: Inputs, options: Options) -> None:
+    if options.metric == "cer" and inputs.counted:
+        raise InputError(
+            "Counts of errors and words say nothing about characters.", where="--metric", hint="Leave it out."
+        )
+    if options.faas and inputs.unit != "speakers":
+        raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
+
+
+def without_constant(inputs: Inputs) -> Inputs:
+    """Return the inputs without crossings of attributes that have one known level only: they show nothing new."""
+    constant = {groups.by for groups in inputs.sets if "&" not in groups.by and len(groups.names) < 2}
+    kept = [groups for groups in inputs.sets if "&" not in groups.by or not constant & set(groups.by.split("&"))]
+    return replace(inputs, sets=tuple(kept))

@@ -1,0 +1,401 @@
+"""What do the estimates carry, in sentences that say no more than their intervals?
+
+Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03, low above
+zero; low at most where the gap is explained by what else differs. A gap is called one only if that end is above zero
+and the declared test rejects after Holm's correction over all systems and attributes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from audits.context import Context, Draft
+from audits.numbers import interval, point
+from audits.records import Estimate, Severity
+from audits.speaker_groups import Options
+from audits.speaker_groups.adjusting import Adjusted, Rung
+from audits.speaker_groups.concluding import conclude
+from audits.speaker_groups.counts import Utterances, place
+from audits.speaker_groups.discovery import OTHERS, PARTS, Discovery
+from audits.speaker_groups.gaps import PERMUTED, GapRow, rate_words, tested
+from audits.speaker_groups.inputs import Inputs
+from audits.statistics import MaybeEnds, adjust, scaled
+
+if TYPE_CHECKING:
+    from audits.speaker_groups.report import Results
+
+HIGH, MEDIUM = 0.10, 0.03
+POWER = 0.84
+"""Normal quantile of four in five."""
+MOST_NAMED = 6
+WALD = "Wald test of a Poisson GEE, clusters of speakers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the declared test of one attribute says of one system: `p` is corrected, the places are in the report."""
+
+    system: int
+    row: GapRow
+    p: float
+    gap: int
+    evidence: tuple[int, ...]
+    found: bool
+
+
+def declare(
+    draft: Draft,
+    data: Utterances,
+    rows: Sequence[GapRow],
+    adjusted: Adjusted,
+    options: Options,
+    context: Context,
+) -> list[Verdict]:
+    """Test the declared hypothesis for every attribute and system, with Holm's correction over all of them."""
+    tests: list[tuple[int, GapRow, MaybeEnds, int]] = []
+    conditional = options.hypothesis == "conditional"
+    for row in rows:
+        for system in range(len(data.systems)):
+            if row.crossed:
+                continue
+            if not conditional:
+                tests.append(
+                    (system, row, tested(row, system, options.hypothesis, context), row.gap[system, "absolute"])
+                )
+            elif (system, row.by) in adjusted.p:
+                at = adjusted.gap[system, row.by, "absolute"]
+                tests.append((system, row, (adjusted.p[system, row.by], None, None), at))
+    verdicts = []
+    corrected = adjust([test[2][0] for test in tests], "holm")
+    for (system, row, raw, gap), p in zip(tests, corrected, strict=True):
+        ends = {"none": raw, "holm": scaled(raw, p)}
+        places = [
+            _add_p(draft, data, row, system, ends[correction], correction, options, context) for correction in ends
+        ]
+        low = draft.estimates[gap].low
+        verdicts.append(
+            Verdict(
+                system=system,
+                row=row,
+                p=p,
+                gap=gap,
+                evidence=(gap, places[1]),
+                found=p < 1 - context.level and low is not None and low > 0,
+            )
+        )
+    return verdicts
+
+
+def _add_p(
+    draft: Draft,
+    data: Utterances,
+    row: GapRow,
+    system: int,
+    ends: MaybeEnds,
+    correction: str,
+    options: Options,
+    context: Context,
+) -> int:
+    how = "" if correction == "none" else ", Holm over all declared tests"
+    where = place(data, row.counts, system, test=options.hypothesis, by=row.by, correction=correction)
+    return draft.add(
+        Estimate(
+            name="p_value",
+            value=ends[0],
+            low=ends[1],
+            high=ends[2],
+            level=context.level,
+            method="none" if ends[1] is None else PERMUTED + how,
+            n=row.sums.people,
+            unit=data.unit,
+            where=where,
+        )
+    )
+
+
+def judge(
+    draft: Draft, data: Utterances, results: "Results", inputs: Inputs, options: Options, context: Context
+) -> None:
+    """Add the findings, worst first, and last what may and what may not be concluded."""
+    _warn_about_p(draft)
+    verdicts = results.verdicts
+    if not verdicts:
+        draft.find(
+            "groups.nothing-compared",
+            "info",
+            f"No attribute has two groups with enough {data.unit} and words: nothing is said about any gap.",
+        )
+    for verdict in verdicts:
+        if verdict.found:
+            _tell_gap(draft, data, verdict, results, options, context)
+    for system in range(len(data.systems)):
+        silent = [verdict for verdict in verdicts if verdict.system == system and not verdict.found]
+        if silent:
+            _tell_silence(draft, data, silent, len(verdicts), context)
+    _tell_unclear(draft, data, results)
+    _tell_search(draft, data, results)
+    _tell_systems(draft, data, results)
+    _tell_skipped(draft, inputs)
+    order = {"high": 0, "medium": 1, "low": 2, "info": 3}
+    draft.findings.sort(key=lambda finding: order[finding.severity])
+    conclude(draft, data, results, options, context)
+
+
+def _warn_about_p(draft: Draft) -> None:
+    if any(row.name == "p_value" and row.method == "none" for row in draft.estimates):
+        draft.warn(
+            "p-without-interval",
+            "p-values of t and Wald tests are computed, not sampled: they have no interval.",
+        )
+
+
+def span(estimate: Estimate) -> str:
+    """Return a number with its interval in brackets."""
+    return f"{point(estimate)} ({interval(estimate)})"
+
+
+def p_words(p: float) -> str:
+    """Return a p-value as a sentence carries it."""
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
+
+
+def whose(data: Utterances, system: int) -> str:
+    """Return the name of a system at the start of a sentence; none is needed where there is one only."""
+    return f"{data.systems[system]} errs" if len(data.systems) > 1 else "The system errs"
+
+
+def _tell_gap(
+    draft: Draft, data: Utterances, verdict: Verdict, results: "Results", options: Options, context: Context
+) -> None:
+    row, system = verdict.row, verdict.system
+    worst, best = row.worst[system], row.best[system]
+    gap = draft.estimates[verdict.gap]
+    rung = _rung_of(results.adjusted, row, system)
+    spurious = rung is not None and rung.spurious
+    low = gap.low or 0.0
+    severity: Severity = "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
+    severity = "low" if spurious else severity
+    rates = results.rates.rows[row.counts.metric]
+    evidence = [*verdict.evidence, rates[system, worst], rates[system, best]]
+    shown = [point(draft.estimates[rates[system, name]]) for name in (worst, best)]
+    tests = {"parity": "labels permuted over", "worst-group": "labels permuted over"}
+    how = f"{tests[options.hypothesis]} {data.unit}" if options.hypothesis in tests else "Wald test"
+    if options.hypothesis == "conditional":
+        text = (
+            f"{whose(data, system)} unequally often by {row.by} with the other attributes and controls held fixed: an "
+            f"adjusted gap in {rate_words(row.counts)} of {span(gap)}; p {p_words(verdict.p)} ({how}, Holm)."
+        )
+    else:
+        floor = draft.estimates[row.floor[system]]
+        text = (
+            f"{whose(data, system)} more often on {worst} than on {best}: {rate_words(row.counts)} {shown[0]} against "
+            f"{shown[1]}, a gap of {span(gap)}, where shuffled labels make one of {point(floor)}; p "
+            f"{p_words(verdict.p)} ({how}, Holm)."
+        )
+        evidence.append(row.floor[system])
+    if rung is not None and options.hypothesis != "conditional":
+        text += " " + _ladder_words(draft, rung)
+        evidence += rung.places
+    if (row.sums.sizes > 0).sum(1).max() > 1:
+        text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
+    draft.find(
+        "groups.spurious" if spurious else "groups.gap",
+        severity,
+        text,
+        evidence,
+        **place(data, row.counts, system, by=row.by, group=worst),
+    )
+
+
+def _rung_of(adjusted: Adjusted, row: GapRow, system: int) -> Rung | None:
+    """Return the comparison of the worst and the best group in the models, if both are in them."""
+    worst, best = (name.partition("=")[2] for name in (row.worst[system], row.best[system]))
+    wanted = (system, row.by, worst, best)
+    return next(
+        (rung for rung in adjusted.rungs if (rung.system, rung.attribute, rung.level, rung.reference) == wanted), None
+    )
+
+
+def _ladder_words(draft: Draft, rung: Rung) -> str:
+    before, after = (draft.estimates[place] for place in rung.places)
+    kept = "with everything else held fixed"
+    if rung.spurious:
+        named = " and ".join(rung.explained_by)
+        turned = " Within most levels of it the difference points the other way." if "sign" in rung.lost else ""
+        left = (
+            "nothing of it could be shown"
+            if "significance" in rung.lost
+            else "less than half of it is left"
+            if "size" in rung.lost
+            else "it changes sign within levels"
+        )
+        return (
+            f"Spurious: most of this goes with {named}; {kept} {left} (ratio of the rates {span(before)} before, "
+            f"{span(after)} after).{turned}"
+        )
+    if rung.lost:
+        return (
+            f"Whether it is due to {rung.attribute} itself could not be told: the ratio of the rates is "
+            f"{span(before)}, {span(after)} {kept}."
+        )
+    if not rung.strata and rung.faded == (0.0, 0.0, 0.0):
+        return "Nothing else was recorded to hold fixed."
+    return f"{kept[0].upper()}{kept[1:]} the ratio of the rates is {span(after)}, {span(before)} before."
+
+
+def _tell_silence(draft: Draft, data: Utterances, silent: Sequence[Verdict], tests: int, context: Context) -> None:
+    """Say what could not be shown, and how large a gap could hide."""
+    rows = [(verdict, draft.estimates[verdict.gap]) for verdict in silent]
+    quiet = [f"{verdict.row.by}, {span(gap)}" for verdict, gap in rows if (gap.low or 0) <= 0]
+    doubtful = [f"{verdict.row.by}, {span(gap)}, p {p_words(verdict.p)}" for verdict, gap in rows if (gap.low or 0) > 0]
+    sentences = []
+    if quiet:
+        sentences.append(f"no difference could be shown by {'; '.join(quiet)}.")
+    if doubtful:
+        sentences.append(f"what was seen by {'; '.join(doubtful)} may be chance, given all the declared tests (Holm).")
+    tail = (1 - context.level) / 2
+    plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / tests))
+    widest = max((gap.high or 0) - (gap.low or 0) for _, gap in rows)
+    if widest > 0:
+        missed = (corrected + POWER) / plain * widest / 2
+        sentences.append(f"a gap of less than about {missed:.2f} may have been missed.")
+    first, *rest = sentences
+    name = f"For {data.systems[silent[0].system]}, " if len(data.systems) > 1 else ""
+    text = " ".join([f"{name}{first}", *(part[0].upper() + part[1:] for part in rest)])
+    draft.find(
+        "groups.no-gap-shown",
+        "info",
+        text[0].upper() + text[1:],
+        [verdict.gap for verdict in silent],
+        **place(data, silent[0].row.counts, silent[0].system),
+    )
+
+
+def _tell_unclear(draft: Draft, data: Utterances, results: "Results") -> None:
+    """Name further levels whose difference to the reference is explained by what else differs."""
+    told = {(finding.where.get("system"), finding.where.get("by")) for finding in draft.findings}
+    for system, name in enumerate(data.systems):
+        rungs = [
+            rung
+            for rung in results.adjusted.rungs
+            if rung.system == system and rung.spurious and (name, rung.attribute) not in told
+        ]
+        for rung in rungs[:MOST_NAMED]:
+            before, after = (draft.estimates[place] for place in rung.places)
+            draft.find(
+                "groups.spurious",
+                "info",
+                f"{whose(data, system)} {'more' if rung.marginal[0] > 0 else 'less'} often on "
+                f"{rung.attribute}={rung.level} than on {rung.attribute}={rung.reference} (ratio of the rates "
+                f"{span(before)}), but that goes with {' and '.join(rung.explained_by)}: with everything else held "
+                f"fixed it is {span(after)}.",
+                list(rung.places),
+                system=name,
+                by=rung.attribute,
+                group=f"{rung.attribute}={rung.level}",
+            )
+
+
+def _tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
+    """Say which groups the search named and the other half of the speakers confirmed."""
+    for system, name in enumerate(data.systems):
+        mine = [item for item in results.search.found if item.system == system]
+        looked = results.search.tested[system]
+        if not looked:
+            continue
+        whom = f"For {name}, " if len(data.systems) > 1 else ""
+        lead = f"{whom}{looked} comparisons were searched on half of the {data.unit}; {len(mine)} stood out"
+        lead = lead[0].upper() + lead[1:]
+        confirmed = [item for item in mine if item.confirmed and item.size is not None]
+        if not confirmed:
+            end = ", and none was confirmed on the other half." if mine else ", so there was nothing to confirm."
+            draft.find("groups.nothing-found", "info", lead + end, system=name)
+            continue
+        text = f"{lead} and {len(confirmed)} {'was' if len(confirmed) == 1 else 'were'} confirmed on the others (Holm)."
+        shown = []
+        for against, introduced in (
+            (PARTS, "Beyond what their parts lead to expect"),
+            (OTHERS, "Against all others of their kind"),
+        ):
+            items = [item for item in confirmed if item.against == against]
+            items.sort(key=lambda item: -_distance(draft.estimates[item.size or 0]))
+            if items:
+                named = "; ".join(_stands_out(draft, item) for item in items[:MOST_NAMED])
+                more = f"; and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
+                text += f" {introduced}: {named}{more}."
+                shown += items
+        if any(item.against == OTHERS and "&" in item.group for item in shown):
+            text += " A crossing may stand out against others through one of its parts alone."
+        draft.find("groups.confirmed", "low", text, [item.size or 0 for item in shown], system=name)
+
+
+def _distance(estimate: Estimate) -> float:
+    return abs(math.log(estimate.value)) if estimate.name == "intersection_ratio" else abs(estimate.value)
+
+
+def _stands_out(draft: Draft, item: Discovery) -> str:
+    size = draft.estimates[item.size or 0]
+    if item.against == PARTS:
+        return f"{item.group}, {span(size)} times the errors"
+    return f"{item.group}, {'more' if item.more else 'fewer'} errors, {span(size)}"
+
+
+def _tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
+    """Say on whom another system errs less than the first, and whether its gaps are others."""
+    metric = results.rows[0].counts.metric if results.rows else data.counts[0].metric
+    for system in range(1, len(data.systems)):
+        at = results.compared.rate.get((system, f"{metric}:all"))
+        if at is None:
+            continue
+        whole = draft.estimates[at]
+        text = f"{data.systems[system]} against {data.systems[0]} on the same clips: {_compared(whole)}."
+        changes = [
+            (row.by, results.compared.gap[system, f"{metric}:{row.by}"])
+            for row in results.rows
+            if not row.crossed and (system, f"{metric}:{row.by}") in results.compared.gap
+        ]
+        for by, place_of in changes:
+            change = draft.estimates[place_of]
+            sure = (change.low or 0) > 0 or (change.high or 0) < 0
+            text += (
+                f" Its gap by {by} is {'larger' if change.value > 0 else 'smaller'} by {span(change)}."
+                if sure
+                else f" Whether its gap by {by} is another could not be told, {span(change)}."
+            )
+        draft.find(
+            "groups.system", "info", text, [at, *(place_of for _, place_of in changes)], system=data.systems[system]
+        )
+
+
+def _compared(estimate: Estimate) -> str:
+    if (estimate.low or 0) > 0:
+        return f"it errs more, by {span(estimate)}"
+    if (estimate.high or 0) < 0:
+        return f"it errs less, by {span(estimate)}"
+    return f"no difference could be shown, {span(estimate)}"
+
+
+def _tell_skipped(draft: Draft, inputs: Inputs) -> None:
+    if not inputs.skipped:
+        return
+    total = len(inputs.clips) + len(inputs.skipped)
+    reasons = ", ".join(f"{item.count} {item.reason}" for item in inputs.reasons)
+    whom = []
+    for groups in inputs.sets:
+        if "&" in groups.by:
+            continue
+        lost: dict[str, int] = {}
+        given: dict[str, int] = {}
+        for clip in [*inputs.clips, *(clip for clip, _ in inputs.skipped)]:
+            given[clip.attributes[groups.by]] = given.get(clip.attributes[groups.by], 0) + 1
+        for clip, _ in inputs.skipped:
+            lost[clip.attributes[groups.by]] = lost.get(clip.attributes[groups.by], 0) + 1
+        worst = sorted(lost, key=lambda name: (-lost[name] / given[name], name))[:MOST_NAMED]
+        whom.append(f"by {groups.by}, " + ", ".join(f"{lost[name]} of {given[name]} {name}" for name in worst))
+    draft.find(
+        "groups.skipped",
+        "info",
+        f"{len(inputs.skipped)} of {total} clips were left out ({reasons}): {'; '.join(whom)}.",
+    )

@@ -1,0 +1,72 @@
+"""What will a run on these inputs be able to say? Told before anything is counted."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from audits.groups import reported_groups
+from audits.records import Coordinate
+from audits.speaker_groups import METRICS, Options
+from audits.speaker_groups.discovery import TESTS
+from audits.speaker_groups.gaps import KINDS
+from audits.speaker_groups.indices import INDICES, PARTS
+
+if TYPE_CHECKING:
+    from audits.speaker_groups.inputs import Inputs
+
+MANY_LEVELS = 30
+CORRECTIONS = ("none", "holm", "bh")
+
+
+def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
+    """Return every key that an estimate of the run can have, with all the values that it can take."""
+    names, _ = reported_groups([clip.attributes for clip in inputs.clips], inputs.sets)
+    levels = {groups.by: [name.partition("=")[2] for name in groups.names] for groups in inputs.sets}
+    singles = [by for by in levels if "&" not in by]
+    every = tuple(dict.fromkeys(level for by in singles for level in levels[by]))
+    found: dict[str, tuple[Coordinate, ...]] = {
+        "system": inputs.systems,
+        "metric": METRICS[:1] if inputs.counted else METRICS,
+        "group": tuple(names),
+        "by": tuple(by for by in levels if len(levels[by]) > 1),
+        "kind": KINDS,
+        "adjusted": ("no", "yes"),
+        "attribute": tuple(singles),
+        "level": every,
+        "reference": (*every, "others", *names),
+        "test": (options.hypothesis, *(name for names in TESTS.values() for name in names)),
+        "correction": CORRECTIONS,
+        "index": tuple(INDICES),
+        "part": PARTS,
+    }
+    if len(inputs.systems) > 1:
+        found["against"] = inputs.systems[:1]
+    return found
+
+
+def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
+    """Return what the inputs already show of how little a run could say."""
+    notes = [note.message for note in inputs.notes]
+    people = inputs.speakers
+    for groups in inputs.sets:
+        if "&" in groups.by:
+            continue
+        counts = [len(np.unique(people[groups.member == at])) for at in range(len(groups.names))]
+        enough = sum(count >= options.min_speakers for count in counts)
+        if enough < 2:
+            notes.append(
+                f"By {groups.by}, {enough} of {len(counts)} groups have {options.min_speakers} {inputs.unit}: nothing "
+                "will be compared."
+            )
+        if len(counts) > MANY_LEVELS:
+            notes.append(many_levels(groups.by, len(counts), enough, inputs.unit, options))
+    return tuple(notes)
+
+
+def many_levels(by: str, levels: int, enough: int, unit: str, options: Options) -> str:
+    """Say that an attribute has so many levels that little can be said of each."""
+    return (
+        f"The column {by} has {levels} levels, of which {enough} have {options.min_speakers} {unit} or more; --values "
+        "or --bin can unite some."
+    )

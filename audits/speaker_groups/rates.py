@@ -1,0 +1,144 @@
+"""How often does each system err on each group?
+
+Rates are pooled, errors over the words of all clips of a group, never a mean of clip rates.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.groups import ALL, MIN_WORDS
+from audits.records import Estimate
+from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterances, place, sums_of
+from audits.statistics import SpeakerSums, rate_intervals, shrink_rates, sum_by_speaker
+
+BLOCK = 128
+"""Groups that are summed at once: memory does not grow with their number."""
+EMPIRICAL_BAYES = "gamma posterior of an empirical Bayes prior"
+
+Index = dict[tuple[int, str], int]
+"""Where the rate of a system on a group stands in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The indices of the rates by metric, and the groups that rest on too few speakers or words."""
+
+    rows: dict[str, Index]
+    small: frozenset[str]
+
+
+def add_rates(draft: Draft, data: Utterances, cohort: Cohort, context: Context) -> Rates:
+    """Add the error rate of every group, the rates of each kind of error, and warn of small groups."""
+    rows: dict[str, Index] = {}
+    small: set[str] = set()
+    for counts in data.counts:
+        rows[counts.metric] = {}
+        for start in range(0, len(cohort.names), BLOCK):
+            chosen = range(start, min(start + BLOCK, len(cohort.names)))
+            sums = sums_of(data, counts, cohort.member[start : start + BLOCK])
+            names = [cohort.names[group] for group in chosen]
+            if counts is data.counts[0]:
+                small |= _warn_small(draft, data, sums, names)
+            rows[counts.metric] |= _add(draft, data, counts, "rate", sums, names, cohort, context)
+    _add_parts(draft, data, cohort, small, context)
+    return Rates(rows=rows, small=frozenset(small))
+
+
+def _add(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    name: str,
+    sums: SpeakerSums,
+    names: list[str],
+    cohort: Cohort,
+    context: Context,
+) -> Index:
+    systems = len(data.systems)
+    sizes = np.repeat(sums.sizes[:, :, None], systems, axis=2)
+    flat = (len(sums.sizes), -1)
+    rates = rate_intervals(sums.errors.reshape(flat), sizes.reshape(flat), cohort.weights, level=context.level)
+    found: Index = {}
+    for group, label in enumerate(names):
+        if sums.sizes[:, group].sum() == 0:
+            draft.warn("no-words", f"No clip of {label} has a word of reference: there is no rate.", group=label)
+            continue
+        for system in range(systems):
+            at = group * systems + system
+            bounded = rates.method[at] != "none"
+            found[system, label] = draft.add(
+                Estimate(
+                    name=name,
+                    value=float(rates.value[at]),
+                    low=float(rates.low[at]) if bounded else None,
+                    high=float(rates.high[at]) if bounded else None,
+                    level=context.level,
+                    method=rates.method[at],
+                    n=int(rates.clusters[at]),
+                    unit=data.unit,
+                    where=place(data, counts, system, group=label),
+                )
+            )
+    return found
+
+
+def _warn_small(draft: Draft, data: Utterances, sums: SpeakerSums, names: list[str]) -> set[str]:
+    small = set()
+    for group, label in enumerate(names):
+        people, words = int(sums.speakers[group]), int(sums.sizes[:, group].sum())
+        if label == ALL or (people >= MIN_REPORTED and words >= MIN_WORDS):
+            continue
+        small.add(label)
+        who = data.unit.removesuffix("s") if people == 1 else data.unit
+        message = f"The rates of {label} rest on {people} {who} and {words} words only."
+        if people < 2:
+            message += f" There is no interval: one {who} says nothing about others."
+        draft.warn("small-group", message, group=label)
+    return small
+
+
+def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: set[str], context: Context) -> None:
+    """Add substitutions, deletions and insertions a word, for all groups that are not too small."""
+    counts = data.counts[0]
+    chosen = [group for group, name in enumerate(cohort.names) if name not in small]
+    for part, errors in counts.parts.items():
+        for start in range(0, len(chosen), BLOCK):
+            part_of = chosen[start : start + BLOCK]
+            sums = sum_by_speaker(errors, counts.hits, counts.sizes, data.speakers, cohort.member[part_of])
+            names = [cohort.names[group] for group in part_of]
+            _add(draft, data, counts, f"{part}_rate", sums, names, cohort, context)
+    if not counts.parts:
+        draft.warn(
+            "kinds-unknown",
+            "Only the sum of errors is known: there are no rates of substitutions, deletions and insertions, and a "
+            "word is counted as right as far as errors leave room for it.",
+        )
+
+
+def add_shrunken(draft: Draft, data: Utterances, metric: str, context: Context) -> None:
+    """Add rates pulled towards the rate of all groups of a set, the more the fewer words a group has."""
+    counts = data.of(metric)
+    for groups in data.sets:
+        member = groups.member[None] == np.arange(len(groups.names))[:, None]
+        sums = sums_of(data, counts, member)
+        kept = np.flatnonzero(sums.sizes.sum(0) > 0)
+        if len(kept) < 2:
+            continue
+        for system in range(len(data.systems)):
+            found = shrink_rates(sums.errors[:, kept, system], sums.sizes[:, kept], level=context.level)
+            for at, group in enumerate(kept):
+                draft.add(
+                    Estimate(
+                        name="shrunken_rate",
+                        value=float(found.value[at]),
+                        low=float(found.low[at]),
+                        high=float(found.high[at]),
+                        level=context.level,
+                        method=EMPIRICAL_BAYES,
+                        n=int(sums.speakers[group]),
+                        unit=data.unit,
+                        where=place(data, counts, system, group=groups.names[group]),
+                    )
+                )

@@ -1,0 +1,121 @@
+"""The audit from plan to draft: count, estimate, compare, adjust, search, judge, draw, list."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from audits.context import Context, Draft, Plan
+from audits.records import Coverage
+from audits.speaker_groups import Options
+from audits.speaker_groups.adjusting import Adjusted, adjust_gaps
+from audits.speaker_groups.cautions import warn_about_data
+from audits.speaker_groups.counting import count
+from audits.speaker_groups.counts import Utterances, cohort_of
+from audits.speaker_groups.discovery import Search, search
+from audits.speaker_groups.figures import draw
+from audits.speaker_groups.gaps import GapRow, compare
+from audits.speaker_groups.indices import add_faas, add_indices
+from audits.speaker_groups.inputs import Inputs, without_constant
+from audits.speaker_groups.judging import Verdict, declare, judge
+from audits.speaker_groups.rates import Rates, add_rates, add_shrunken
+from audits.speaker_groups.systems import Compared, compare_systems
+from audits.statistics import generator
+
+MOST_PERMUTATIONS = 20_000
+FIXED = ("path", "line", "speaker", "status", "words")
+LIMITATIONS = (
+    "Groups are compared as they were recorded: whatever differs between them and was not recorded (room, microphone, "
+    "topic, text) is part of every gap, adjusted or not.",
+    "An adjusted gap is that of a log-linear model without interactions: it holds the other attributes and the "
+    "controls fixed, and shows no cause.",
+    "Partially pooled rates borrow from the other groups: they say what is likely of a small group, not what was "
+    "measured on it.",
+    "Differential fairness and the entropy indices are above zero by chance alone; the noise floor beside an index "
+    "says by how much.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What was estimated, for whoever judges and draws it."""
+
+    rates: Rates
+    rows: list[GapRow]
+    verdicts: list[Verdict]
+    adjusted: Adjusted
+    search: Search
+    compared: Compared
+
+
+def run(options: Options, plan: Plan, context: Context) -> Draft:
+    """Carry the audit out on checked inputs."""
+    inputs: Inputs = without_constant(plan.inputs)
+    data = count(inputs, options, context)
+    draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
+    warn_about_data(draft, inputs, data, options)
+    results = examine(draft, data, options, context)
+    judge(draft, data, results, inputs, options, context)
+    draft.figures = draw(draft, data, results, inputs, options)
+    draft.records = _records(inputs, data)
+    return draft
+
+
+def examine(draft: Draft, data: Utterances, options: Options, context: Context) -> Results:
+    """Estimate everything from the counts; no text and no model is looked at again."""
+    # With fewer, no p-value could be small enough after Holm's correction over all declared tests.
+    needed = math.ceil(20 * len(data.singles()) * len(data.systems) / (1 - context.level))
+    options = replace(options, permutations=max(options.permutations, min(needed, MOST_PERMUTATIONS)))
+    counts = data.of(options.metric)
+    cohort = cohort_of(data, options.bootstrap, generator(context.seed, "bootstrap"))
+    with context.progress.phase("Statistics", 6, "steps") as advance:
+        rates = add_rates(draft, data, cohort, context)
+        add_shrunken(draft, data, options.metric, context)
+        advance(1)
+        rows = [row for each in data.counts for row in compare(draft, data, each, cohort, options, context)]
+        advance(1)
+        tested = [row for row in rows if row.counts is counts]
+        adjusted = adjust_gaps(draft, data, counts, tested, options, context)
+        verdicts = declare(draft, data, tested, adjusted, options, context)
+        advance(1)
+        found = search(draft, data, counts, options, context)
+        advance(1)
+        add_indices(draft, data, tested, cohort, context)
+        if options.faas:
+            add_faas(draft, data, counts)
+        advance(1)
+        compared = compare_systems(draft, data, rows, cohort, rates.small, context)
+        advance(1)
+    return Results(rates=rates, rows=tested, verdicts=verdicts, adjusted=adjusted, search=found, compared=compared)
+
+
+def _coverage(inputs: Inputs) -> Coverage:
+    used = len(inputs.clips)
+    return Coverage(given=used + len(inputs.skipped), used=used, skipped=inputs.reasons)
+
+
+def _records(inputs: Inputs, data: Utterances) -> Sequence[dict[str, Any]]:
+    """Return one row a clip given: who, whether it was used, and what each system got wrong."""
+    rows: list[dict[str, Any]] = []
+    words = data.counts[0]
+    for number, clip in enumerate(inputs.clips):
+        row: dict[str, Any] = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or ""}
+        row |= {"status": "used", "words": int(words.sizes[number])}
+        row |= {_column(name): level for name, level in clip.attributes.items()}
+        for counts in data.counts:
+            unit = "word" if counts.metric == "wer" else "character"
+            if unit == "character":
+                row["characters"] = int(counts.sizes[number])
+            for system, name in enumerate(data.systems):
+                row[f"{unit}_errors_{name}"] = int(counts.errors[number, system])
+        rows.append(row)
+    empty = dict.fromkeys(rows[0], "")
+    for clip, reason in inputs.skipped:
+        named = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or "", "status": reason}
+        rows.append({**empty, **named, **{_column(name): level for name, level in clip.attributes.items()}})
+    return rows
+
+
+def _column(name: str) -> str:
+    """Return the column of an attribute in records.csv, apart from the columns that are always there."""
+    return f"attribute_{name}" if name in FIXED else name

@@ -1,0 +1,114 @@
+"""Does one system err less than another on the same clips, on which groups, and is its gap another one?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.groups import ALL
+from audits.records import Estimate
+from audits.speaker_groups.counts import Cohort, Counts, Utterances, place, sums_of
+from audits.speaker_groups.gaps import GapRow
+from audits.speaker_groups.rates import BLOCK
+from audits.statistics import on_scale, percentile_interval, ratio
+
+PAIRED = "percentile cluster bootstrap of the paired difference, widened for few clusters"
+PAIRED_GAP = "cluster bootstrap of the difference of both gaps, Student t"
+
+
+@dataclass(slots=True, kw_only=True)
+class Compared:
+    """Where the differences to the first system stand in the report."""
+
+    rate: dict[tuple[int, str], int] = field(default_factory=dict)
+    gap: dict[tuple[int, str], int] = field(default_factory=dict)
+
+
+def compare_systems(
+    draft: Draft, data: Utterances, rows: Sequence[GapRow], cohort: Cohort, small: frozenset[str], context: Context
+) -> Compared:
+    """Add each system's rate less the first one's for all groups that are not too small, and the change of gaps."""
+    found = Compared()
+    if len(data.systems) < 2:
+        return found
+    for counts in data.counts:
+        chosen = [place for place, name in enumerate(cohort.names) if name not in small]
+        for start in range(0, len(chosen), BLOCK):
+            part = chosen[start : start + BLOCK]
+            _add_differences(draft, data, counts, cohort, part, found, context)
+    for row in rows:
+        for system in range(1, len(data.systems)):
+            at = _add_gap_difference(draft, data, row, system, context)
+            if at is not None:
+                found.gap[system, f"{row.counts.metric}:{row.by}"] = at
+    return found
+
+
+def _add_differences(
+    draft: Draft,
+    data: Utterances,
+    counts: Counts,
+    cohort: Cohort,
+    chosen: Sequence[int],
+    found: Compared,
+    context: Context,
+) -> None:
+    sums = sums_of(data, counts, cohort.member[list(chosen)])
+    apart = sums.errors[..., 1:] - sums.errors[..., :1]
+    samples = np.einsum("rs,sgc->rgc", cohort.weights, apart, optimize=True)
+    sizes = cohort.weights @ sums.sizes
+    for at, group in enumerate(chosen):
+        for system in range(1, len(data.systems)):
+            people = int(sums.speakers[at])
+            interval = percentile_interval(ratio(samples[:, at, system - 1], sizes[:, at]), people, level=context.level)
+            if interval is None:
+                continue
+            value = float(apart[:, at, system - 1].sum() / sums.sizes[:, at].sum())
+            row = draft.add(
+                Estimate(
+                    name="system_difference",
+                    value=value,
+                    low=min(interval[0], value),
+                    high=max(interval[1], value),
+                    level=context.level,
+                    method=PAIRED,
+                    n=people,
+                    unit=data.unit,
+                    where=place(data, counts, system, against=data.systems[0], group=cohort.names[group]),
+                )
+            )
+            if counts is data.counts[0] or cohort.names[group] == ALL:
+                found.rate[system, f"{counts.metric}:{cohort.names[group]}"] = row
+
+
+def _add_gap_difference(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> int | None:
+    """Add the system's largest gap less the first one's, each between its own worst and best group.
+
+    Both gaps are maxima and so too large by chance, but alike: the difference is nearly free of it.
+    """
+    from scipy.stats import t
+
+    point, samples = [], []
+    for column in (system, 0):
+        rates = on_scale(row.sums.totals(), column, "absolute")[0]
+        drawn = on_scale(row.drawn, column, "absolute")
+        point.append(float(rates.max() - rates.min()))
+        samples.append(np.nanmax(drawn, axis=1) - np.nanmin(drawn, axis=1))
+    value = point[0] - point[1]
+    fewest = int(row.sums.speakers.min())
+    error = float(np.std(samples[0] - samples[1], ddof=1)) * np.sqrt(fewest / (fewest - 1))
+    half = error * float(t.isf((1 - context.level) / 2, fewest - 1))
+    return draft.add(
+        Estimate(
+            name="gap_difference",
+            value=value,
+            low=value - half,
+            high=value + half,
+            level=context.level,
+            method=PAIRED_GAP,
+            n=row.sums.people,
+            unit=data.unit,
+            where=place(data, row.counts, system, against=data.systems[0], by=row.by),
+        )
+    )

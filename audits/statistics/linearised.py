@@ -1,0 +1,80 @@
+"""How do two pooled rates differ, with a standard error from whole clusters and no resampling?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.statistics.bootstrap import ratio
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    """Differences of two rates or their logarithms, arrays of shape (pairs,); NaN where a rate does not exist.
+
+    `freedom` are Satterthwaite's degrees of freedom for the standard error `error`.
+    """
+
+    value: Floats
+    error: Floats
+    freedom: Floats
+
+    def p(self) -> Floats:
+        """Return the two-sided p-values of Student's t; 1 where there is no difference or none can be judged."""
+        from scipy.stats import t
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = np.abs(self.value) / self.error
+        p: Floats = np.where(np.isfinite(size), 2 * t.sf(size, np.maximum(self.freedom, 1.0)), 1.0)
+        return p
+
+    def ends(self, level: float) -> tuple[Floats, Floats]:
+        """Return the ends of Student's intervals."""
+        from scipy.stats import t
+
+        half = self.error * t.isf((1 - level) / 2, np.maximum(self.freedom, 1.0))
+        return self.value - half, self.value + half
+
+
+def linearised_differences(
+    errors: tuple[Floats, Floats], sizes: tuple[Floats, Floats], *, log: bool = False
+) -> Differences:
+    """Return pooled rate less pooled rate, or log ratio, with the linearised variance over clusters.
+
+    With r = E / N and clusters i, each rate moves by z_i = (e_i - r n_i) / N, over r for its logarithm; clusters that
+    are in both add the difference of the two (Taylor linearisation: Wolter 2007, chapter 6).
+
+    Parameters
+    ----------
+    errors, sizes
+        Of the first and of the second, each of shape (clusters, pairs).
+
+    Examples
+    --------
+    >>> one, other = np.array([[2.0], [4.0], [0.0], [0.0]]), np.array([[0.0], [0.0], [1.0], [1.0]])
+    >>> found = linearised_differences((one, other), (10 * (one > 0), 10 * (other > 0)))
+    >>> round(float(found.value[0]), 3), round(float(found.error[0]), 3), round(float(found.freedom[0]), 3)
+    (0.2, 0.1, 1.0)
+    """
+    moves, rates, clusters = [], [], []
+    for e, n in zip(errors, sizes, strict=True):
+        trials = n.sum(0)
+        rate = ratio(e.sum(0), trials)
+        count = (n > 0).sum(0)
+        scale = rate * trials if log else trials
+        factor = np.sqrt(count / np.maximum(count - 1, 1))
+        moves.append(ratio(e - rate * n, np.broadcast_to(scale, e.shape)) * factor)
+        rates.append(rate)
+        clusters.append(count)
+    together = ((moves[0] - moves[1]) ** 2).sum(0)
+    alone = [(move**2).sum(0) for move in moves]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.log(rates[0]) - np.log(rates[1]) if log else rates[0] - rates[1]
+        shares = sum(part**2 / np.maximum(count - 1, 1) for part, count in zip(alone, clusters, strict=True))
+        freedom = np.where(shares > 0, (alone[0] + alone[1]) ** 2 / shares, 1.0)
+    usable = (clusters[0] > 1) & (clusters[1] > 1) & np.isfinite(value)
+    return Differences(
+        value=np.where(usable, value, np.nan), error=np.where(usable, np.sqrt(together), np.nan), freedom=freedom
+    )
