@@ -192,7 +192,7 @@ def forest(
     greyed: str | None = None,
     ranked: bool = True,
 ) -> Json:
-    """Draw points with their intervals beside a rule at `reference`, the highest or, unless `ranked`, first at the top.
+    """Draw points with their intervals beside a rule at `reference`, the highest on top or, unless `ranked`, the first.
 
     `greyed` names a true-or-false key whose true rows are drawn grey. Panels share one axis unless one spans less
     than a fifth of another.

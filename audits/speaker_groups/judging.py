@@ -7,7 +7,7 @@ and the declared test rejects after Holm's correction over all systems and attri
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -339,7 +339,7 @@ def _stands_out(draft: Draft, item: Discovery) -> str:
     size = draft.estimates[item.size or 0]
     if item.against == PARTS:
         return f"{item.group}, {span(size)} times the errors"
-    return f"{item.group}, {'more' if item.more else 'fewer'} errors, {span(size)}"
+    return f"{item.group}, {'more' if item.more else 'fewer'} errors by {_size(size)}"
 
 
 def _tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
@@ -360,7 +360,7 @@ def _tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
             change = draft.estimates[place_of]
             sure = (change.low or 0) > 0 or (change.high or 0) < 0
             text += (
-                f" Its gap by {by} is {'larger' if change.value > 0 else 'smaller'} by {span(change)}."
+                f" Its gap by {by} is {'larger' if change.value > 0 else 'smaller'} by {_size(change)}."
                 if sure
                 else f" Whether its gap by {by} is another could not be told, {span(change)}."
             )
@@ -369,11 +369,18 @@ def _tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
         )
 
 
+def _size(estimate: Estimate) -> str:
+    """Return how large a difference is, whichever way it points: a word beside it says which."""
+    if estimate.value >= 0 or estimate.low is None or estimate.high is None:
+        return span(estimate)
+    return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))
+
+
 def _compared(estimate: Estimate) -> str:
     if (estimate.low or 0) > 0:
-        return f"it errs more, by {span(estimate)}"
+        return f"it errs more, by {_size(estimate)}"
     if (estimate.high or 0) < 0:
-        return f"it errs less, by {span(estimate)}"
+        return f"it errs less, by {_size(estimate)}"
     return f"no difference could be shown, {span(estimate)}"
 
 

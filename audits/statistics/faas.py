@@ -37,7 +37,7 @@ class Faas:
 
 
 def fairness_adjusted_score(rates: Floats, speakers: Labels, attributes: Sequence[Labels]) -> Faas:
-    """Return FAAS = 10 log10(mean of the attributes' scores / mean WER) as public implementations compute it.
+    """Return FAAS = 10 log10(mean of the attributes' scores / mean WER) much as public code has it.
 
     For each attribute a linear mixed model of the WER of a clip, with the attribute's levels as fixed effects and an
     intercept of each speaker, is fitted by maximum likelihood; x_g is the WER it predicts for level g, and p comes
@@ -45,7 +45,8 @@ def fairness_adjusted_score(rates: Floats, speakers: Labels, attributes: Sequenc
     sum_g share_g 100 (1 - (x_g - min x) / (max x - min x)), share_g the share of clips (100 where all x_g are
     equal), times p / 0.05 if p < 0.05 (Rai, Rahangdale, Anand and Mukherjee 2025, "ASR-FairBench", whose text has
     a Poisson model instead). The scores go from 0 to 100 and the mean WER is a fraction, so that with WERs in percent
-    the result would be 20 lower. No length of the clip is in the model.
+    the result would be 20 lower. Public code varies: some of it fits all attributes at once, with the logarithm of
+    the number of words, and takes the exponential of x_g, which moves the scores of attributes of three levels or more.
 
     Parameters
     ----------

@@ -50,8 +50,8 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
     distribution. With k known its variance would be d e / (N_g + k), shape (E_g + k m) / d; since k and m are
     estimated, that covers far too seldom with few groups. So the variance is averaged over a flat prior of tau
     (Gelman 2006), with m fitted anew for each tau and the spread of the means added, and taken times the square of
-    Student's over the normal quantile for the degrees of freedom of d. A group without an error has the low end 0:
-    nothing it was heard saying speaks against that.
+    Student's over the normal quantile for the degrees of freedom of d. A group without an error has the low end 0,
+    as nothing speaks against that rate.
 
     What this ignores: that one speaker may be in several groups, that a speaker's errors may be more alike in one
     group than in another or where speakers have more words, and that the groups may have come in an order or from

@@ -275,7 +275,7 @@ SHARES: Mapping[Levels, float] = {
 BASE = 0.12
 """Errors per word of young speakers in the first system."""
 AGE = (Effect(where={"age": "middle"}, ratio=1.1), Effect(where={"age": "old"}, ratio=1.8))
-INTERSECTION = Effect(where={"age": "middle", "gender": "female"}, ratio=2)
+INTERSECTION = Effect(where={"age": "middle", "gender": "female"}, ratio=2.2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

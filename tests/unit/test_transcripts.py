@@ -318,7 +318,7 @@ def test_every_system_errs_as_planned(counts: dict[str, Counts], system: str) ->
     scale = {"amber": 1.0, "birch": 0.8, "cedar": 1.25}[system]
     for age, factor in {"young": 1.0, "middle": 1.1, "old": 1.8}.items():
         for gender in ("female", "male"):
-            planted = scale * factor * (2.0 if (system, age, gender) == ("amber", "middle", "female") else 1)
+            planted = scale * factor * (2.2 if (system, age, gender) == ("amber", "middle", "female") else 1)
             found = rate(counts[system], age=age, gender=gender) / rate(counts["twin"], age=age, gender=gender)
             assert found == pytest.approx(planted, rel=0.12), (age, gender)
 
@@ -364,7 +364,7 @@ def test_a_speaker_is_as_hard_for_one_system_as_for_another(counts: dict[str, Co
 
 def test_the_answer_says_what_was_planted() -> None:
     plain, balanced = (Corpus(folder=Path("corpus"), balanced=flag) for flag in (False, True))
-    assert all(word in plain.answer for word in ("1.8", "amber", "age=middle&gender=female", "2 times", "0.8", "west"))
+    assert all(word in plain.answer for word in ("1.8", "amber", "age=middle&gender=female", "2.2 times", "0.8", "west"))
     assert balanced.answer == "No attribute has an effect in any system; birch makes 0.8 times the errors of amber."
     assert {name: len(plan.effects) for name, plan in plain.plans.items()} == {"amber": 3, "birch": 2, "cedar": 2}
     assert not any(plan.effects for plan in balanced.plans.values())
