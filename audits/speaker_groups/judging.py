@@ -5,22 +5,22 @@ zero; low at most where the gap is explained by what else differs. A gap is call
 and the declared test rejects after Holm's correction over all systems and attributes.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
-from audits.numbers import interval, point
+from audits.numbers import point
 from audits.records import Estimate, Severity
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Adjusted, Rung
 from audits.speaker_groups.concluding import conclude
 from audits.speaker_groups.counts import Utterances, place
-from audits.speaker_groups.discovery import OTHERS, PARTS, Discovery
 from audits.speaker_groups.gaps import PERMUTED, GapRow, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
+from audits.speaker_groups.telling import tell_explained, tell_search, tell_skipped, tell_systems
+from audits.speaker_groups.wording import p_words, span, whose
 from audits.statistics import MaybeEnds, adjust, scaled
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
 """Normal quantile of four in five."""
-MOST_NAMED = 6
 WALD = "Wald test of a Poisson GEE, clusters of speakers"
 
 
@@ -134,10 +133,10 @@ def judge(
         silent = [verdict for verdict in verdicts if verdict.system == system and not verdict.found]
         if silent:
             _tell_silence(draft, data, silent, len(verdicts), context)
-    _tell_unclear(draft, data, results)
-    _tell_search(draft, data, results)
-    _tell_systems(draft, data, results)
-    _tell_skipped(draft, inputs)
+    tell_explained(draft, data, results)
+    tell_search(draft, data, results)
+    tell_systems(draft, data, results)
+    tell_skipped(draft, inputs)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
     draft.findings.sort(key=lambda finding: order[finding.severity])
     conclude(draft, data, results, options, context)
@@ -149,21 +148,6 @@ def _warn_about_p(draft: Draft) -> None:
             "p-without-interval",
             "p-values of t and Wald tests are computed, not sampled: they have no interval.",
         )
-
-
-def span(estimate: Estimate) -> str:
-    """Return a number with its interval in brackets."""
-    return f"{point(estimate)} ({interval(estimate)})"
-
-
-def p_words(p: float) -> str:
-    """Return a p-value as a sentence carries it."""
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
-
-
-def whose(data: Utterances, system: int) -> str:
-    """Return the name of a system at the start of a sentence; none is needed where there is one only."""
-    return f"{data.systems[system]} errs" if len(data.systems) > 1 else "The system errs"
 
 
 def _tell_gap(
@@ -270,139 +254,4 @@ def _tell_silence(draft: Draft, data: Utterances, silent: Sequence[Verdict], tes
         text[0].upper() + text[1:],
         [verdict.gap for verdict in silent],
         **place(data, silent[0].row.counts, silent[0].system),
-    )
-
-
-def _tell_unclear(draft: Draft, data: Utterances, results: "Results") -> None:
-    """Name further levels whose difference to the reference is explained by what else differs."""
-    told = {(finding.where.get("system"), finding.where.get("by")) for finding in draft.findings}
-    for system, name in enumerate(data.systems):
-        rungs = [
-            rung
-            for rung in results.adjusted.rungs
-            if rung.system == system and rung.spurious and (name, rung.attribute) not in told
-        ]
-        for rung in rungs[:MOST_NAMED]:
-            before, after = (draft.estimates[place] for place in rung.places)
-            draft.find(
-                "groups.spurious",
-                "info",
-                f"{whose(data, system)} {'more' if rung.marginal[0] > 0 else 'less'} often on "
-                f"{rung.attribute}={rung.level} than on {rung.attribute}={rung.reference} (ratio of the rates "
-                f"{span(before)}), but that goes with {' and '.join(rung.explained_by)}: with everything else held "
-                f"fixed it is {span(after)}.",
-                list(rung.places),
-                system=name,
-                by=rung.attribute,
-                group=f"{rung.attribute}={rung.level}",
-            )
-
-
-def _tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
-    """Say which groups the search named and the other half of the speakers confirmed."""
-    for system, name in enumerate(data.systems):
-        mine = [item for item in results.search.found if item.system == system]
-        looked = results.search.tested[system]
-        if not looked:
-            continue
-        whom = f"For {name}, " if len(data.systems) > 1 else ""
-        lead = f"{whom}{looked} comparisons were searched on half of the {data.unit}; {len(mine)} stood out"
-        lead = lead[0].upper() + lead[1:]
-        confirmed = [item for item in mine if item.confirmed and item.size is not None]
-        if not confirmed:
-            end = ", and none was confirmed on the other half." if mine else ", so there was nothing to confirm."
-            draft.find("groups.nothing-found", "info", lead + end, system=name)
-            continue
-        text = f"{lead} and {len(confirmed)} {'was' if len(confirmed) == 1 else 'were'} confirmed on the others (Holm)."
-        shown = []
-        for against, introduced in (
-            (PARTS, "Beyond what their parts lead to expect"),
-            (OTHERS, "Against all others of their kind"),
-        ):
-            items = [item for item in confirmed if item.against == against]
-            items.sort(key=lambda item: -_distance(draft.estimates[item.size or 0]))
-            if items:
-                named = "; ".join(_stands_out(draft, item) for item in items[:MOST_NAMED])
-                more = f"; and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
-                text += f" {introduced}: {named}{more}."
-                shown += items
-        if any(item.against == OTHERS and "&" in item.group for item in shown):
-            text += " A crossing may stand out against others through one of its parts alone."
-        draft.find("groups.confirmed", "low", text, [item.size or 0 for item in shown], system=name)
-
-
-def _distance(estimate: Estimate) -> float:
-    return abs(math.log(estimate.value)) if estimate.name == "intersection_ratio" else abs(estimate.value)
-
-
-def _stands_out(draft: Draft, item: Discovery) -> str:
-    size = draft.estimates[item.size or 0]
-    if item.against == PARTS:
-        return f"{item.group}, {span(size)} times the errors"
-    return f"{item.group}, {'more' if item.more else 'fewer'} errors by {_size(size)}"
-
-
-def _tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
-    """Say on whom another system errs less than the first, and whether its gaps are others."""
-    metric = results.rows[0].counts.metric if results.rows else data.counts[0].metric
-    for system in range(1, len(data.systems)):
-        at = results.compared.rate.get((system, f"{metric}:all"))
-        if at is None:
-            continue
-        whole = draft.estimates[at]
-        text = f"{data.systems[system]} against {data.systems[0]} on the same clips: {_compared(whole)}."
-        changes = [
-            (row.by, results.compared.gap[system, f"{metric}:{row.by}"])
-            for row in results.rows
-            if not row.crossed and (system, f"{metric}:{row.by}") in results.compared.gap
-        ]
-        for by, place_of in changes:
-            change = draft.estimates[place_of]
-            sure = (change.low or 0) > 0 or (change.high or 0) < 0
-            text += (
-                f" Its gap by {by} is {'larger' if change.value > 0 else 'smaller'} by {_size(change)}."
-                if sure
-                else f" Whether its gap by {by} is another could not be told, {span(change)}."
-            )
-        draft.find(
-            "groups.system", "info", text, [at, *(place_of for _, place_of in changes)], system=data.systems[system]
-        )
-
-
-def _size(estimate: Estimate) -> str:
-    """Return how large a difference is, whichever way it points: a word beside it says which."""
-    if estimate.value >= 0 or estimate.low is None or estimate.high is None:
-        return span(estimate)
-    return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))
-
-
-def _compared(estimate: Estimate) -> str:
-    if (estimate.low or 0) > 0:
-        return f"it errs more, by {_size(estimate)}"
-    if (estimate.high or 0) < 0:
-        return f"it errs less, by {_size(estimate)}"
-    return f"no difference could be shown, {span(estimate)}"
-
-
-def _tell_skipped(draft: Draft, inputs: Inputs) -> None:
-    if not inputs.skipped:
-        return
-    total = len(inputs.clips) + len(inputs.skipped)
-    reasons = ", ".join(f"{item.count} {item.reason}" for item in inputs.reasons)
-    whom = []
-    for groups in inputs.sets:
-        if "&" in groups.by:
-            continue
-        lost: dict[str, int] = {}
-        given: dict[str, int] = {}
-        for clip in [*inputs.clips, *(clip for clip, _ in inputs.skipped)]:
-            given[clip.attributes[groups.by]] = given.get(clip.attributes[groups.by], 0) + 1
-        for clip, _ in inputs.skipped:
-            lost[clip.attributes[groups.by]] = lost.get(clip.attributes[groups.by], 0) + 1
-        worst = sorted(lost, key=lambda name: (-lost[name] / given[name], name))[:MOST_NAMED]
-        whom.append(f"by {groups.by}, " + ", ".join(f"{lost[name]} of {given[name]} {name}" for name in worst))
-    draft.find(
-        "groups.skipped",
-        "info",
-        f"{len(inputs.skipped)} of {total} clips were left out ({reasons}): {'; '.join(whom)}.",
     )

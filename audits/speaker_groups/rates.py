@@ -127,7 +127,11 @@ def add_shrunken(draft: Draft, data: Utterances, metric: str, context: Context) 
         if len(kept) < 2:
             continue
         for system in range(len(data.systems)):
-            found = shrink_rates(sums.errors[:, kept, system], sums.sizes[:, kept], level=context.level)
+            try:
+                found = shrink_rates(sums.errors[:, kept, system], sums.sizes[:, kept], level=context.level)
+            except ValueError as reason:
+                draft.warn("not-pooled", f"By {groups.by}, no rates are pooled: {reason}.", by=groups.by)
+                continue
             for at, group in enumerate(kept):
                 draft.add(
                     Estimate(

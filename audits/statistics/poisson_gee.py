@@ -170,27 +170,27 @@ def wald_test(fit: PoissonFit, columns: Sequence[int]) -> float:
 
 
 def attenuation(
-    before: PoissonFit, place_before: int, after: PoissonFit, place_after: int, *, level: float
+    before: PoissonFit, contrast_before: Floats, after: PoissonFit, contrast_after: Floats, *, level: float
 ) -> tuple[float, float, float]:
     """Return value, low and high of how much smaller a level's log ratio became by adjusting.
 
     Both fits are of the same clips and clusters. The variance of the difference before - after is
     m / (m - 1) sum_s (a_s - b_s)^2 over the m clusters, a_s and b_s their influences on the two
-    coefficients, so that what both fits share cancels. Student's t with m - p degrees of freedom, p that
+    contrasts, so that what both fits share cancels. Student's t with m - p degrees of freedom, p that
     of the larger model.
 
     Parameters
     ----------
-    place_before, place_after
-        Column of the level in each design.
+    contrast_before, contrast_after
+        Coefficients of the log ratio in each model, shapes (p,) of each.
     """
     from scipy.stats import t
 
     m = before.clusters
     if after.clusters != m:
         raise ValueError(f"the two fits are of {m} and {after.clusters} clusters, so not of the same clips")
-    value = float(before.coefficients[place_before] - after.coefficients[place_after])
-    shift = before.influence[:, place_before] - after.influence[:, place_after]
+    value = float(before.coefficients @ contrast_before - after.coefficients @ contrast_after)
+    shift = before.influence @ contrast_before - after.influence @ contrast_after
     freedom = m - max(before.coefficients.size, after.coefficients.size)
     half = float(np.sqrt(m / (m - 1) * (shift @ shift)) * t.isf((1.0 - level) / 2, freedom))
     return value, value - half, value + half

@@ -1,0 +1,149 @@
+"""What else is found: levels whose difference is explained, what the search confirmed, systems, who was left out."""
+
+import math
+from typing import TYPE_CHECKING
+
+from audits.context import Draft
+from audits.records import Estimate
+from audits.speaker_groups.adjusting import Rung
+from audits.speaker_groups.counts import Utterances, place
+from audits.speaker_groups.discovery import OTHERS, PARTS, Discovery
+from audits.speaker_groups.inputs import Inputs
+from audits.speaker_groups.wording import size_words, span, whose
+
+if TYPE_CHECKING:
+    from audits.speaker_groups.report import Results
+
+MOST_NAMED = 6
+
+
+def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
+    """Name the other levels whose difference to the reference is explained by what else differs."""
+    told = {(finding.where.get("system"), finding.where.get("group")) for finding in draft.findings}
+    for system, name in enumerate(data.systems):
+        by: dict[str, list[Rung]] = {}
+        for rung in results.adjusted.rungs:
+            if rung.system == system and rung.spurious and (name, f"{rung.attribute}={rung.level}") not in told:
+                by.setdefault(rung.attribute, []).append(rung)
+        for attribute, rungs in by.items():
+            reference = rungs[0].reference
+            alike = [rung for rung in rungs if rung.reference == reference]
+            listed = "; ".join(
+                f"{rung.level}, {span(draft.estimates[rung.places[0]])} before and "
+                f"{span(draft.estimates[rung.places[1]])} after"
+                for rung in alike[:MOST_NAMED]
+            )
+            explained = dict.fromkeys(other for rung in alike for other in rung.explained_by)
+            draft.find(
+                "groups.spurious",
+                "info",
+                f"{whose(data, system)} at another rate on some levels of {attribute} than on {reference}, but that "
+                f"goes with {' and '.join(explained)}. Ratio of the rates before and after everything else is held "
+                f"fixed: {listed}.",
+                [at for rung in alike for at in rung.places],
+                **place(data, results.rows[0].counts, system, by=attribute),
+            )
+
+
+def tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
+    """Say which groups the search named and the other half of the speakers confirmed."""
+    for system, name in enumerate(data.systems):
+        mine = [item for item in results.search.found if item.system == system]
+        looked = results.search.tested[system]
+        if not looked:
+            continue
+        whom = f"For {name}, " if len(data.systems) > 1 else ""
+        lead = f"{whom}{looked} comparisons were searched on half of the {data.unit}; {len(mine)} stood out"
+        lead = lead[0].upper() + lead[1:]
+        confirmed = [item for item in mine if item.confirmed and item.size is not None]
+        if not confirmed:
+            end = ", and none was confirmed on the other half." if mine else ", so there was nothing to confirm."
+            draft.find("groups.nothing-found", "info", lead + end, system=name)
+            continue
+        text = f"{lead} and {len(confirmed)} {'was' if len(confirmed) == 1 else 'were'} confirmed on the others (Holm)."
+        shown = []
+        for against, introduced in (
+            (PARTS, "Beyond what their parts lead to expect"),
+            (OTHERS, "Against all others of their kind"),
+        ):
+            items = [item for item in confirmed if item.against == against]
+            items.sort(key=lambda item: -_distance(draft.estimates[item.size or 0]))
+            if items:
+                named = "; ".join(_stands_out(draft, item) for item in items[:MOST_NAMED])
+                more = f"; and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
+                text += f" {introduced}: {named}{more}."
+                shown += items
+        if any(item.against == OTHERS and "&" in item.group for item in shown):
+            text += " A crossing may stand out against others through one of its parts alone."
+        draft.find("groups.confirmed", "low", text, [item.size or 0 for item in shown], system=name)
+
+
+def _distance(estimate: Estimate) -> float:
+    return abs(math.log(estimate.value)) if estimate.name == "intersection_ratio" else abs(estimate.value)
+
+
+def _stands_out(draft: Draft, item: Discovery) -> str:
+    size = draft.estimates[item.size or 0]
+    if item.against == PARTS:
+        return f"{item.group}, {span(size)} times the errors"
+    return f"{item.group}, {'more' if item.more else 'fewer'} errors by {size_words(size)}"
+
+
+def tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
+    """Say on whom another system errs less than the first, and whether its gaps are others."""
+    metric = results.rows[0].counts.metric if results.rows else data.counts[0].metric
+    for system in range(1, len(data.systems)):
+        at = results.compared.rate.get((system, f"{metric}:all"))
+        if at is None:
+            continue
+        whole = draft.estimates[at]
+        text = f"{data.systems[system]} against {data.systems[0]} on the same clips: {_compared(whole)}."
+        changes = [
+            (row.by, results.compared.gap[system, f"{metric}:{row.by}"])
+            for row in results.rows
+            if not row.crossed and (system, f"{metric}:{row.by}") in results.compared.gap
+        ]
+        for by, place_of in changes:
+            change = draft.estimates[place_of]
+            sure = (change.low or 0) > 0 or (change.high or 0) < 0
+            text += (
+                f" Its gap by {by} is {'larger' if change.value > 0 else 'smaller'} by {size_words(change)}."
+                if sure
+                else f" Whether its gap by {by} is another could not be told, {span(change)}."
+            )
+        draft.find(
+            "groups.system", "info", text, [at, *(place_of for _, place_of in changes)], system=data.systems[system]
+        )
+
+
+def _compared(estimate: Estimate) -> str:
+    if (estimate.low or 0) > 0:
+        return f"it errs more, by {size_words(estimate)}"
+    if (estimate.high or 0) < 0:
+        return f"it errs less, by {size_words(estimate)}"
+    return f"no difference could be shown, {span(estimate)}"
+
+
+def tell_skipped(draft: Draft, inputs: Inputs) -> None:
+    """Say which clips were left out, why and of whom."""
+    if not inputs.skipped:
+        return
+    total = len(inputs.clips) + len(inputs.skipped)
+    reasons = ", ".join(f"{item.count} {item.reason}" for item in inputs.reasons)
+    whom = []
+    for groups in inputs.sets:
+        if "&" in groups.by:
+            continue
+        lost: dict[str, int] = {}
+        given: dict[str, int] = {}
+        for clip in [*inputs.clips, *(clip for clip, _ in inputs.skipped)]:
+            given[clip.attributes[groups.by]] = given.get(clip.attributes[groups.by], 0) + 1
+        for clip, _ in inputs.skipped:
+            lost[clip.attributes[groups.by]] = lost.get(clip.attributes[groups.by], 0) + 1
+        worst = sorted(lost, key=lambda name: (-lost[name] / given[name], name))[:MOST_NAMED]
+        whom.append(f"by {groups.by}, " + ", ".join(f"{lost[name]} of {given[name]} {name}" for name in worst))
+    draft.find(
+        "groups.skipped",
+        "info",
+        f"{len(inputs.skipped)} of {total} clips were left out ({reasons}): {'; '.join(whom)}.",
+    )
