@@ -6,7 +6,7 @@ loss. A number never stands alone: an `Estimate` carries its interval, its metho
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 SCHEMA = "miles.report/1"
@@ -194,7 +194,7 @@ class Report:
 
     def to_json(self) -> Json:
         """Return plain JSON values; tuples become lists, and the schema's name goes in."""
-        plain: Json = _plain(asdict(self))
+        plain: Json = _plain(self)
         return {"schema": SCHEMA, **plain}
 
     @classmethod
@@ -221,6 +221,10 @@ class Report:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -45,6 +45,8 @@ class AuditSpec:
         Names of the files that its run folder holds besides those of every audit.
     demo
         (context, *, balanced) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
+    model
+        Whether a model runs, so that a device has to be found for it.
     """
 
     name: str
@@ -55,6 +57,7 @@ class AuditSpec:
     plan: str
     run: str
     demo: str = ""
+    model: bool = True
     estimates: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 

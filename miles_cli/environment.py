@@ -1,5 +1,6 @@
 """On what machine, with what versions: the provenance of a run."""
 
+import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -28,8 +29,8 @@ def version() -> str:
     return installed("miles-audit")
 
 
-def choose_device(wanted: str) -> str:
-    """Return cpu or cuda[:N].
+def choose_device(wanted: str, *, needed: bool = True) -> str:
+    """Return cpu or cuda[:N]; where no model needs a device, auto is cpu and nothing is loaded to find out.
 
     Raises
     ------
@@ -40,7 +41,7 @@ def choose_device(wanted: str) -> str:
     numbered = kind == "cuda" and number.isascii() and number.isdigit()
     if kind not in ("auto", "cpu", "cuda") or (colon and not numbered):
         raise InputError(f"{wanted!r} is no device.", where="--device", hint="Give auto, cpu, cuda or cuda:N.")
-    if kind == "cpu":
+    if kind == "cpu" or (kind == "auto" and not needed):
         return "cpu"
     import torch
 
@@ -54,8 +55,6 @@ def choose_device(wanted: str) -> str:
 
 def provenance(context: Context, seconds: Mapping[str, float]) -> Provenance:
     """Return what it takes to run the audit again."""
-    import torch
-
     return Provenance(
         miles=version(),
         python=platform.python_version(),
@@ -63,11 +62,20 @@ def provenance(context: Context, seconds: Mapping[str, float]) -> Provenance:
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
         device=context.device,
         dtype=context.dtype,
-        threads=torch.get_num_threads(),
+        threads=_threads(),
         seed=context.seed,
         command=("miles", *sys.argv[1:]),
         seconds=seconds,
     )
+
+
+def _threads() -> int:
+    """Return how many threads a model runs on; where none ran, torch need not be loaded to tell."""
+    if "torch" not in sys.modules:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    import torch
+
+    return torch.get_num_threads()
 
 
 def _versions() -> dict[str, str]:

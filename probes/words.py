@@ -72,9 +72,7 @@ def normalise(text: str, how: str) -> str:
     """
     if how == "basic":
         plain = unicodedata.normalize("NFC", text.lower()).replace("\u2019", "'")
-        return " ".join(
-            "".join(letter if _kept(letter) else " " if letter.isspace() else "" for letter in plain).split()
-        )
+        return " ".join(plain.translate(_BASIC).split())
     if how == "whisper-english":
         return _whisper_english()(text)
     return " ".join(text.split())
@@ -100,9 +98,18 @@ def _whisper_english() -> Callable[[str], str]:
     return normaliser
 
 
-def _kept(letter: str) -> bool:
-    # Marks are vowels in many scripts: without them a Hindi word is another word.
-    return letter == "'" or unicodedata.category(letter)[0] in "LMN"
+class _Basic(dict[int, str | None]):
+    """What becomes of each character, found once: Unicode's tables are too slow to ask for every letter."""
+
+    def __missing__(self, code: int) -> str | None:
+        letter = chr(code)
+        # Marks are vowels in many scripts: without them a Hindi word is another word.
+        kept = letter == "'" or unicodedata.category(letter)[0] in "LMN"
+        self[code] = found = letter if kept else " " if letter.isspace() else None
+        return found
+
+
+_BASIC = _Basic()
 
 
 def count_words(reference: str, hypothesis: str) -> EditCounts:

@@ -27,11 +27,12 @@ AUDITS = {
     name: ROOT / "docs" / "audits" / f"{name}.md"
     for name in (entry.target.partition(":")[0].removeprefix("audits.") for entry in registry.AUDITS)
 }
-RUNS = {"asr_fairness": "first", "certification": "certified", "spectra": "grids"}
+RUNS = {"asr_fairness": "first", "certification": "certified", "speaker_groups": "groups", "spectra": "grids"}
 """A run in the prepared folder of each audit that has one."""
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+    "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "not-compared", "unused-transcripts", "no-words"},
     "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit", "unit"},
 }
 """Some of the names that must be found in the code of an audit, or else nothing was looked at."""
@@ -45,6 +46,12 @@ SPECTRA = [
     *("--padding", "0", "--out", "runs/grids"),
 ]
 """As on the page of spectra."""
+GROUPS = [
+    *("audit-groups", "clips.csv", "--predictions", "ours=ours.tsv", "--by", "gender", "accent"),
+    *("--out", "runs/groups"),
+]
+"""As on the page of audit-groups."""
+COUNTS = ["audit-groups", "counts.csv", "--by", "accent", "age", "gender", "--bootstrap", "200"]
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
 ELSEWHERE = (
@@ -167,7 +174,7 @@ def names_used(folder: Path) -> set[str]:
                 found += [text for pair in node.value.elts for text in _texts(getattr(pair, "elts", [None])[0])]
             if not isinstance(node, ast.Call):
                 continue
-            if _is_call(node, "warn") or _is_call(node, "find"):
+            if any(_is_call(node, name) for name in ("warn", "find", "Note")):
                 found += _texts(node.args[0])
             if _is_call(node, "Estimate"):
                 found += [text for word in node.keywords if word.arg == "name" for text in _texts(word.value)]
@@ -177,7 +184,7 @@ def names_used(folder: Path) -> set[str]:
                 found += _texts(node.args[1])
             if _is_call(node, "named"):
                 found += [form for text in _texts(node.args[0]) for form in (text, f"head_{text}")]
-    return set(found)
+    return set(found) - {""}
 
 
 def spec_of(audit: str) -> registry.AuditSpec:
@@ -192,10 +199,11 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     assert used - coded(AUDITS[audit]) == set()
 
 
-@pytest.mark.parametrize("audit", ["certification", "spectra"])
+@pytest.mark.parametrize("audit", ["certification", "speaker_groups", "spectra"])
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:
     page = prose(AUDITS[audit])
-    flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of(audit).options)} - {"--model"}
+    flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of(audit).options)}
+    flags -= {"--model", "--manifest"} if audit == "speaker_groups" else {"--model"}
     assert [flag for flag in sorted(flags) if not re.search(rf"`{flag}[ `]", page)] == []
 
 
@@ -271,6 +279,50 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
         f"`--aliasing-samples`, {options.aliasing_samples} by default",
     ):
         assert said.casefold() in text, said
+
+
+def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> None:
+    from audits.groups import MIN_WORDS
+    from audits.speaker_groups import adjusting, counts, designs, indices, judging, outlook, report
+    from audits.statistics import poisson_gee
+    from audits.statistics.faas import SIGNIFICANT
+
+    text = " ".join(prose(AUDITS["speaker_groups"]).split()).casefold()
+    options = spec_of("speaker_groups").options(manifest=Path(), by=())
+    for said in (
+        f"`high` from {judging.HIGH:.2f}, `medium` from {judging.MEDIUM:.2f}",
+        f"speakers to be compared | `--min-speakers`, {options.min_speakers}; 5 at least",
+        f"words to be compared | {MIN_WORDS} |",
+        f"marked as small | {counts.MIN_REPORTED} |",
+        f"under which it is | {MIN_WORDS} |",
+        f"more than {outlook.MANY_LEVELS} levels",
+        f"less than {adjusting.HALF:g} of the ratio's logarithm",
+        f"at least {adjusting.MOST:g} of what was lost",
+        f"at least {counts.MIN_REPORTED} speakers on both sides",
+        f"labels shuffled {indices.SHUFFLES} times",
+        f"up to {report.MOST_PERMUTATIONS:,}",
+        f"p / {SIGNIFICANT:g}",
+        f"`{designs.FEW}`",
+        f"more than e^{poisson_gee.FURTHEST:g}",
+        f"+ {judging.POWER:g}) / z_1",
+        f"`--max-order`, {options.max_order} by default",
+    ):
+        assert said.casefold() in text, said
+
+
+def test_every_usual_name_of_a_column_that_audit_groups_finds_is_documented() -> None:
+    from audits.speaker_groups import HYPOTHESES, METRICS, MISSING, columns
+    from audits.speaker_groups.discovery import TESTS
+    from audits.speaker_groups.gaps import KINDS
+    from audits.speaker_groups.indices import INDICES, PARTS
+    from probes.loading.predictions import NAME_COLUMNS, TEXT_COLUMNS
+
+    tests = (name for names in TESTS.values() for name in names)
+    page = {*HYPOTHESES, *METRICS, *MISSING, *KINDS, *INDICES, *PARTS, *tests, *columns.PARTS}
+    page |= {*columns.NAMES, *columns.PREDICTION_COLUMNS, columns.ONE_SYSTEM}
+    assert page - coded(AUDITS["speaker_groups"]) == set()
+    formats = {*NAME_COLUMNS, *(name for names in TEXT_COLUMNS for name in names), *columns.PARTS}
+    assert formats - coded(ROOT / "docs" / "formats.md") == set()
 
 
 def test_every_family_kind_and_name_that_spectra_knows_is_documented() -> None:
@@ -441,12 +493,57 @@ def _clips(folder: Path) -> None:
         csv.writer(file, lineterminator="\n").writerows([("path", "speaker", "text", "gender", "accent", "age"), *rows])
 
 
+def _transcripts(folder: Path) -> None:
+    """Write what two recognisers heard of clips.csv: the first errs more on the south, the second on nobody."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    ours, theirs = ["path\tprediction\n"], []
+    for take, text in enumerate(TEXTS):
+        for speaker in range(20):
+            heard = []
+            for rate in (0.35 if speaker // 2 % 2 else 0.08, 0.2):
+                wrong = rng.random(len(text.split())) < rate
+                heard.append(" ".join("oh" if bad else word for word, bad in zip(text.split(), wrong, strict=True)))
+            ours.append(f"clips/s{speaker:02d}-{take}.wav\t{heard[0]}\n")
+            theirs.append(json.dumps({"audio_filepath": f"s{speaker:02d}-{take}.flac", "pred_text": heard[1]}) + "\n")
+    (folder / "ours.tsv").write_text("".join(ours), encoding="utf-8")
+    (folder / "theirs.jsonl").write_text("".join(theirs), encoding="utf-8")
+
+
+def _counts(folder: Path) -> None:
+    """Write counts of errors: the old are served worse, most of the west are old, `a` fails on young women too."""
+    import numpy as np
+
+    from probes.synthetic.transcripts import Effect, Plan, draw_counts, draw_speakers
+
+    shares = {
+        (accent, age, gender): 1.0 if (accent == "west") != (age == "old") else 4.0
+        for accent in ("east", "west")
+        for age in ("old", "young")
+        for gender in ("female", "male")
+    }
+    rng = np.random.default_rng(1)
+    people = draw_speakers(("accent", "age", "gender"), shares, 160, rng)
+    old = Effect(where={"age": "old"}, ratio=2.0)
+    women = Effect(where={"age": "young", "gender": "female"}, ratio=4.0)
+    drawn = [
+        draw_counts(people, Plan(base=0.1, effects=effects, law="binomial"), np.random.default_rng(2), clips=(3, 3))
+        for effects in ((old, women), (old,))
+    ]
+    first = drawn[0]
+    rows = zip(first.speaker, *first.labels.values(), first.words, *(counts.errors for counts in drawn), strict=True)
+    with (folder / "counts.csv").open("w", newline="", encoding="utf-8") as file:
+        columns = ("speaker", *first.labels, "words", "errors_a", "errors_b")
+        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the pages take for granted.
 
     encoder, clips.csv, and the runs first and second of them; net.safetensors, images.npz, and the run certified;
-    darcy.pt, darcy.npz, and the run grids.
+    darcy.pt, darcy.npz, and the run grids; ours.tsv and theirs.jsonl for clips.csv, and the run groups; counts.csv.
     """
     place = tmp_path_factory.mktemp("docs")
     work = place / "work"
@@ -455,6 +552,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _clips(work)
     _classifier(work)
     _operator(work)
+    _transcripts(work)
+    _counts(work)
     by = ["--manifest", "clips.csv", "--by", "gender"]
     quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
     for words in (
@@ -462,6 +561,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["audit-fairness", "encoder", *by, *quick, "--out", "runs/second"],
         CERTIFY,
         SPECTRA,
+        GROUPS,
     ):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -647,11 +747,31 @@ def test_estimates_of_spectra_have_the_coordinates_that_the_page_names(prepared:
         assert values and {value.replace("block1", "block0") for value in values} - words == set(), key
 
 
+def test_estimates_of_audit_groups_have_the_coordinates_that_the_page_names(prepared: Path, work: Path) -> None:
+    both = [*GROUPS[:-2], "--predictions", "theirs=theirs.jsonl", "--faas", "--out", "runs/both"]
+    for words in (both, [*COUNTS, "--out", "runs/counts"]):
+        outcome = call(words, work)
+        assert outcome.code == 0, outcome.out
+    page = AUDITS["speaker_groups"]
+    documented, words_of_page = _documented_where(page), coded(page) | coded(AUDITS["asr_fairness"])
+    seen = set()
+    for run in ("groups", "both", "counts"):
+        report = json.loads((work / "runs" / run / "report.json").read_text("utf-8"))
+        for row in report["estimates"]:
+            # A declared test is one of an attribute, one of the search is one of a group.
+            apart = {"by", "group"} - set(row["where"]) if row["name"] == "p_value" else set()
+            assert set(row["where"]) == documented[row["name"]] - apart and len(apart) < 2, row
+            assert row["method"] in words_of_page, row
+            seen.add(row["name"])
+    assert seen == set(spec_of("speaker_groups").estimates) == set(documented)
+
+
 @pytest.mark.parametrize("audit", RUNS)
 def test_the_columns_of_the_records_are_on_the_page(audit: str, prepared: Path) -> None:
     with (prepared / "work/runs" / RUNS[audit] / "records.csv").open(encoding="utf-8", newline="") as file:
         header = next(csv.reader(file))
     stems = {re.sub(r"_(-?\d+|head)$", "_LAYER", name) for name in header} - {"gender", "accent"}
+    stems = {re.sub(r"_errors_ours$", "_errors_NAME", name) for name in stems}
     assert len(stems) > 5 and stems - coded(AUDITS[audit]) == set()
 
 

@@ -104,6 +104,7 @@ AUDIT = AuditSpec(
     plan="audits.speaker_groups.inputs:plan",
     run="audits.speaker_groups.report:run",
     demo="audits.speaker_groups.demo:prepare",
+    model=False,
     estimates=(
         "rate",
         "substitution_rate",
@@ -111,6 +112,7 @@ AUDIT = AuditSpec(
         "insertion_rate",
         "shrunken_rate",
         "gap",
+        "gap_ratio",
         "gap_to_reference",
         "noise_floor",
         "debiased_gap",

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audits.context import Context, Draft
 from audits.records import Estimate
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances, place
+from audits.speaker_groups.counts import Counts, Floats, Utterances, place
 from audits.speaker_groups.designs import Design, Model, Term, design_of
-from audits.speaker_groups.gaps import GapRow
+from audits.speaker_groups.gaps import GapRow, name_of
+from audits.speaker_groups.strata import strata_of, turned
 from audits.statistics import (
     Ends,
     Kind,
@@ -26,7 +26,6 @@ from audits.statistics import (
     coefficient_p,
     contrast,
     generator,
-    linearised_differences,
     simultaneous_contrasts,
     wald_test,
 )
@@ -104,14 +103,28 @@ def adjust_gaps(
     for system in range(len(data.systems)):
         design = design_of(data, counts, system, options)
         if not design.attributes:
+            draft.warn(
+                "not-adjusted",
+                f"{data.systems[system]} has no attribute of two levels with enough {data.unit}, words and errors "
+                "among the clips of the model: nothing is adjusted.",
+                **place(data, counts, system),
+            )
             continue
+        for name in design.left_out:
+            draft.warn(
+                "term-left-out",
+                f"{name} has no two levels with enough {data.unit}, words and errors, or values, among the clips of "
+                f"the model of {data.systems[system]}: it is not held fixed, and has no adjusted gap.",
+                **place(data, counts, system),
+            )
         names = [term.name for term in design.terms]
         try:
             full = design.fit(names)
         except NotFitted as reason:
             draft.warn(
                 "not-adjusted",
-                f"The adjusted model of {data.systems[system]} cannot be fitted: {reason}. Gaps are not adjusted.",
+                f"The adjusted model of {data.systems[system]} cannot be fitted: {reason}. Gaps are not adjusted; "
+                "leave out an attribute or control that says the same as another, or unite levels.",
                 **place(data, counts, system),
             )
             continue
@@ -150,7 +163,12 @@ def _add_term(
     worst, best = (name.partition("=")[2] for name in extremes)
     try:
         alone = design.fit([term.name])
-    except NotFitted:
+    except NotFitted as reason:
+        draft.warn(
+            "not-adjusted",
+            f"The model of {data.systems[system]} with {term.name} alone cannot be fitted: {reason}.",
+            **place(data, counts, system, by=term.name),
+        )
         return
     columns = [full[1][term.name, level] for level in term.shown]
     found.p[system, term.name] = wald_test(full[0], columns)
@@ -243,12 +261,12 @@ def _judge_rung(
     """Say what the adjustment took away, and what explains it where the loss is beyond chance."""
     sign = 1.0 if rung.marginal[0] > 0 else -1.0
     pair = (rung.level, rung.reference)
-    rung.strata = _strata(rung, data, counts, design, context)
+    rung.strata = strata_of(data, counts, design, rung.system, (term.name, *pair), context)
     if sign * rung.adjusted[0] < HALF * sign * rung.marginal[0]:
         rung.lost.append("size")
     if coefficient_p(full[0], _contrast(full, term.name, pair)) >= 1 - context.level:
         rung.lost.append("significance")
-    if _turned(rung.strata, sign):
+    if turned(rung.strata, sign):
         rung.lost.append("sign")
     least = rung.faded[1] if sign > 0 else -rung.faded[2]
     if not rung.lost or least <= 0:
@@ -266,78 +284,6 @@ def _judge_rung(
     shares = np.cumsum([taken[name] for name in ranked])
     enough = int(np.searchsorted(shares, MOST * whole)) + 1
     rung.explained_by = tuple(ranked[:enough]) or tuple(others)
-
-
-def _turned(strata: dict[str, Ends], sign: float) -> bool:
-    """Tell whether in most levels of some other attribute the difference points the other way (Simpson 1951)."""
-    by: dict[str, list[float]] = {}
-    for name, ends in strata.items():
-        by.setdefault(name.partition("=")[0], []).append(ends[0])
-    return any(
-        len(values) > 1 and sum(sign * value < 0 for value in values) > len(values) / 2 for values in by.values()
-    )
-
-
-def _strata(rung: Rung, data: Utterances, counts: Counts, design: Design, context: Context) -> dict[str, Ends]:
-    """Return the log ratio of the level and the reference within each level of the other attributes."""
-    found: dict[str, Ends] = {}
-    rows = design.rows
-    own = data.labels(rung.attribute)[rows]
-    for other in design.attributes:
-        if other.name == rung.attribute:
-            continue
-        labels = data.labels(other.name)[rows]
-        for stratum in (other.reference, *other.shown):
-            parts = [rows[(labels == stratum) & (own == level)] for level in (rung.level, rung.reference)]
-            ends = _log_ratio(parts, data, counts, rung.system, context)
-            if ends is not None:
-                found[f"{other.name}={stratum}"] = ends
-    return found
-
-
-def _log_ratio(
-    parts: Sequence[NDArray[np.int64]], data: Utterances, counts: Counts, system: int, context: Context
-) -> Ends | None:
-    errors, sizes = [], []
-    for rows in parts:
-        if len(np.unique(data.speakers[rows])) < MIN_REPORTED or counts.errors[rows, system].sum() == 0:
-            return None
-        errors.append(_by_speaker(counts.errors[rows, system], data.speakers[rows], data.people))
-        sizes.append(_by_speaker(counts.sizes[rows], data.speakers[rows], data.people))
-    found = linearised_differences((errors[0], errors[1]), (sizes[0], sizes[1]), log=True)
-    low, high = found.ends(context.level)
-    return float(found.value[0]), float(low[0]), float(high[0])
-
-
-def _by_speaker(values: Floats, speakers: NDArray[np.int64], people: int) -> Floats:
-    summed: Floats = np.bincount(speakers, weights=values, minlength=people).astype(np.float64)
-    return summed[:, None]
-
-
-def _add_strata(draft: Draft, rung: Rung, data: Utterances, counts: Counts, context: Context) -> None:
-    for stratum, ends in rung.strata.items():
-        value, low, high = (float(np.exp(np.clip(end, -50, 50))) for end in ends)
-        draft.add(
-            Estimate(
-                name="stratum_ratio",
-                value=value,
-                low=low,
-                high=high,
-                level=context.level,
-                method=LINEARISED,
-                n=data.people,
-                unit=data.unit,
-                where=place(
-                    data,
-                    counts,
-                    rung.system,
-                    attribute=rung.attribute,
-                    level=rung.level,
-                    reference=rung.reference,
-                    group=stratum,
-                ),
-            )
-        )
 
 
 def _add_adjusted_gap(
@@ -383,7 +329,7 @@ def _add_adjusted_gap(
     for kind, ends in kinds.items():
         found.gap[system, term.name, kind] = draft.add(
             Estimate(
-                name="gap",
+                name=name_of(kind),
                 value=ends[0],
                 low=ends[1],
                 high=ends[2],
@@ -392,5 +338,31 @@ def _add_adjusted_gap(
                 n=fit.clusters,
                 unit=data.unit,
                 where=place(data, counts, system, by=term.name, kind=kind, adjusted="yes"),
+            )
+        )
+
+
+def _add_strata(draft: Draft, rung: Rung, data: Utterances, counts: Counts, context: Context) -> None:
+    for stratum, ends in rung.strata.items():
+        value, low, high = (float(np.exp(np.clip(end, -50, 50))) for end in ends)
+        draft.add(
+            Estimate(
+                name="stratum_ratio",
+                value=value,
+                low=low,
+                high=high,
+                level=context.level,
+                method=LINEARISED,
+                n=data.people,
+                unit=data.unit,
+                where=place(
+                    data,
+                    counts,
+                    rung.system,
+                    attribute=rung.attribute,
+                    level=rung.level,
+                    reference=rung.reference,
+                    group=stratum,
+                ),
             )
         )

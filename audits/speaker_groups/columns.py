@@ -19,6 +19,8 @@ NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filen
 PARTS = {"substitutions": "substitution", "deletions": "deletion", "insertions": "insertion"}
 PROFILES = "speaker profiles"
 WORDS = "words"
+LARGEST = 1e100
+"""Numbers from which on a control is none: their squares would overflow."""
 ONE_SYSTEM = "prediction"
 """Name of the system whose transcripts or counts stand in the manifest."""
 PREDICTION_COLUMNS = ("prediction", "pred_text", "hypothesis", "hyp")
@@ -70,6 +72,16 @@ def _name_column(table: Table, options: Options) -> str | None:
 def _needs(table: Table, options: Options) -> frozenset[str]:
     if options.predictions:
         return frozenset({"path", "text"})
+    half = ("errors" in table.columns) != (WORDS in table.columns) and not any(
+        column.casefold() in ROLES["text"] for column in table.columns
+    )
+    if half:
+        raise InputError(
+            f"There is a column {'errors' if 'errors' in table.columns else WORDS}, but no column "
+            f"{WORDS if 'errors' in table.columns else 'errors'}: counts need both.",
+            where=str(table.path),
+            hint="Add it, or give texts and transcripts.",
+        )
     return frozenset() if counted_systems(table.columns, options) else frozenset({"text"})
 
 
@@ -107,6 +119,8 @@ def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArr
         Where a count is no whole number, is negative, or the kinds do not add up to the errors.
     """
     wanted = {"errors": columns.errors, "words": columns.words, **columns.parts}
+    for column in wanted.values():
+        require_free(clips, column, "a count")
     rows = {name: np.array([_count(clip, column) for clip in clips]) for name, column in wanted.items()}
     if columns.parts:
         wrong = np.flatnonzero(sum(rows[name] for name in columns.parts) != rows["errors"])
@@ -128,7 +142,7 @@ def _count(clip: Clip, column: str) -> float:
         number = math.nan
     if not (number >= 0 and number.is_integer() and number < 2**40):
         raise InputError(
-            f"{text or 'nothing'!r} is no count.",
+            f"{text!r} is no count." if text else "The count is missing.",
             where=f"{clip.where}, column {column}",
             hint="Counts are whole numbers from 0 up.",
         )
@@ -143,7 +157,7 @@ def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
     """
     if any(clip.speaker is not None for clip in clips):
         names: list[object] = [clip.speaker for clip in clips]
-        unit = "speakers"
+        unit = PROFILES if any(note.id == "corpus.no-speakers" for note in manifest.notes) else "speakers"
     else:
         chosen = options.cluster_by or options.by
         missing = next((name for name in chosen if name not in manifest.columns), None)
@@ -151,6 +165,9 @@ def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
             raise InputError(
                 f"There is no column {missing!r}.", where="--cluster-by", hint=suggest(missing, manifest.columns)
             )
+        for name in chosen:
+            if name not in options.by:
+                require_free(clips, name, "part of a profile", option="--cluster-by")
         names = [tuple(_written(clip, name) for name in chosen) for clip in clips]
         unit = PROFILES
     number = {name: place for place, name in enumerate(sorted(set(names), key=str))}
@@ -179,16 +196,18 @@ def controls_of(
                 where=f"{options.manifest}, --control",
                 hint=suggest(name, manifest.columns),
             )
+        require_free(clips, name, "a control", option="--control")
         texts = [clean(clip.extras.get(name)) for clip in clips]
         known = [text for text in texts if not is_unknown(text)]
-        if not known or len(set(known)) < 2:
+        numbers = {text: _number(text) for text in set(known)}
+        numeric = _numeric(name, clips, texts, numbers)
+        if len({numbers[text] if numeric else text for text in known}) < 2:
             raise InputError(
                 f"The column {name!r} has no two different values: there is nothing to hold fixed.",
                 where=f"{options.manifest}, --control",
                 hint="Leave it out.",
             )
-        numbers = {text: _number(text) for text in set(known)}
-        if all(number is not None for number in numbers.values()):
+        if numeric:
             found[name] = tuple(None if is_unknown(text) else numbers[text] for text in texts)
         else:
             found[name] = tuple(None if is_unknown(text) else text for text in texts)
@@ -200,7 +219,31 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) < LARGEST else None
+
+
+def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
+    """Tell whether a control is a number; some numbers among words are a mistake that would make levels of them."""
+    words = [place for place, text in enumerate(texts) if not is_unknown(text) and numbers[text] is None]
+    known = sum(not is_unknown(text) for text in texts)
+    if words and len(words) < known / 2:
+        raise InputError(
+            f"{texts[words[0]]!r} is no number, and most values of {name} are.",
+            where=f"{clips[words[0]].where}, column {name}",
+            hint="Mend it, or leave it empty: such clips are then not in the adjusted model.",
+        )
+    return not words and known > 0
+
+
+def require_free(clips: Sequence[Clip], column: str, purpose: str, *, option: str = "") -> None:
+    """Refuse a column that is taken already: compared, or read as path, text or speaker."""
+    if not any(column in clip.extras for clip in clips):
+        raise InputError(
+            f"The column {column!r} is empty, or taken already (as attribute, path, text or speaker); it cannot be "
+            f"{purpose} too.",
+            where=option or f"column {column}",
+            hint="Choose another column, or copy it under another name.",
+        )
 
 
 def prediction_column(manifest: Manifest, options: Options) -> str:

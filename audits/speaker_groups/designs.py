@@ -60,6 +60,7 @@ class Design:
     rows: NDArray[np.int64]
     attributes: tuple[Term, ...]
     controls: tuple[Term, ...]
+    left_out: tuple[str, ...]
     kept: dict[tuple[str, ...], "Model"] = field(default_factory=dict)
 
     @property
@@ -108,7 +109,11 @@ class Design:
         if column is None:
             return reason
         name, level = labels[order[column]]
-        return f"{reason} (the column of {name}{'=' * bool(level)}{level})"
+        told = f"{name}={level}" if level else name or "the rate of the levels of reference"
+        if "depends on" in reason:
+            others = ", ".join(dict.fromkeys(labels[place][0] for place in order[1:column] if labels[place][0] != name))
+            return f"{told} cannot be told apart from {others or 'the rest'}"
+        return f"{reason} (the column of {told})"
 
 
 def design_of(data: Utterances, counts: Counts, system: int, options: Options) -> Design:
@@ -129,14 +134,19 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
     for term in attributes:
         if FEW in term.levels and errors[(rest := term.values[:, -1] > 0)].sum() == 0:
             kept &= ~rest
-    controls = [_control(name, [values[row] for row in chosen.tolist()]) for name, values in data.controls.items()]
+    rows = chosen[kept]
+    attributes = [_within(term, kept) for term in attributes]
+    controls = [_control(name, [values[row] for row in rows.tolist()]) for name, values in data.controls.items()]
+    wanted = [*(groups.by for groups in data.singles() if len(groups.names) > 1), *data.controls]
+    there = {term.name for term in (*attributes, *controls) if term.values.shape[1]}
     return Design(
         errors=errors[kept],
         sizes=counts.sizes[chosen][kept],
-        clusters=data.speakers[chosen][kept],
-        rows=chosen[kept],
-        attributes=tuple(_within(term, kept) for term in attributes),
-        controls=tuple(_within(term, kept) for term in controls),
+        clusters=data.speakers[rows],
+        rows=rows,
+        attributes=tuple(term for term in attributes if term.shown),
+        controls=tuple(term for term in controls if term.values.shape[1]),
+        left_out=tuple(name for name in wanted if name not in there),
     )
 
 
@@ -174,13 +184,15 @@ def _levels(
 def _control(name: str, values: Sequence[float | str | None]) -> Term:
     if all(isinstance(value, float) for value in values):
         numbers = np.array(values, dtype=np.float64)
-        spread = float(numbers.std()) or 1.0
-        return Term(name=name, values=((numbers - numbers.mean()) / spread)[:, None])
+        apart = numbers - numbers.mean()
+        spread = float(apart.std())
+        # A control that does not vary here has no column.
+        return Term(name=name, values=(apart / spread)[:, None] if spread > 0 else np.empty((len(values), 0)))
     labels = np.array([UNKNOWN if value is None else str(value) for value in values])
     known, counted = np.unique(labels, return_counts=True)
     reference = str(known[counted.argmax()])
     shown = [str(level) for level in known if level != reference]
-    columns = np.stack([labels == level for level in shown], axis=1).astype(np.float64)
+    columns = (labels[:, None] == np.array(shown, dtype=labels.dtype)[None]).astype(np.float64)
     return Term(name=name, values=columns, levels=tuple(shown), reference=reference)
 
 

@@ -134,7 +134,7 @@ def _rates(scene: _Scene, id: str, panels: Sequence[_Panel], beyond: int) -> Fig
     if wide:
         caption += f" Grey points without a line have no interval or, {wide} of them, one wider than the chart."
     if left := [said for _, said in panels if said]:
-        caption += f" In the tables only: {', '.join(left)}, first those on the fewest, then the lowest."
+        caption += f" In the tables only: {', '.join(left)}: those on the fewest {scene.data.unit}, then the lowest."
     caption += _rest(beyond, "crossings, with less clear gaps,")
     what = "groups" if id == "groups" else "crossings of groups"
     return _figure(id, f"On which {what} are errors more frequent than overall?", caption, spec)
@@ -179,8 +179,10 @@ def _pairs(scene: _Scene) -> Figure | None:
         layer["encoding"]["y"]["sort"] = list(called[1 - across].values())
     caption = (
         f"{title}{scene.whose} on each crossing of {names[0]} and {names[1]}, of all pairs the one with the clearest "
-        "gap. Empty: nobody is in it."
+        "gap."
     )
+    if len(table) < len(called[0]) * len(called[1]):
+        caption += " Empty: nobody is in it."
     if any(cell["small"] for cell in table):
         caption += f" Faded: too few {scene.data.unit} or words to be relied on."
     caption += _rest(sum(map(len, sides)) - sum(map(len, called)), f"levels, on the fewest {scene.data.unit},")
@@ -219,10 +221,10 @@ def _against(scene: _Scene, rung: Rung) -> str:
     parts = [f"{_attribute(scene.data, rung.attribute)}: {_short(rung.level)}", f"against {_short(rung.reference)}"]
     if len(scene.systems) > 1:
         parts.append(f"({scene.systems[rung.system]})")
-    lines = [""]
-    for part in parts:
+    lines = parts[:1]
+    for part in parts[1:]:
         # A name is never broken: the halves of one that reads from the right would run into each other.
-        joined = f"{lines[-1]} {part}".strip()
+        joined = f"{lines[-1]} {part}"
         lines[-1:] = [joined] if _width(joined) <= LONGEST_TITLE else [lines[-1], part]
     for number, name in enumerate(rung.explained_by[:3]):
         lines.append(f"{'and' if number else 'goes with'} {_short(name)}")
@@ -264,9 +266,9 @@ def _gaps(scene: _Scene) -> Figure | None:
         labels = _distinct(_attribute(scene.data, row.by) for row in kept)
         for row, label in zip(kept, labels, strict=True):
             gap, floor = scene.gap(row, system), scene.draft.estimates[row.floor[system]]
-            between = {"worst": row.worst[system], "best": row.best[system]}
-            rows.append(_plain(gap, panel=name, label=label, chance=False, **between))
-            rows.append(_plain(floor, panel=name, label=f"{label}, chance", chance=True))
+            told = {"panel": name, "worst": row.worst[system], "best": row.best[system]}
+            rows.append(_plain(gap, label=label, chance=False, **told))
+            rows.append(_plain(floor, label=f"{label}, chance", chance=True, **told))
     if not rows:
         return None
     axis = Axis("value", f"Gap in {scene.words}, worst against best group", ".2f")

@@ -31,7 +31,10 @@ from audits.statistics import (
     unscaled,
 )
 
-KINDS: tuple[Kind, ...] = ("absolute", "relative", "ratio", "log_odds", "four_fifths")
+KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
+"""Kinds of gap, nought where two groups are alike."""
+RATIOS: tuple[Kind, ...] = ("ratio", "four_fifths")
+"""Kinds that are 1 where two groups are alike."""
 PERMUTED = "permutation of labels over speakers"
 TO_ONE_METHOD = "cluster bootstrap, simultaneous over all groups against the reference, or permutation where wider"
 
@@ -190,7 +193,7 @@ def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context:
     row.worst[system], row.best[system] = row.names[worst], row.names[best]
     rates = on_scale(row.sums.totals(), system, "absolute")[0]
     stretch = 1.0
-    for kind in KINDS:
+    for kind in (*KINDS, *RATIOS):
         missing = undefined(kind, (row.names[worst], row.names[best]), (float(rates[worst]), float(rates[best])))
         if missing:
             where = place(data, row.counts, system, by=row.by, kind=kind)
@@ -201,7 +204,7 @@ def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context:
             stretch = max(1.0, row.chance.reach(system, worst, best) / (ends[2] - ends[0]))
         ends = unscaled(kind, stretched(ends, stretch))
         row.gap[system, kind] = add(
-            draft, data, row, "gap", ends, GAP_METHOD, context, system, kind=kind, adjusted="no"
+            draft, data, row, name_of(kind), ends, GAP_METHOD, context, system, kind=kind, adjusted="no"
         )
     _add_chance(draft, data, row, system, context)
     if not row.crossed:
@@ -223,6 +226,11 @@ def _add_to_reference(draft: Draft, data: Utterances, row: GapRow, system: int, 
             row.to_reference[system, name] = add(
                 draft, data, row, "gap_to_reference", found[at], method, context, system, **where
             )
+
+
+def name_of(kind: Kind) -> str:
+    """Return the name of the estimate of a gap of this kind: ratios have their own, since 1 is none for them."""
+    return "gap_ratio" if kind in RATIOS else "gap"
 
 
 def _add_chance(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:

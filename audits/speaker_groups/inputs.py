@@ -19,8 +19,10 @@ from audits.speaker_groups.columns import (
     prediction_column,
     read_counts,
     read_rows,
+    require_free,
     speakers_of,
 )
+from audits.speaker_groups.counts import MIN_REPORTED
 from audits.speaker_groups.outlook import coordinates_of, notes_of
 from probes.errors import InputError
 from probes.loading.levels import Note
@@ -28,7 +30,8 @@ from probes.loading.manifests import Clip, Manifest
 from probes.loading.predictions import Predictions, match, read_predictions
 
 NO_SPEAKER = "no speaker"
-NO_TEXT = "no reference text"
+MANY_GROUPS = 400
+"""Groups of one crossing from which on those of too few speakers are not listed."""
 NO_PREDICTION = "no transcript by {}"
 
 
@@ -89,7 +92,7 @@ def plan(options: Options, context: Context) -> Plan:
     manifest, table = read_rows(options)
     files = {name: read_predictions(path) for name, path in named.items()}
     counted = {} if files else counted_systems(table, options)
-    clips, skipped = _with_speakers(manifest, bool(counted), options)
+    clips, skipped = _with_speakers(manifest, options)
     texts: dict[str, tuple[str | None, ...]]
     if counted:
         texts, notes = {}, list[Note]()
@@ -176,8 +179,8 @@ def _named(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _with_speakers(manifest: Manifest, counted: bool, options: Options) -> tuple[list[Clip], list[tuple[Clip, str]]]:
-    """Leave out clips without a speaker, where others have one, and those without reference text."""
+def _with_speakers(manifest: Manifest, options: Options) -> tuple[list[Clip], list[tuple[Clip, str]]]:
+    """Leave out clips without a speaker, where others have one."""
     known = any(clip.speaker is not None for clip in manifest.clips)
     if known and options.cluster_by:
         raise InputError(
@@ -190,8 +193,6 @@ def _with_speakers(manifest: Manifest, counted: bool, options: Options) -> tuple
     for clip in manifest.clips:
         if known and clip.speaker is None:
             skipped.append((clip, NO_SPEAKER))
-        elif not counted and clip.text is None:
-            skipped.append((clip, NO_TEXT))
         else:
             kept.append(clip)
     return kept, skipped
@@ -202,6 +203,7 @@ def _texts(
 ) -> tuple[dict[str, tuple[str | None, ...]], list[Note]]:
     if not files:
         column = prediction_column(manifest, options)
+        require_free(clips, column, "the transcript", option="--prediction-col")
         return {ONE_SYSTEM: tuple(clip.extras.get(column) for clip in clips)}, []
     names = [clip.extras.get("utterance") or clip.name for clip in clips]
     found, notes = {}, []
@@ -209,15 +211,10 @@ def _texts(
         matched = match(names, predictions)
         found[system] = matched.texts
         if matched.unused:
-            some = ", ".join(matched.examples)
-            notes.append(
-                Note(
-                    "unused-transcripts",
-                    f"{system}: {matched.unused} transcripts met no clip of the manifest ({some}"
-                    f"{', ...' if matched.unused > len(matched.examples) else ''}).",
-                    matched.unused,
-                )
-            )
+            some = ", ".join(matched.examples) + (", ..." if matched.unused > len(matched.examples) else "")
+            plural = "s" * (matched.unused > 1)
+            text = f"{system}: {matched.unused} transcript{plural} met no clip of the manifest ({some})."
+            notes.append(Note("unused-transcripts", text, matched.unused))
     return found, notes
 
 
@@ -277,6 +274,13 @@ def _check_groups(clips: Sequence[Clip], options: Options) -> None:
 
 
 def _check_references(inputs: Inputs, options: Options) -> None:
+    given = [row["words"].sum() for row in inputs.counted.values()]
+    if not (any(given) or any((clip.text or "").strip() for clip in inputs.clips if not given)):
+        raise InputError(
+            "No reference has a word: there is nothing to err on.",
+            where=str(options.manifest),
+            hint="Is --text-col the reference?",
+        )
     if options.metric == "cer" and inputs.counted:
         raise InputError(
             "Counts of errors and words say nothing about characters.", where="--metric", hint="Leave it out."
@@ -285,8 +289,30 @@ def _check_references(inputs: Inputs, options: Options) -> None:
         raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
 
 
-def without_constant(inputs: Inputs) -> Inputs:
-    """Return the inputs without crossings of attributes that have one known level only: they show nothing new."""
+def useful(inputs: Inputs) -> tuple[Inputs, dict[str, int]]:
+    """Return the inputs with the crossings that can show something, and how many groups of a crossing were dropped.
+
+    Crossings with an attribute of one known level show nothing new. Of a crossing with very many groups, those of too
+    few speakers to be reported are only counted.
+    """
     constant = {groups.by for groups in inputs.sets if "&" not in groups.by and len(groups.names) < 2}
-    kept = [groups for groups in inputs.sets if "&" not in groups.by or not constant & set(groups.by.split("&"))]
-    return replace(inputs, sets=tuple(kept))
+    kept, dropped = [], {}
+    for groups in inputs.sets:
+        if "&" in groups.by and constant & set(groups.by.split("&")):
+            continue
+        if "&" in groups.by and len(groups.names) > MANY_GROUPS:
+            found = _of_enough(groups, inputs.speakers)
+            dropped[groups.by] = len(groups.names) - len(found.names)
+            groups = found
+        kept.append(groups)
+    return replace(inputs, sets=tuple(kept)), dropped
+
+
+def _of_enough(groups: GroupSet, speakers: NDArray[np.int64]) -> GroupSet:
+    pairs = np.unique(np.stack([groups.member, speakers], axis=1)[groups.member >= 0], axis=0)
+    people = np.bincount(pairs[:, 0], minlength=len(groups.names))
+    chosen = np.flatnonzero(people >= MIN_REPORTED)
+    number = np.full(len(groups.names) + 1, -1)
+    number[chosen] = np.arange(len(chosen))
+    # The last place of `number` serves those outside all groups.
+    return GroupSet(by=groups.by, names=tuple(groups.names[at] for at in chosen), member=number[groups.member])

@@ -20,7 +20,7 @@ from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.gaps import PERMUTED, GapRow, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.telling import tell_explained, tell_search, tell_skipped, tell_systems
-from audits.speaker_groups.wording import p_words, span, whose
+from audits.speaker_groups.wording import p_words, size_words, span, whose
 from audits.statistics import MaybeEnds, adjust, scaled
 
 if TYPE_CHECKING:
@@ -29,17 +29,27 @@ if TYPE_CHECKING:
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
 """Normal quantile of four in five."""
-WALD = "Wald test of a Poisson GEE, clusters of speakers"
+OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the declared test of one attribute says of one system: `p` is corrected, the places are in the report."""
+    """What the declared test of one attribute says of one system.
+
+    Parameters
+    ----------
+    p
+        Corrected for all declared tests.
+    gap
+        Place of the difference that is told: of `group` and what it is compared `against`, a group or others.
+    """
 
     system: int
     row: GapRow
     p: float
     gap: int
+    group: str
+    against: str
     evidence: tuple[int, ...]
     found: bool
 
@@ -53,38 +63,56 @@ def declare(
     context: Context,
 ) -> list[Verdict]:
     """Test the declared hypothesis for every attribute and system, with Holm's correction over all of them."""
-    tests: list[tuple[int, GapRow, MaybeEnds, int]] = []
-    conditional = options.hypothesis == "conditional"
+    tests: list[tuple[int, GapRow, MaybeEnds, tuple[int, str, str]]] = []
     for row in rows:
         for system in range(len(data.systems)):
             if row.crossed:
                 continue
-            if not conditional:
-                tests.append(
-                    (system, row, tested(row, system, options.hypothesis, context), row.gap[system, "absolute"])
-                )
+            if options.hypothesis != "conditional":
+                p: MaybeEnds = tested(row, system, options.hypothesis, context)
+                tests.append((system, row, p, _told(draft, row, system, options.hypothesis)))
             elif (system, row.by) in adjusted.p:
                 at = adjusted.gap[system, row.by, "absolute"]
-                tests.append((system, row, (adjusted.p[system, row.by], None, None), at))
+                told = (at, row.worst[system], row.best[system])
+                tests.append((system, row, (adjusted.p[system, row.by], None, None), told))
     verdicts = []
     corrected = adjust([test[2][0] for test in tests], "holm")
-    for (system, row, raw, gap), p in zip(tests, corrected, strict=True):
-        ends = {"none": raw, "holm": scaled(raw, p)}
+    for (system, row, raw, (gap, group, against)), p_value in zip(tests, corrected, strict=True):
+        ends = {"none": raw, "holm": scaled(raw, p_value)}
         places = [
             _add_p(draft, data, row, system, ends[correction], correction, options, context) for correction in ends
         ]
-        low = draft.estimates[gap].low
         verdicts.append(
             Verdict(
                 system=system,
                 row=row,
-                p=p,
+                p=p_value,
                 gap=gap,
+                group=group,
+                against=against,
                 evidence=(gap, places[1]),
-                found=p < 1 - context.level and low is not None and low > 0,
+                found=p_value < 1 - context.level and _beyond(draft.estimates[gap], options.hypothesis),
             )
         )
     return verdicts
+
+
+def _told(draft: Draft, row: GapRow, system: int, hypothesis: str) -> tuple[int, str, str]:
+    """Return the place of the difference that the test is about, the group, and what it is compared with."""
+    best = row.best[system]
+    if row.reference == "best" or (hypothesis == "parity" and row.reference == "overall"):
+        return row.gap[system, "absolute"], row.worst[system], best
+    mine = {group: at for (own, group), at in row.to_reference.items() if own == system}
+    upward = hypothesis == "worst-group"
+    sizes = {name: draft.estimates[at].value for name, at in mine.items()}
+    group = max(sizes, key=lambda name: sizes[name] if upward else abs(sizes[name]))
+    return mine[group], group, OTHERS if row.reference == "overall" else row.reference
+
+
+def _beyond(gap: Estimate, hypothesis: str) -> bool:
+    """Tell whether the interval leaves out nought; that there is a worst group can be shown on one side only."""
+    below = gap.high is not None and gap.high < 0 and hypothesis == "parity"
+    return (gap.low is not None and gap.low > 0) or below
 
 
 def _add_p(
@@ -124,7 +152,9 @@ def judge(
         draft.find(
             "groups.nothing-compared",
             "info",
-            f"No attribute has two groups with enough {data.unit} and words: nothing is said about any gap.",
+            f"No attribute has two groups with enough {data.unit} and words: nothing is said about any gap."
+            if not results.rows
+            else "The declared hypothesis could not be tested: there is no adjusted model (see the warnings).",
         )
     for verdict in verdicts:
         if verdict.found:
@@ -132,7 +162,7 @@ def judge(
     for system in range(len(data.systems)):
         silent = [verdict for verdict in verdicts if verdict.system == system and not verdict.found]
         if silent:
-            _tell_silence(draft, data, silent, len(verdicts), context)
+            _tell_silence(draft, data, silent, len(verdicts), options.hypothesis, context)
     tell_explained(draft, data, results)
     tell_search(draft, data, results)
     tell_systems(draft, data, results)
@@ -154,52 +184,53 @@ def _tell_gap(
     draft: Draft, data: Utterances, verdict: Verdict, results: "Results", options: Options, context: Context
 ) -> None:
     row, system = verdict.row, verdict.system
-    worst, best = row.worst[system], row.best[system]
     gap = draft.estimates[verdict.gap]
-    rung = _rung_of(results.adjusted, row, system)
+    rung = _rung_of(results.adjusted, verdict)
     spurious = rung is not None and rung.spurious
-    low = gap.low or 0.0
+    low = min(abs(gap.low or 0.0), abs(gap.high or 0.0))
     severity: Severity = "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
-    severity = "low" if spurious else severity
-    rates = results.rates.rows[row.counts.metric]
-    evidence = [*verdict.evidence, rates[system, worst], rates[system, best]]
-    shown = [point(draft.estimates[rates[system, name]]) for name in (worst, best)]
-    tests = {"parity": "labels permuted over", "worst-group": "labels permuted over"}
-    how = f"{tests[options.hypothesis]} {data.unit}" if options.hypothesis in tests else "Wald test"
+    evidence = list(verdict.evidence)
     if options.hypothesis == "conditional":
         text = (
             f"{whose(data, system)} unequally often by {row.by} with the other attributes and controls held fixed: an "
-            f"adjusted gap in {rate_words(row.counts)} of {span(gap)}; p {p_words(verdict.p)} ({how}, Holm)."
+            f"adjusted gap in {rate_words(row.counts)} of {span(gap)}; p {p_words(verdict.p)} (Wald test, Holm)."
         )
+        rung, spurious = None, False
     else:
+        rates = results.rates.rows[row.counts.metric]
+        named = [verdict.group] + ([] if verdict.against == OTHERS else [verdict.against])
+        shown = [point(draft.estimates[rates[system, name]]) for name in named]
+        evidence += [rates[system, name] for name in named] + [row.floor[system]]
+        than = "all others together" if verdict.against == OTHERS else verdict.against
+        both = f"{shown[0]} against {shown[1]}, a gap of" if len(shown) > 1 else f"{shown[0]}, a gap of"
         floor = draft.estimates[row.floor[system]]
+        noise = f", where shuffled labels make one of {point(floor)}" if verdict.gap in row.gap.values() else ""
         text = (
-            f"{whose(data, system)} more often on {worst} than on {best}: {rate_words(row.counts)} {shown[0]} against "
-            f"{shown[1]}, a gap of {span(gap)}, where shuffled labels make one of {point(floor)}; p "
-            f"{p_words(verdict.p)} ({how}, Holm)."
+            f"{whose(data, system)} {'more' if gap.value > 0 else 'less'} often on {verdict.group} than on {than}: "
+            f"{rate_words(row.counts)} {both} {size_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over "
+            f"{data.unit}, Holm)."
         )
-        evidence.append(row.floor[system])
-    if rung is not None and options.hypothesis != "conditional":
+    if rung is not None:
         text += " " + _ladder_words(draft, rung)
         evidence += rung.places
     if (row.sums.sizes > 0).sum(1).max() > 1:
         text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
     draft.find(
         "groups.spurious" if spurious else "groups.gap",
-        severity,
+        "low" if spurious else severity,
         text,
         evidence,
-        **place(data, row.counts, system, by=row.by, group=worst),
+        **place(data, row.counts, system, by=row.by, group=verdict.group),
     )
 
 
-def _rung_of(adjusted: Adjusted, row: GapRow, system: int) -> Rung | None:
-    """Return the comparison of the worst and the best group in the models, if both are in them."""
-    worst, best = (name.partition("=")[2] for name in (row.worst[system], row.best[system]))
-    wanted = (system, row.by, worst, best)
-    return next(
-        (rung for rung in adjusted.rungs if (rung.system, rung.attribute, rung.level, rung.reference) == wanted), None
-    )
+def _rung_of(adjusted: Adjusted, verdict: Verdict) -> Rung | None:
+    """Return the comparison of these two groups in the models; against all others, that with the reference."""
+    level, against = (name.partition("=")[2] for name in (verdict.group, verdict.against))
+    mine = [rung for rung in adjusted.rungs if (rung.system, rung.attribute) == (verdict.system, verdict.row.by)]
+    if verdict.against == OTHERS:
+        return next((rung for rung in mine if rung.level == level), None)
+    return next((rung for rung in mine if (rung.level, rung.reference) == (level, against)), None)
 
 
 def _ladder_words(draft: Draft, rung: Rung) -> str:
@@ -229,16 +260,26 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
     return f"{kept[0].upper()}{kept[1:]} the ratio of the rates is {span(after)}, {span(before)} before."
 
 
-def _tell_silence(draft: Draft, data: Utterances, silent: Sequence[Verdict], tests: int, context: Context) -> None:
+def _tell_silence(
+    draft: Draft, data: Utterances, silent: Sequence[Verdict], tests: int, hypothesis: str, context: Context
+) -> None:
     """Say what could not be shown, and how large a gap could hide."""
     rows = [(verdict, draft.estimates[verdict.gap]) for verdict in silent]
-    quiet = [f"{verdict.row.by}, {span(gap)}" for verdict, gap in rows if (gap.low or 0) <= 0]
-    doubtful = [f"{verdict.row.by}, {span(gap)}, p {p_words(verdict.p)}" for verdict, gap in rows if (gap.low or 0) > 0]
+    beyond = [(verdict, gap, (gap.low or 0) > 0 or (gap.high or 0) < 0) for verdict, gap in rows]
+    quiet = [f"{verdict.row.by}, {span(gap)}" for verdict, gap, sure in beyond if not sure]
+    doubtful = [
+        f"{verdict.row.by}, {span(gap)}, p {p_words(verdict.p)}"
+        for verdict, gap, sure in beyond
+        if sure and (gap.value > 0 or hypothesis == "parity")
+    ]
+    other = [f"{verdict.against}" for verdict, gap, sure in beyond if sure and gap.value < 0 and hypothesis != "parity"]
     sentences = []
     if quiet:
         sentences.append(f"no difference could be shown by {'; '.join(quiet)}.")
     if doubtful:
         sentences.append(f"what was seen by {'; '.join(doubtful)} may be chance, given all the declared tests (Holm).")
+    if other:
+        sentences.append(f"no group was shown to err more than {' or '.join(other)}; all err less.")
     tail = (1 - context.level) / 2
     plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / tests))
     widest = max((gap.high or 0) - (gap.low or 0) for _, gap in rows)

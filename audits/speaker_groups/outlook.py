@@ -9,7 +9,7 @@ from audits.groups import reported_groups
 from audits.records import Coordinate
 from audits.speaker_groups import METRICS, Options
 from audits.speaker_groups.discovery import TESTS
-from audits.speaker_groups.gaps import KINDS
+from audits.speaker_groups.gaps import KINDS, RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
         "metric": METRICS[:1] if inputs.counted else METRICS,
         "group": tuple(names),
         "by": tuple(by for by in levels if len(levels[by]) > 1),
-        "kind": KINDS,
+        "kind": (*KINDS, *RATIOS),
         "adjusted": ("no", "yes"),
         "attribute": tuple(singles),
         "level": every,
@@ -56,8 +56,8 @@ def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
         enough = sum(count >= options.min_speakers for count in counts)
         if enough < 2:
             notes.append(
-                f"By {groups.by}, {enough} of {len(counts)} groups have {options.min_speakers} {inputs.unit}: nothing "
-                "will be compared."
+                f"By {groups.by}, fewer than two groups have {options.min_speakers} {inputs.unit}: nothing will be "
+                "compared."
             )
         if len(counts) > MANY_LEVELS:
             notes.append(many_levels(groups.by, len(counts), enough, inputs.unit, options))

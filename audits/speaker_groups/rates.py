@@ -13,6 +13,7 @@ from audits.records import Estimate
 from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterances, place, sums_of
 from audits.statistics import SpeakerSums, rate_intervals, shrink_rates, sum_by_speaker
 
+NAMED = 12
 BLOCK = 128
 """Groups that are summed at once: memory does not grow with their number."""
 EMPIRICAL_BAYES = "gamma posterior of an empirical Bayes prior"
@@ -32,7 +33,7 @@ class Rates:
 def add_rates(draft: Draft, data: Utterances, cohort: Cohort, context: Context) -> Rates:
     """Add the error rate of every group, the rates of each kind of error, and warn of small groups."""
     rows: dict[str, Index] = {}
-    small: set[str] = set()
+    small: dict[str, int] = {}
     for counts in data.counts:
         rows[counts.metric] = {}
         for start in range(0, len(cohort.names), BLOCK):
@@ -40,9 +41,10 @@ def add_rates(draft: Draft, data: Utterances, cohort: Cohort, context: Context) 
             sums = sums_of(data, counts, cohort.member[start : start + BLOCK])
             names = [cohort.names[group] for group in chosen]
             if counts is data.counts[0]:
-                small |= _warn_small(draft, data, sums, names)
+                small |= _small(sums, names)
             rows[counts.metric] |= _add(draft, data, counts, "rate", sums, names, cohort, context)
-    _add_parts(draft, data, cohort, small, context)
+    _warn_small(draft, data, small)
+    _add_parts(draft, data, cohort, frozenset(small), context)
     return Rates(rows=rows, small=frozenset(small))
 
 
@@ -84,22 +86,35 @@ def _add(
     return found
 
 
-def _warn_small(draft: Draft, data: Utterances, sums: SpeakerSums, names: list[str]) -> set[str]:
-    small = set()
-    for group, label in enumerate(names):
-        people, words = int(sums.speakers[group]), int(sums.sizes[:, group].sum())
-        if label == ALL or (people >= MIN_REPORTED and words >= MIN_WORDS):
-            continue
-        small.add(label)
-        who = data.unit.removesuffix("s") if people == 1 else data.unit
-        message = f"The rates of {label} rest on {people} {who} and {words} words only."
-        if people < 2:
-            message += f" There is no interval: one {who} says nothing about others."
-        draft.warn("small-group", message, group=label)
-    return small
+def _small(sums: SpeakerSums, names: list[str]) -> dict[str, int]:
+    """Return the groups that rest on too few speakers or words, with their speakers."""
+    people, words = sums.speakers.tolist(), sums.sizes.sum(0).tolist()
+    return {
+        name: people[at]
+        for at, name in enumerate(names)
+        if name != ALL and (people[at] < MIN_REPORTED or words[at] < MIN_WORDS)
+    }
 
 
-def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: set[str], context: Context) -> None:
+def _warn_small(draft: Draft, data: Utterances, small: dict[str, int]) -> None:
+    """Name the small groups of each attribute and crossing, and those that have no interval at all."""
+    sets: dict[str, list[str]] = {}
+    for name in small:
+        sets.setdefault("&".join(part.partition("=")[0] for part in name.split("&")), []).append(name)
+    for by, names in sets.items():
+        alone = sum(small[name] < 2 for name in names)
+        message = (
+            f"By {by}, the rates of {len(names)} group{'s rest' if len(names) > 1 else ' rests'} on fewer than "
+            f"{MIN_REPORTED} {data.unit} or {MIN_WORDS} words: {', '.join(names[:NAMED])}"
+            f"{' and others' if len(names) > NAMED else ''}."
+        )
+        if alone:
+            whom = f"{alone} of them {'have' if alone > 1 else 'has'}"
+            message += f" {whom} no interval: one of the {data.unit} says nothing about others."
+        draft.warn("small-group", message, by=by)
+
+
+def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: frozenset[str], context: Context) -> None:
     """Add substitutions, deletions and insertions a word, for all groups that are not too small."""
     counts = data.counts[0]
     chosen = [group for group, name in enumerate(cohort.names) if name not in small]

@@ -5,25 +5,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from audits.context import Context, Draft, Plan
 from audits.records import Coverage
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Adjusted, adjust_gaps
 from audits.speaker_groups.cautions import warn_about_data
 from audits.speaker_groups.counting import count
-from audits.speaker_groups.counts import Utterances, cohort_of
-from audits.speaker_groups.discovery import Search, search
+from audits.speaker_groups.counts import MIN_REPORTED, Utterances, cohort_of
+from audits.speaker_groups.discovery import MOST_PERMUTATIONS, Search, search
 from audits.speaker_groups.figures import draw
 from audits.speaker_groups.gaps import GapRow, compare
 from audits.speaker_groups.indices import add_faas, add_indices
-from audits.speaker_groups.inputs import Inputs, without_constant
+from audits.speaker_groups.inputs import Inputs, useful
 from audits.speaker_groups.judging import Verdict, declare, judge
 from audits.speaker_groups.rates import Rates, add_rates, add_shrunken
 from audits.speaker_groups.systems import Compared, compare_systems
 from audits.statistics import generator
 
-MOST_PERMUTATIONS = 20_000
-FIXED = ("path", "line", "speaker", "status", "words")
+FIXED = ("path", "line", "speaker", "status", "words", "characters")
+COUNTED = ("word_errors_", "character_errors_", "attribute_")
 LIMITATIONS = (
     "Groups are compared as they were recorded: whatever differs between them and was not recorded (room, microphone, "
     "topic, text) is part of every gap, adjusted or not.",
@@ -50,11 +52,20 @@ class Results:
 
 def run(options: Options, plan: Plan, context: Context) -> Draft:
     """Carry the audit out on checked inputs."""
-    inputs: Inputs = without_constant(plan.inputs)
+    given: Inputs = plan.inputs
+    inputs, dropped = useful(given)
     data = count(inputs, options, context)
     draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
     warn_about_data(draft, inputs, data, options)
-    results = examine(draft, data, options, context)
+    for by, count_of in dropped.items():
+        draft.warn(
+            "small-crossings",
+            f"By {by}, {count_of} groups of fewer than {MIN_REPORTED} {data.unit} are not listed.",
+            by=by,
+        )
+    # Many small products: threads would wait for one another longer than they work.
+    with threadpool_limits(limits=1, user_api="blas"):
+        results = examine(draft, data, options, context)
     judge(draft, data, results, inputs, options, context)
     draft.figures = draw(draft, data, results, inputs, options)
     draft.records = _records(inputs, data)
@@ -118,4 +129,4 @@ def _records(inputs: Inputs, data: Utterances) -> Sequence[dict[str, Any]]:
 
 def _column(name: str) -> str:
     """Return the column of an attribute in records.csv, apart from the columns that are always there."""
-    return f"attribute_{name}" if name in FIXED else name
+    return f"attribute_{name}" if name in FIXED or name.startswith(COUNTED) else name

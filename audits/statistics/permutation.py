@@ -43,7 +43,15 @@ def permuted_group_sums(sums: Floats, present: Bools, repeats: int, rng: np.rand
     for start in range(0, repeats, BLOCK):
         block = min(BLOCK, repeats - start)
         shuffled = rng.permuted(np.tile(labels, (block, 1)), axis=1)
-        totals = np.stack([(shuffled == group).astype(np.float64) @ alone for group in range(groups)], axis=1)
+        # Counted per sample and group: faster than one product for each group.
+        cell = (shuffled + groups * np.arange(block)[:, None]).ravel()
+        totals: Floats = (
+            np.stack(
+                [np.bincount(cell, np.tile(column, block), minlength=block * groups) for column in alone.T], axis=1
+            )
+            .reshape(block, groups, flat.shape[2])
+            .astype(np.float64)
+        )
         if len(several):
             totals += _swapped_within(several, where, block, rng)
         yield totals.reshape(block, groups, *sums.shape[2:])

@@ -277,6 +277,12 @@ def test_a_forest_is_sorted_and_holds_its_reference() -> None:
     assert {row["reference"] for row in spec["data"]["values"]} == {0.2}
 
 
+def test_a_forest_that_is_not_ranked_keeps_the_order_of_its_rows() -> None:
+    spec = _forest_of(_groups()[::-2], ranked=False)
+    assert [row["group"] for row in spec["data"]["values"]] == [row["group"] for row in _groups()[::-2]]
+    assert spec["layer"][1]["encoding"]["y"]["sort"][-1] == "all"
+
+
 def test_a_forest_without_an_interval_keeps_its_point() -> None:
     rows = [{"group": "a", "value": 0.2, "low": None, "high": None}, *_groups()[:1]]
     svg = vl_convert.vegalite_to_svg(sized(_forest_of(rows)))

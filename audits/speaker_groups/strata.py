@@ -1,0 +1,63 @@
+"""How do two levels of an attribute differ among speakers who are alike in another?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context
+from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances
+from audits.speaker_groups.designs import Design
+from audits.statistics import Ends, linearised_differences
+
+
+def turned(strata: dict[str, Ends], sign: float) -> bool:
+    """Tell whether in most levels of some other attribute the difference points the other way (Simpson 1951)."""
+    by: dict[str, list[float]] = {}
+    for name, ends in strata.items():
+        by.setdefault(name.partition("=")[0], []).append(ends[0])
+    return any(
+        len(values) > 1 and sum(sign * value < 0 for value in values) > len(values) / 2 for values in by.values()
+    )
+
+
+def strata_of(
+    data: Utterances, counts: Counts, design: Design, system: int, pair: tuple[str, str, str], context: Context
+) -> dict[str, Ends]:
+    """Return the log ratio of two levels within each level of the other attributes; the pair is (attribute, one, two).
+
+    Levels in which either has too few speakers are left out.
+    """
+    attribute, *compared = pair
+    found: dict[str, Ends] = {}
+    rows = design.rows
+    own = data.labels(attribute)[rows]
+    for other in design.attributes:
+        if other.name == attribute:
+            continue
+        labels = data.labels(other.name)[rows]
+        for stratum in (other.reference, *other.shown):
+            parts = [rows[(labels == stratum) & (own == level)] for level in compared]
+            ends = _log_ratio(parts, data, counts, system, context)
+            if ends is not None:
+                found[f"{other.name}={stratum}"] = ends
+    return found
+
+
+def _log_ratio(
+    parts: Sequence[NDArray[np.int64]], data: Utterances, counts: Counts, system: int, context: Context
+) -> Ends | None:
+    errors, sizes = [], []
+    for rows in parts:
+        if len(np.unique(data.speakers[rows])) < MIN_REPORTED or counts.errors[rows, system].sum() == 0:
+            return None
+        errors.append(_by_speaker(counts.errors[rows, system], data.speakers[rows], data.people))
+        sizes.append(_by_speaker(counts.sizes[rows], data.speakers[rows], data.people))
+    found = linearised_differences((errors[0], errors[1]), (sizes[0], sizes[1]), log=True)
+    low, high = found.ends(context.level)
+    return float(found.value[0]), float(low[0]), float(high[0])
+
+
+def _by_speaker(values: Floats, speakers: NDArray[np.int64], people: int) -> Floats:
+    summed: Floats = np.bincount(speakers, weights=values, minlength=people).astype(np.float64)
+    return summed[:, None]

@@ -1,0 +1,339 @@
+"""Does `miles audit-groups` leave what the contract says, and read every form of its inputs as the same data?"""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+Call = Callable[..., Any]
+Row = dict[str, Any]
+WORDS = ("today", "green", "farmers", "found", "letters", "behind", "every", "narrow", "bridge", "again")
+SPEAKERS, TAKES, LENGTH = 24, 4, 8
+QUICK = ("--by", "gender", "accent", "--bootstrap", "200", "--permutations", "100", "--min-speakers", "6")
+FIXED = ["path", "line", "speaker", "status", "words"]
+FILES = {"report.json", "report.md", "report.html", "records.csv"}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Clips with references, what two systems wrote of them and how often each was wrong, and files of all that."""
+
+    folder: Path
+    rows: tuple[Row, ...]
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / "clips.csv"
+
+    def heard(self, system: str, suffix: str = "wav") -> dict[str, str]:
+        """Return what a system wrote, by path."""
+        return {row["path"].replace(".wav", f".{suffix}"): row[f"heard_{system}"] for row in self.rows}
+
+    def command(self, *more: object, systems: str = "ab", manifest: object = None) -> list[str]:
+        files = [word for name in systems for word in ("--predictions", f"{name}={self.folder / name}.tsv")]
+        return ["audit-groups", str(manifest or self.manifest), *QUICK, *files, *(str(word) for word in more)]
+
+
+def write(path: Path, rows: Any, delimiter: str = ",") -> Path:
+    rows = list(rows)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Return a corpus in which the first system errs three times as often on the south, and the second does not."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for speaker in range(SPEAKERS):
+        for take in range(TAKES):
+            accent = ("north", "south")[speaker // 2 % 2]
+            row: Row = {"path": f"clips/s{speaker:02d}-{take}.wav", "speaker": f"s{speaker:02d}"}
+            row |= {"gender": "fm"[speaker % 2], "accent": accent, "duration": f"{2 + 0.25 * (take + speaker % 3)}"}
+            text = rng.choice(WORDS, LENGTH).tolist()
+            row["text"] = f"{' '.join(text).capitalize()}."
+            for name, rate in (("a", 0.3 if accent == "south" else 0.1), ("b", 0.12)):
+                wrong = rng.random(LENGTH) < rate
+                heard = ["uh" if missed else word for word, missed in zip(text, wrong, strict=True)]
+                row |= {f"heard_{name}": " ".join(heard), f"wrong_{name}": int(wrong.sum())}
+            rows.append(row)
+    made = Corpus(folder=tmp_path_factory.mktemp("corpus"), rows=tuple(rows))
+    write(made.manifest, (references(row) for row in rows))
+    for name in "ab":
+        pairs = ({"path": path, "prediction": text} for path, text in made.heard(name, "flac").items())
+        write(made.folder / f"{name}.tsv", pairs, "\t")
+    return made
+
+
+def references(row: Row) -> Row:
+    return {key: value for key, value in row.items() if not key.startswith(("heard_", "wrong_"))}
+
+
+@pytest.fixture(scope="session")
+def done(corpus: Corpus, run_miles: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished run of both systems that nobody may change."""
+    folder = tmp_path_factory.mktemp("groups") / "run"
+    outcome = run_miles(*corpus.command("--control", "duration", "--out", folder))
+    assert outcome.code == 0 and "Traceback" not in outcome.err, outcome.err
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the calls in this process their pages and pictures."""
+    from audits import rendering
+
+    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
+
+
+@pytest.fixture
+def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that carries a run out without any figure, and returns its folder."""
+    from audits.speaker_groups import report
+
+    monkeypatch.setattr(report, "draw", lambda *_: [])
+
+    def run(*words: object, name: str = "run", code: int = 0) -> Path:
+        folder = tmp_path / name
+        outcome = call_miles(*words, "--out", folder, "--quiet")
+        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
+        return folder
+
+    return run
+
+
+def read(folder: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+def stripped(folder: Path) -> dict[str, Any]:
+    """Return report.json without the two parts in which equal runs may differ."""
+    return {key: value for key, value in read(folder).items() if key not in ("created", "provenance")}
+
+
+def records(folder: Path) -> list[dict[str, str]]:
+    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def estimates(folder: Path, name: str, **where: object) -> list[dict[str, Any]]:
+    return [
+        row for row in read(folder)["estimates"]
+        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
+    ]  # fmt: skip
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+# What a run leaves.
+def test_a_run_leaves_what_the_contract_says(corpus: Corpus, done: Path, call_miles: Call) -> None:
+    report = read(done)
+    pictures = {f"figures/{figure['file']}.{kind}" for figure in report["figures"] for kind in ("png", "svg")}
+    assert len(pictures) >= 6 and files(done) == FILES | pictures
+    jsonschema.validate(report, json.loads(call_miles("schema").out))
+    assert (report["audit"], report["subject"]) == ("audit-groups", None)
+    clips = SPEAKERS * TAKES
+    assert [(source["role"], source["path"], source["items"]) for source in report["data"]] == [
+        ("manifest", str(corpus.manifest), clips),
+        ("transcripts of a", str(corpus.folder / "a.tsv"), clips),
+        ("transcripts of b", str(corpus.folder / "b.tsv"), clips),
+    ]
+    assert report["coverage"] == {"given": clips, "used": clips, "skipped": []}
+    assert report["settings"]["hypothesis"] == "parity" and report["settings"]["control"] == ["duration"]
+    assert report["settings"]["permutations"] == 100
+    for name in ("report.md", "report.html"):
+        text = (done / name).read_text(encoding="utf-8")
+        assert "accent=south" in text and "nan" not in text.split()
+
+
+def test_records_hold_every_clip_and_add_up_to_every_rate(corpus: Corpus, done: Path) -> None:
+    rows = records(done)
+    errors = [f"{unit}_errors_{name}" for unit in ("word", "character") for name in "ab"]
+    assert list(rows[0])[:5] == FIXED and set(rows[0]) == {*FIXED, "accent", "gender", "characters", *errors}
+    assert [row["path"] for row in rows] == [row["path"] for row in corpus.rows]
+    assert [int(row["line"]) for row in rows] == list(range(2, 2 + len(corpus.rows)))
+    for row, truth in zip(rows, corpus.rows, strict=True):
+        assert (row["status"], row["words"]) == ("used", str(LENGTH))
+        assert [int(row[f"word_errors_{name}"]) for name in "ab"] == [truth[f"wrong_{name}"] for name in "ab"]
+    rates = estimates(done, "rate")
+    assert len(rates) == 2 * 2 * (1 + 2 + 2 + 4)
+    for rate in rates:
+        where = rate["where"]
+        pairs = [part.split("=") for part in where["group"].split("&")] if where["group"] != "all" else []
+        own = [row for row in rows if all(row[name] == level for name, level in pairs)]
+        unit = {"wer": "word", "cer": "character"}[where["metric"]]
+        wrong = sum(int(row[f"{unit}_errors_{where['system']}"]) for row in own)
+        assert rate["value"] == pytest.approx(wrong / sum(int(row[f"{unit}s"]) for row in own)), where
+        assert rate["n"] == len({row["speaker"] for row in own}) and rate["unit"] == "speakers"
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("rate", "system metric group"), ("substitution_rate", "system metric group"),
+        ("deletion_rate", "system metric group"), ("insertion_rate", "system metric group"),
+        ("gap", "system metric by kind adjusted"), ("rate_ratio", "system metric attribute level reference adjusted"),
+        ("differential_fairness", "system metric by"), ("entropy_index", "system metric by index part"),
+        ("shrunken_rate", "system metric group"), ("system_difference", "system metric against group"),
+        ("attenuation", "system metric attribute level reference"), ("noise_floor", "system metric by"),
+    ],
+)  # fmt: skip
+def test_estimates_have_the_coordinates_of_the_contract(done: Path, name: str, keys: str) -> None:
+    rows = estimates(done, name)
+    assert rows and {frozenset(row["where"]) for row in rows} == {frozenset(keys.split())}
+
+
+def test_p_values_are_by_attribute_or_by_group(done: Path) -> None:
+    keys = {frozenset(row["where"]) for row in estimates(done, "p_value")}
+    assert keys <= {frozenset(f"system metric test correction {by}".split()) for by in ("by", "group")} and keys
+    assert {row["where"]["correction"] for row in estimates(done, "p_value", by="accent")} == {"none", "holm"}
+    assert {row["where"]["part"] for row in estimates(done, "entropy_index")} == {"total", "between", "within"}
+
+
+def test_the_planted_gap_is_found_in_the_system_that_has_it(done: Path) -> None:
+    gaps = [finding for finding in read(done)["findings"] if finding["id"] == "groups.gap"]
+    assert [(gap["where"]["system"], gap["where"]["by"], gap["where"]["group"]) for gap in gaps] == [
+        ("a", "accent", "accent=south")
+    ]
+    (told,) = [finding for finding in read(done)["findings"] if finding["id"] == "groups.system"]
+    assert "Its gap by accent is smaller" in told["statement"] and "it errs less" in told["statement"]
+
+
+def test_equal_runs_are_equal(corpus: Corpus, done: Path, call_miles: Call, tmp_path: Path) -> None:
+    outcome = call_miles(*corpus.command("--control", "duration", "--out", tmp_path / "run", "--json"))
+    assert outcome.code == 0
+    assert stripped(tmp_path / "run") == stripped(done)
+    assert json.loads(outcome.out) == read(tmp_path / "run")
+    assert (tmp_path / "run" / "records.csv").read_bytes() == (done / "records.csv").read_bytes()
+
+
+def test_another_seed_moves_intervals_and_no_rate(corpus: Corpus, done: Path, quick: Any) -> None:
+    folder = quick(*corpus.command("--control", "duration", "--seed", "1"))
+    one, other = (estimates(run, "rate") for run in (done, folder))
+    assert [row["value"] for row in one] == [row["value"] for row in other]
+    assert [row["low"] for row in one] != [row["low"] for row in other]
+
+
+def test_a_finished_run_is_told_of_and_not_repeated(corpus: Corpus, done: Path, call_miles: Call) -> None:
+    before = {name: (done / name).stat().st_mtime_ns for name in files(done)}
+    words = corpus.command("--control", "duration", "--out", done)
+    again = call_miles(*words)
+    assert again.code == 0 and "was finished earlier; nothing was run" in again.out
+    assert {name: (done / name).stat().st_mtime_ns for name in files(done)} == before
+    other = call_miles(*words, "--seed", "3")
+    assert other.code == 2 and "─ miles cannot go on" in other.err
+    assert {name: (done / name).stat().st_mtime_ns for name in files(done)} == before
+
+
+def test_an_interrupted_run_leaves_no_report_and_is_finished_later(
+    corpus: Corpus, quick: Any, call_miles: Call, tmp_path: Path
+) -> None:
+    from audits.speaker_groups import report
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "judge", interrupt)
+        outcome = call_miles(*corpus.command(systems="a"), "--out", tmp_path / "run", "--quiet")
+    assert outcome.code == 130 and not (tmp_path / "run" / "report.json").exists()
+    folder = quick(*corpus.command(systems="a"))
+    assert stripped(folder) == stripped(quick(*corpus.command(systems="a"), name="whole"))
+    assert files(folder) == {"report.json", "records.csv"}
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(corpus: Corpus, call_miles: Call, tmp_path: Path) -> None:
+    outcome = call_miles(*corpus.command("--dry-run"), cwd=tmp_path)
+    assert outcome.code == 0 and list(tmp_path.iterdir()) == []
+    assert "every input is in order. Nothing was run." in outcome.out
+    for said in ("96 of 96", "a, b", str(corpus.folder / "b.tsv")):
+        assert said in outcome.out
+
+
+def test_gates_pass_and_fail(corpus: Corpus, quick: Any) -> None:
+    gap = "gap[by=accent,kind=absolute,metric=wer,adjusted=no,system={}].low > 0.05"
+    words = corpus.command("--fail-if", gap.format("a"), "--fail-if", gap.format("b"))
+    report = read(quick(*words, code=1))
+    assert [gate["outcome"] for gate in report["gates"]] == ["fail", "pass"]
+    (row,) = report["gates"][0]["rows"]
+    assert report["estimates"][row]["where"]["by"] == "accent" and report["estimates"][row]["low"] > 0.05
+    mild = ("--fail-if", "rate[group=accent=north&gender=f] > 0.9", "--fail-if", "gap[by=accent&gender].low > 99")
+    assert [gate["outcome"] for gate in read(quick(*corpus.command(*mild), name="mild"))["gates"]] == ["pass", "pass"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "mend"),
+    [
+        ("gap[by=accnt].low > 0", "by can be: accent"),
+        ("rate[system=c] > 0", "system can be: a, b"),
+        ("rate[group=accent=west] > 0", "group can be: "),
+        ("gap[kind=squared] > 0", "kind can be: "),
+        ("loss[by=accent] > 0", "There are: rate, "),
+    ],
+)
+def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
+    corpus: Corpus, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: str, mend: str
+) -> None:
+    from audits import registry
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the audit was run")
+
+    monkeypatch.setattr(registry.AuditSpec, "carry_out", refuse)
+    outcome = call_miles(*corpus.command("--fail-if", gate, "--out", tmp_path / "run"))
+    assert outcome.code == 2 and mend in " ".join(outcome.err.replace("│", " ").split())
+    assert not (tmp_path / "run").exists()
+
+
+# Every form of the same data.
+@pytest.fixture(scope="session")
+def told(corpus: Corpus, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of the first system under the name that a column of the manifest has."""
+    from audits.context import Cache, Context
+    from audits.report_file import dumps
+    from audits.speaker_groups import Options, inputs, report
+    from miles_cli.options import Common
+    from miles_cli.run import _assemble, _settings
+    from miles_cli.progress import Watch
+
+    raise NotImplementedError
+
+
+def kaldi(pairs: dict[str, str]) -> str:
+    return "".join(f"{Path(path).stem} {text}\n" for path, text in pairs.items())
+
+
+def lines(pairs: dict[str, str]) -> str:
+    rows = [{"audio_filepath": path, "pred_text": text, "duration": 1.5} for path, text in pairs.items()]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def table(delimiter: str, header: str) -> Callable[[dict[str, str]], str]:
+    return lambda pairs: "".join(
+        f"{path}{delimiter}{text}\n" for path, text in [tuple(header.split()), *pairs.items()]
+    )
+
+
+FORMS: dict[str, tuple[str, str, Callable[[dict[str, str]], str]]] = {
+    "TSV": ("p.tsv", "mp3", table("\t", "path prediction")),
+    "CSV": ("p.csv", "flac", table(",", "utt_id hyp")),
+    "JSON lines": ("p.jsonl", "wav", lines),
+    "JSON map": ("p.json", "ogg", json.dumps),
+    "JSON list": ("p.json", "wav", lambda pairs: json.dumps([{"path": key, "text": own} for key, own in pairs.items()])),
+    "Kaldi text": ("text", "wav", kaldi),
+    "SCTK trn": ("p.trn", "wav", lambda pairs: "".join(f"{text} ({Path(key).stem})\n" for key, text in pairs.items())),
+    "TSV backwards": ("p.tsv", "mp3", lambda pairs: table("\t", "path prediction")(dict(reversed(pairs.items())))),
+}

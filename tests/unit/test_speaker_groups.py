@@ -1,0 +1,644 @@
+"""Does audit-groups hold what it states, where the truth is known and where the data are odd?"""
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audits.context import Cache, Context, Draft, Plan
+from audits.groups import UNKNOWN, group_sets, reported_groups
+from audits.records import Estimate
+from audits.speaker_groups import AUDIT, Options, report
+from audits.speaker_groups.counts import Counts, Utterances
+from audits.speaker_groups.inputs import plan
+from probes.errors import InputError
+
+WORDS = ("today", "green", "farmers", "found", "letters", "behind", "every", "narrow", "bridge", "again")
+SPEAKERS, TAKES, LENGTH = 24, 4, 8
+QUICK = {"bootstrap": 200, "permutations": 100, "min_speakers": 6}
+FINDINGS = {
+    f"groups.{name}"
+    for name in (
+        *("gap", "spurious", "no-gap-shown", "nothing-compared", "not-tested", "conclusion", "confirmed"),
+        *("nothing-found", "system", "skipped"),
+    )
+}
+WARNINGS = {
+    *("no-speakers", "missing-as-empty", "empty-reference", "joined-words", "empty-transcript", "unused-transcripts"),
+    *("varies-within-speaker", "many-levels", "control-missing", "small-group", "no-words", "kinds-unknown"),
+    *("constant-attribute", "too-few-speakers", "not-compared", "reference-too-small", "undefined-gap", "not-pooled"),
+    *("not-adjusted", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
+    *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
+    *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
+}
+Row = dict[str, Any]
+Rule = Callable[[int, int], str]
+
+
+def by_accent(row: Row) -> float:
+    """Return the planted error rate: south errs three times as often."""
+    return 0.3 if row["accent"] == "south" else 0.1
+
+
+def clips(rate: Callable[[Row], float] = by_accent, *, people: int = SPEAKERS, takes: int = TAKES, **rules: Rule) -> Any:
+    """Return rows of a manifest: rules of (speaker, take) give the attributes, half of the speakers each by default."""
+    rng = np.random.default_rng(0)
+    rules = {"gender": lambda s, _: "fm"[s % 2], "accent": lambda s, _: ("north", "south")[s // 2 % 2], **rules}
+    rows = []
+    for speaker in range(people):
+        for take in range(takes):
+            row: Row = {"path": f"s{speaker:03d}/{take}.wav", "speaker": f"s{speaker:03d}"}
+            row |= {name: rule(speaker, take) for name, rule in rules.items()}
+            text = rng.choice(WORDS, LENGTH).tolist()
+            wrong = rng.random(LENGTH) < rate(row)
+            heard = ["uh" if missed else word for word, missed in zip(text, wrong, strict=True)]
+            rows.append({**row, "text": " ".join(text), "prediction": " ".join(heard), "errors": int(wrong.sum())})
+    return rows
+
+
+def counted(rows: list[Row]) -> list[Row]:
+    """Return the same clips with counts in place of texts, which saves aligning and the characters."""
+    dropped = ("text", "prediction")
+    return [{**{key: value for key, value in row.items() if key not in dropped}, "words": LENGTH} for row in rows]
+
+
+def written(rows: list[Row]) -> list[Row]:
+    """Return the same clips with texts alone."""
+    return [{key: value for key, value in row.items() if key != "errors"} for row in rows]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A run, with what it was planned on."""
+
+    plan: Plan
+    draft: Draft
+
+    def rows(self, name: str, **where: object) -> list[Estimate]:
+        return [
+            row for row in self.draft.estimates
+            if row.name == name and all(row.where.get(key) == value for key, value in where.items())
+        ]  # fmt: skip
+
+    def value(self, name: str, **where: object) -> float:
+        (row,) = self.rows(name, **where)
+        return row.value
+
+    def said(self, id: str) -> str:
+        """Return the statements of all findings and warnings of one id."""
+        told = [finding.statement for finding in self.draft.findings if finding.id == id]
+        return " ".join(told + [warning.message for warning in self.draft.warnings if warning.id == id])
+
+    def found(self) -> set[Any]:
+        """Return the attributes of which a gap is called one."""
+        return {finding.where["by"] for finding in self.draft.findings if finding.id == "groups.gap"}
+
+
+Hear = Callable[..., Heard]
+
+
+@pytest.fixture
+def hear(tmp_path: Path) -> Hear:
+    """Return a function that audits rows, checks what holds for every run, and draws only where asked to."""
+
+    def heard(rows: list[Row], *, drawn: bool = False, level: float = 0.95, **asked: Any) -> Heard:
+        path = tmp_path / "clips.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
+        options = Options(manifest=path, **{"by": ("gender", "accent"), **QUICK, **asked})
+        context = Context(cache=Cache(tmp_path / "cache"), level=level)
+        planned = plan(options, context)
+        with pytest.MonkeyPatch.context() as patch:
+            if not drawn:
+                patch.setattr(report, "draw", lambda *_: [])
+            done = Heard(planned, report.run(options, planned, context))
+        sound(done, level)
+        return done
+
+    return heard
+
+
+def sound(heard: Heard, level: float) -> None:
+    """Check what must hold for every run."""
+    draft = heard.draft
+    sane(draft)
+    for row in draft.estimates:
+        assert row.level == level or row.method in ("exact", "none"), row
+        for key, value in row.where.items():
+            assert value in heard.plan.coordinates[key], (row.name, key, value)
+    assert {warning.id for warning in draft.warnings} <= WARNINGS
+    assert {finding.id for finding in draft.findings} <= FINDINGS
+    for finding in draft.findings:
+        assert all(0 <= at < len(draft.estimates) for at in finding.evidence)
+        assert finding.evidence or finding.severity == "info"
+        assert "nan" not in finding.statement.split() and "inf" not in finding.statement.split()
+    assert {row.method for row in draft.estimates if row.low is None} <= {"exact", "none"}
+    assert len({tuple(row) for row in draft.records}) == 1
+    assert len(draft.records) == draft.coverage.given
+    assert Counter(row["status"] for row in draft.records) == {
+        "used": draft.coverage.used, **{item.reason: item.count for item in draft.coverage.skipped}
+    }  # fmt: skip
+    json.dumps([figure.spec for figure in draft.figures], allow_nan=False)
+
+
+def sane(draft: Draft) -> None:
+    """Check that every number is finite, in its interval, of a known name, and told once."""
+    places = Counter((row.name, *sorted(row.where.items())) for row in draft.estimates)
+    assert [place for place, times in places.items() if times > 1] == []
+    for row in draft.estimates:
+        assert row.name in AUDIT.estimates
+        ends = [row.value] if row.low is None or row.high is None else [row.low, row.value, row.high]
+        assert all(math.isfinite(end) for end in ends) and ends == sorted(ends), row
+        assert row.n >= 0 and row.unit in ("speakers", "speaker profiles", "clips")
+
+
+# What is said of a gap that is there.
+@pytest.mark.parametrize("hypothesis", ["parity", "worst-group", "conditional"])
+@pytest.mark.parametrize("reference", ["overall", "best", "accent=north"])
+def test_a_planted_gap_is_found_and_the_other_attribute_is_not(hear: Hear, hypothesis: str, reference: str) -> None:
+    heard = hear(counted(clips()), hypothesis=hypothesis, reference=(reference,))
+    assert heard.found() == {"accent"}
+    (finding,) = [finding for finding in heard.draft.findings if finding.id == "groups.gap"]
+    assert finding.severity in ("medium", "high") and finding.where["group"] == "accent=south"
+    assert "gender" in heard.said("groups.no-gap-shown") and "accent" not in heard.said("groups.no-gap-shown")
+    for correction in ("none", "holm"):
+        assert heard.value("p_value", test=hypothesis, by="accent", correction=correction) < 0.05
+        assert heard.value("p_value", test=hypothesis, by="gender", correction=correction) > 0.05
+    assert heard.draft.findings[-1].id == "groups.conclusion"
+    assert "rejected in 1 of 2 tests" in heard.draft.findings[-1].statement
+
+
+def test_what_groups_are_compared_with_is_what_was_asked_for(hear: Hear) -> None:
+    rows = counted(clips(accent=lambda s, _: ("north", "south", "west")[s % 3]))
+
+    def compared(*reference: str) -> dict[Any, Any]:
+        heard = hear(rows, reference=reference)
+        assert heard.rows("gap_to_reference", by="gender")
+        for row in heard.rows("gap_to_reference"):
+            rates = {where: heard.value("rate", group=where) for where in (row.where["group"],)}
+            if row.where["reference"] != "others":
+                rates["reference"] = heard.value("rate", group=row.where["reference"])
+                assert row.value == pytest.approx(rates[row.where["group"]] - rates["reference"])
+        return {row.where["group"]: row.where["reference"] for row in heard.rows("gap_to_reference", by="accent")}
+
+    assert compared("overall") == dict.fromkeys(("accent=north", "accent=south", "accent=west"), "others")
+    assert compared("accent=south") == dict.fromkeys(("accent=north", "accent=west"), "accent=south")
+    assert set(compared("best").values()) <= {"accent=north", "accent=west"}
+    assert compared("accent=west", "best") == dict.fromkeys(("accent=north", "accent=south"), "accent=west")
+
+
+def test_nobody_errs_more_than_the_group_that_errs_most(hear: Hear) -> None:
+    heard = hear(counted(clips()), hypothesis="worst-group", reference=("accent=south",))
+    assert heard.found() == set()
+    assert heard.value("p_value", test="worst-group", by="accent", correction="none") > 0.9
+    assert "may be chance" not in heard.said("groups.no-gap-shown")
+
+
+def test_a_gap_that_goes_with_a_control_is_called_spurious(hear: Hear) -> None:
+    rows = clips(lambda row: 0.35 if row["room"] == "loud" else 0.08, people=48,
+                 room=lambda s, take: "loud" if (take < 3) == (s // 2 % 2) else "quiet")  # fmt: skip
+    without = hear(counted(rows))
+    assert "accent" in without.found()
+    held = hear(counted(rows), control=("room",))
+    assert held.found() == set()
+    assert "goes with room" in held.said("groups.spurious")
+    assert held.value("rate_ratio", attribute="accent", level="south", reference="north", adjusted="no") > 1.5 or (
+        held.value("rate_ratio", attribute="accent", level="north", reference="south", adjusted="no") < 1 / 1.5
+    )
+
+
+# Data at the edge.
+def test_no_errors_at_all(hear: Hear) -> None:
+    heard = hear(written(clips(lambda _: 0.0)), drawn=True)
+    assert {row.value for row in heard.rows("rate")} == {0.0}
+    assert all(row.high is not None and row.high > 0 for row in heard.rows("rate"))
+    assert "no difference could be shown" in heard.said("groups.no-gap-shown").lower()
+    assert not heard.found() and not heard.rows("gap", kind="ratio") and not heard.rows("rate_ratio")
+    assert "undefined-gap" in {warning.id for warning in heard.draft.warnings}
+
+
+def test_more_errors_than_words_everywhere(hear: Hear) -> None:
+    heard = hear(written([{**row, "prediction": "uh " * 20} for row in clips()]), drawn=True)
+    assert {row.value for row in heard.rows("rate", metric="wer")} == {20 / LENGTH}
+    assert not heard.found() and "no-benefit" in {warning.id for warning in heard.draft.warnings}
+    assert {row.value for row in heard.rows("gap", kind="absolute", metric="wer")} == {0.0}
+
+
+def test_an_empty_reference_counts_insertions_without_words(hear: Hear) -> None:
+    rows = written(clips())
+    rows[0]["text"], rows[0]["prediction"] = "?!", "uh uh uh"
+    heard = hear(rows)
+    assert "1 clips have no word of reference" in heard.said("empty-reference")
+    own = [row for row in heard.draft.records if row["gender"] == rows[0]["gender"]]
+    assert own[0]["words"] == 0 and own[0]["word_errors_prediction"] == 3
+    errors, words = (sum(row[name] for row in own) for name in ("word_errors_prediction", "words"))
+    assert heard.value("rate", metric="wer", group="gender=f") == pytest.approx(errors / words)
+    assert heard.value("overdispersion") > 0 and heard.rows("overdispersion")[0].n == len(rows) - 1
+
+
+def test_an_empty_transcript_is_all_deletions(hear: Hear) -> None:
+    rows = written(clips())
+    for row in rows[:TAKES]:
+        row["prediction"] = ""
+    heard = hear(rows)
+    assert f"wrote nothing for {TAKES} of {len(rows)} clips" in heard.said("empty-transcript")
+    share = heard.value("deletion_rate", group="all")
+    assert share == pytest.approx(TAKES * LENGTH / (len(rows) * LENGTH))
+
+
+def test_a_group_of_one_speaker_is_shown_and_not_compared(hear: Hear) -> None:
+    rows = counted(clips())
+    for row in rows[:TAKES]:
+        row["accent"] = "lonely"
+    heard = hear(rows, drawn=True)
+    (rate,) = heard.rows("rate", group="accent=lonely")
+    assert (rate.low, rate.high, rate.method, rate.n) == (None, None, "none", 1)
+    assert "accent=lonely" in heard.said("small-group") and "accent=lonely" in heard.said("not-compared")
+    for name in ("gap_to_reference", "confirmed_difference"):
+        assert all(row.where["group"] != "accent=lonely" for row in heard.rows(name))
+
+
+def test_two_hundred_levels_are_told_of_before_and_after(hear: Hear) -> None:
+    rows = counted(clips(lambda _: 0.1, people=220, takes=1, town=lambda s, _: f"t{s % 200:03d}"))
+    heard = hear(rows, by=("gender", "town"), drawn=True)
+    assert "The column town has 200 levels" in heard.said("many-levels")
+    assert any("200 levels" in note for note in heard.plan.notes)
+    assert len([row for row in heard.rows("rate") if str(row.where["group"]).startswith("town=")]) == 200
+    assert not heard.rows("gap", by="town") and heard.rows("gap", by="gender")
+
+
+def test_a_constant_attribute_is_told_of_and_the_others_go_on(hear: Hear) -> None:
+    heard = hear(counted(clips(lambda _: 0.1, accent=lambda *_: "north")))
+    assert "accent=north" in heard.said("constant-attribute")
+    assert {row.where["by"] for row in heard.rows("gap")} == {"gender"}
+    assert heard.rows("rate", group="accent=north") and not heard.rows("rate", group="accent=north&gender=f")
+
+
+def test_nothing_but_constant_attributes_is_refused(hear: Hear) -> None:
+    with pytest.raises(InputError, match="no column has two known levels"):
+        hear(counted(clips(lambda _: 0.1, accent=lambda *_: "north", gender=lambda s, _: ("f", "NA")[s % 2])))
+
+
+def test_aliases_cannot_be_told_apart_and_that_is_said(hear: Hear) -> None:
+    rows = counted(clips(accent=lambda s, _: ("north", "south")[s % 2]))
+    heard = hear(rows)
+    assert "not-adjusted" in {warning.id for warning in heard.draft.warnings}
+    assert "gender" in heard.said("not-adjusted")
+    assert not heard.rows("gap", adjusted="yes") and not heard.rows("rate_ratio")
+    assert heard.found() == {"accent", "gender"}
+    assert heard.value("gap", by="accent", kind="absolute") == heard.value("gap", by="gender", kind="absolute")
+
+
+def test_a_model_that_cannot_be_fitted_is_no_lack_of_speakers(hear: Hear) -> None:
+    rows = counted(clips(accent=lambda s, _: ("north", "south")[s % 2]))
+    heard = hear(rows, hypothesis="conditional")
+    assert heard.found() == set() and not heard.rows("p_value", test="conditional")
+    assert "enough speakers" not in " ".join(finding.statement for finding in heard.draft.findings)
+
+
+def test_speakers_in_several_groups_are_told_of(hear: Hear) -> None:
+    heard = hear(counted(clips(accent=lambda _, take: ("north", "south")[take % 2])))
+    assert heard.found() == {"accent"}
+    assert f"{SPEAKERS} speakers are in several groups by accent" in heard.said("varies-within-speaker")
+    assert "Some speakers are in several of these groups" in heard.said("groups.gap")
+    assert heard.rows("rate", group="accent=north")[0].n == SPEAKERS
+
+
+def test_unknown_levels_have_a_rate_and_no_part_in_any_comparison(hear: Hear) -> None:
+    spellings = ("north", "south", "NA", "")
+    heard = hear(counted(clips(accent=lambda s, _: spellings[s // 2 % 4])))
+    assert heard.rows("rate", group="accent=unknown")[0].n == SPEAKERS // 2
+    assert "NA" in heard.said("manifest.unknown")
+    for row in heard.draft.estimates:
+        assert row.name == "rate" or not any("unknown" in str(value) for value in row.where.values())
+
+
+def test_odd_names_come_through_whole(hear: Hear) -> None:
+    names = ('a&b=c "q", <b>', "x|y; *z*", "日本 é", "[1]{2}\\n'")
+    heard = hear(counted(clips(lambda _: 0.2, gender=lambda s, _: names[s % 4])), by=("gender",), drawn=True)
+    shown = {row.where["group"] for row in heard.rows("rate")}
+    assert shown == {"all", 'gender=a+b:c "q", <b>', *(f"gender={name}" for name in names[1:])}
+    assert "manifest.replaced" in {warning.id for warning in heard.draft.warnings}
+
+
+def test_a_reference_that_is_too_small_is_replaced_and_told_of(hear: Hear) -> None:
+    rows = counted(clips(accent=lambda s, _: "rare" if s < 3 else ("north", "south")[s // 2 % 2]))
+    heard = hear(rows, reference=("accent=rare",), hypothesis="worst-group")
+    assert "accent=rare has too few speakers" in heard.said("reference-too-small")
+    assert {row.where["reference"] for row in heard.rows("gap_to_reference")} == {"others"}
+
+
+# Speakers.
+def anonymous(rows: list[Row]) -> list[Row]:
+    return [{key: value for key, value in row.items() if key != "speaker"} for row in rows]
+
+
+def test_without_speakers_equal_attributes_are_one_and_that_is_said(hear: Hear) -> None:
+    heard = hear(anonymous(counted(clips())))
+    assert "(4 profiles)" in heard.said("no-speakers")
+    assert heard.rows("rate", group="all")[0].n == 4
+    assert {row.unit for row in heard.draft.estimates} == {"speaker profiles"}
+    assert "nothing is said about any gap" in heard.said("groups.nothing-compared")
+
+
+def test_columns_may_stand_for_speakers(hear: Hear) -> None:
+    rows = counted(clips())
+    whole = hear(rows)
+    stood_in = hear([{**row, "house": speaker["speaker"]} for row, speaker in zip(anonymous(rows), rows, strict=True)],
+                    cluster_by=("house", "accent"))  # fmt: skip
+    told = [replace(row, unit=row.unit.replace("speaker profiles", "speakers")) for row in stood_in.draft.estimates]
+    assert told == whole.draft.estimates
+    assert "Without speakers" in stood_in.draft.findings[-1].statement
+
+
+def test_a_column_of_texts_can_stand_for_speakers_too(hear: Hear) -> None:
+    rows = anonymous(written(clips()))
+    heard = hear(rows, cluster_by=("text",))
+    assert heard.rows("rate", group="all", metric="wer")[0].n == len({row["text"] for row in rows})
+
+
+def test_clips_without_a_speaker_are_skipped_where_others_have_one(hear: Hear) -> None:
+    rows = counted(clips())
+    for row in rows[:3]:
+        row["speaker"] = "NA"
+    heard = hear(rows)
+    assert [(item.reason, item.count) for item in heard.draft.coverage.skipped] == [("no speaker", 3)]
+    assert "3 of 96 clips were left out (3 no speaker)" in heard.said("groups.skipped")
+
+
+# Controls.
+def test_a_control_with_missing_numbers_leaves_those_clips_out(hear: Hear) -> None:
+    rows = counted(clips(duration=lambda s, take: "" if s < 3 else f"{1 + (s + take) % 5}.5"))
+    heard = hear(rows, control=("duration",))
+    assert f"{3 * TAKES} clips have no duration: they are not in the adjusted model" in heard.said("control-missing")
+    assert heard.rows("overdispersion")[0].n == len(rows) - 3 * TAKES
+
+
+def test_a_control_of_words_with_missing_ones_keeps_them_as_a_level(hear: Hear) -> None:
+    rows = counted(clips(room=lambda s, take: ("", "hall", "car", "hall")[take]))
+    heard = hear(rows, control=("room",))
+    assert "form a level of their own" in heard.said("control-missing")
+    assert heard.rows("overdispersion")[0].n == len(rows)
+
+
+def test_a_control_with_a_rare_level_is_no_obstacle(hear: Hear) -> None:
+    rows = counted(clips(device=lambda s, _: "laptop" if s == 3 else "phone"))
+    heard = hear(rows, control=("device",))
+    assert heard.found() == {"accent"}
+
+
+def test_words_of_the_reference_can_be_held_fixed(hear: Hear) -> None:
+    rows = written(clips())
+    for place, row in enumerate(rows):
+        kept = LENGTH - place % 3
+        row["text"], row["prediction"] = (" ".join(row[name].split()[:kept]) for name in ("text", "prediction"))
+    heard = hear(rows, control=("words",), max_order=1)
+    plain = hear(rows, max_order=1)
+    assert heard.value("overdispersion") != plain.value("overdispersion")
+    assert heard.found() == {"accent"} and heard.rows("attenuation", attribute="accent")
+
+
+def test_words_of_a_column_win_over_those_of_the_reference(hear: Hear) -> None:
+    rows = written(clips())
+    own = [{**row, "words": place % 5 + 1} for place, row in enumerate(rows)]
+    assert hear(own, control=("words",), max_order=1).value("overdispersion") != hear(rows, max_order=1).value(
+        "overdispersion"
+    )
+
+
+def test_words_of_equal_number_leave_no_model_and_that_is_said(hear: Hear) -> None:
+    heard = hear(written(clips()), control=("words",))
+    assert "words" in heard.said("not-adjusted") and not heard.rows("gap", adjusted="yes")
+
+
+@pytest.mark.parametrize("values", [("3", "3"), ("", "NA"), ("7", "")])
+def test_a_constant_control_is_refused(hear: Hear, values: tuple[str, str]) -> None:
+    with pytest.raises(InputError, match="nothing to hold fixed"):
+        hear(counted(clips(duration=lambda _, take: values[take % 2])), control=("duration",))
+
+
+# Options.
+def test_the_character_rate_can_be_the_one_that_is_tested(hear: Hear) -> None:
+    words, letters = (hear(written(clips()), metric=metric) for metric in ("wer", "cer"))
+    assert {row.where["metric"] for row in letters.rows("p_value")} == {"cer"}
+    assert {row.where["metric"] for row in words.rows("p_value")} == {"wer"}
+    assert letters.found() == {"accent"} and "character error rate" in letters.said("groups.gap")
+    for name in ("rate", "substitution_rate"):
+        assert [row.value for row in letters.rows(name)] == [row.value for row in words.rows(name)]
+
+
+def test_the_faas_comes_with_its_warning_and_without_an_interval(hear: Hear) -> None:
+    heard = hear(counted(clips()), faas=True)
+    (score,) = heard.rows("faas")
+    assert score.method == "none" and score.low is None and score.unit == "clips"
+    assert "not as a measure" in heard.said("faas-compatibility")
+    assert not hear(counted(clips())).rows("faas")
+
+
+@pytest.mark.parametrize(("order", "sets"), [(1, 3), (2, 6), (3, 7)])
+def test_crossings_go_up_to_the_order_asked_for(hear: Hear, order: int, sets: int) -> None:
+    rows = counted(clips(age=lambda s, _: ("old", "young")[s // 4 % 2]))
+    heard = hear(rows, by=("gender", "accent", "age"), max_order=order, min_speakers=5)
+    by = {"&".join(part.partition("=")[0] for part in row.where["group"].split("&")) for row in heard.rows("rate")}
+    assert len(by - {"all"}) == sets
+    assert ("accent=north&age=old&gender=f" in {row.where["group"] for row in heard.rows("rate")}) == (order == 3)
+
+
+def test_a_lower_level_makes_narrower_intervals(hear: Hear) -> None:
+    rows = counted(clips())
+    wide, narrow = (hear(rows, level=level) for level in (0.95, 0.9))
+    for name in ("rate", "gap", "rate_ratio", "differential_fairness", "shrunken_rate"):
+        pairs = list(zip(wide.rows(name), narrow.rows(name), strict=True))
+        assert pairs and all(one.value == other.value for one, other in pairs)
+        assert all(one.high - one.low > other.high - other.low for one, other in pairs if one.low is not None)
+
+
+def test_bins_make_levels_of_numbers(hear: Hear) -> None:
+    rows = counted(clips(age=lambda s, _: str(20 + 10 * (s // 2 % 2) + s % 5)))
+    heard = hear(rows, by=("age",), bin=("age=0,25,30",))
+    assert {row.where["group"] for row in heard.rows("rate")} == {"all", "age=0-24", "age=30+"}
+
+
+def test_one_system_and_three(hear: Hear, tmp_path: Path) -> None:
+    rows = counted(clips())
+    alone = hear(rows)
+    assert not alone.rows("system_difference") and not alone.rows("gap_difference")
+    assert alone.said("groups.gap").startswith("The system errs")
+    three = [{**row, "errors_a": row["errors"], "errors_b": min(row["errors"], 1), "errors_c": row["errors"]}
+             for row in rows]  # fmt: skip
+    heard = hear([{key: value for key, value in row.items() if key != "errors"} for row in three], drawn=True)
+    assert {row.where["system"] for row in heard.rows("rate")} == {"a", "b", "c"}
+    assert {(row.where["system"], row.where["against"]) for row in heard.rows("system_difference")} == {
+        ("b", "a"), ("c", "a")
+    }  # fmt: skip
+    for row in heard.rows("system_difference", system="b"):
+        rates = [heard.value("rate", system=name, group=row.where["group"]) for name in "ba"]
+        assert row.value == pytest.approx(rates[0] - rates[1]) and row.value <= 0
+    assert "it errs less" in heard.said("groups.system")
+    assert "rejected in 3 of 6 tests" in heard.draft.findings[-1].statement or "of 6 tests" in (
+        heard.draft.findings[-1].statement
+    )
+    assert [row.value for row in heard.rows("rate", system="a")] == [row.value for row in alone.rows("rate")]
+
+
+# What holds whatever the counts are.
+Names = Mapping[str, Mapping[str, str]]
+
+
+def drawn_counts(seed: int, *, people: int = 30) -> dict[str, Any]:
+    """Return random counts of two systems with substitutions, deletions and insertions, and who spoke."""
+    rng = np.random.default_rng(seed)
+    speaker = np.repeat(np.arange(people), rng.integers(1, 5, people))
+    sizes = rng.integers(0, 20, len(speaker)).astype(float)
+    chance = np.stack([0.1 + 0.2 * (speaker % 3 == 0), np.full(len(speaker), 0.15)], axis=1)
+    wrong = rng.binomial(sizes.astype(int)[:, None], chance)
+    lost = rng.binomial(wrong, 0.3)
+    more = rng.poisson(0.4, wrong.shape)
+    rows = [
+        {"accent": ("north", "south", "west")[who % 3], "gender": (UNKNOWN, "f", "m", "f", "m")[who % 5]}
+        for who in speaker.tolist()
+    ]
+    parts = {"substitution": wrong - lost, "deletion": lost, "insertion": more}
+    return {"speaker": speaker, "sizes": sizes, "parts": parts, "rows": rows}
+
+
+def utterances(counts: dict[str, Any], order: Any = None, systems: tuple[int, ...] = (0, 1)) -> Utterances:
+    """Return the counts as the statistics see them, in another order of clips, or with other systems."""
+    order = np.arange(len(counts["speaker"])) if order is None else order
+    parts = {name: part[order][:, list(systems)].astype(float) for name, part in counts["parts"].items()}
+    sizes = counts["sizes"][order]
+    rows = [counts["rows"][at] for at in order]
+    words = Counts(
+        metric="wer", errors=sum(parts.values()), hits=sizes[:, None] - parts["substitution"] - parts["deletion"],
+        sizes=sizes, parts=parts,
+    )  # fmt: skip
+    return Utterances(
+        systems=tuple(f"system {place}" for place in range(len(systems))), counts=(words,),
+        speakers=counts["speaker"][order], attributes=rows, controls={},
+        sets=tuple(group_sets(rows, ("accent", "gender"), max_order=2)),
+    )  # fmt: skip
+
+
+def examined(data: Utterances, tmp_path: Path, **asked: Any) -> Draft:
+    options = Options(manifest=Path("m"), by=("accent", "gender"), **{**QUICK, "min_speakers": 5, **asked})
+    draft = Draft()
+    report.examine(draft, data, options, Context(cache=Cache(tmp_path)))
+    sane(draft)
+    return draft
+
+
+def numbers(row: Estimate) -> list[float]:
+    return [end for end in (row.value, row.low, row.high) if end is not None]
+
+
+def table(draft: Draft) -> dict[Any, Estimate]:
+    return {(row.name, *sorted(row.where.items())): row for row in draft.estimates}
+
+
+SEEDS = pytest.mark.parametrize("seed", [1, 2, 3])
+
+
+@SEEDS
+def test_rates_are_errors_over_words_of_all_clips_of_a_group(tmp_path: Path, seed: int) -> None:
+    counts = drawn_counts(seed)
+    data = utterances(counts)
+    found = table(examined(data, tmp_path))
+    names, member = reported_groups(data.attributes, data.sets)
+    told = 0
+    for name, inside in zip(names, member, strict=True):
+        for system in range(2):
+            where = (("group", name), ("metric", "wer"), ("system", f"system {system}"))
+            kinds = {part: counts["parts"][part][inside, system].sum() for part in counts["parts"]}
+            words = counts["sizes"][inside].sum()
+            assert found["rate", *where].value == pytest.approx(sum(kinds.values()) / words)
+            assert found["rate", *where].n == len(np.unique(data.speakers[inside & (counts["sizes"] > 0)]))
+            for part, errors in kinds.items():
+                if (row := found.get((f"{part}_rate", *where))) is not None:
+                    assert row.value == pytest.approx(errors / words)
+                    told += 1
+    assert told > 3 * len(names)
+
+
+@SEEDS
+def test_the_order_of_clips_changes_no_number(tmp_path: Path, seed: int) -> None:
+    counts = drawn_counts(seed)
+    order = np.random.default_rng(seed).permutation(len(counts["speaker"]))
+    one, other = (table(examined(utterances(counts, by), tmp_path)) for by in (None, order))
+    assert one.keys() == other.keys()
+    for key, row in one.items():
+        assert numbers(row) == pytest.approx(numbers(other[key]), rel=1e-6, abs=1e-9), key
+        assert (row.n, row.method) == (other[key].n, other[key].method)
+
+
+def test_a_system_compared_with_itself_differs_by_exactly_nothing(tmp_path: Path) -> None:
+    found = examined(utterances(drawn_counts(4), systems=(0, 0)), tmp_path).estimates
+    differences = [row for row in found if row.name in ("system_difference", "gap_difference")]
+    assert {row.name for row in differences} == {"system_difference", "gap_difference"}
+    assert {(row.value, row.low, row.high) for row in differences} == {(0.0, 0.0, 0.0)}
+
+
+def renamed(counts: dict[str, Any], names: Names) -> dict[str, Any]:
+    rows = [{key: names.get(key, {}).get(level, level) for key, level in row.items()} for row in counts["rows"]]
+    return {**counts, "rows": rows}
+
+
+def with_names(key: Any, names: Names) -> Any:
+    """Return the place of an estimate with the levels under other names."""
+
+    def level(part: str) -> str:
+        attribute, _, own = part.partition("=")
+        return f"{attribute}={names.get(attribute, {}).get(own, own)}" if own else part
+
+    def other(name: str, value: Any) -> Any:
+        if name in ("group", "reference") and "=" in value:
+            return "&".join(level(part) for part in value.split("&"))
+        return names["accent"].get(value, value) if name in ("level", "reference") else value
+
+    return (key[0], *((name, other(name, value)) for name, value in key[1:]))
+
+
+def test_names_of_groups_change_no_number(tmp_path: Path) -> None:
+    counts = drawn_counts(5)
+    names = {"accent": {"north": "a", "south": "b & more", "west": "c"}}
+    one = table(examined(utterances(counts), tmp_path))
+    other = table(examined(utterances(renamed(counts, names)), tmp_path))
+    assert {with_names(key, names) for key in one} == set(other)
+    for key, row in one.items():
+        # Its labels are shuffled by a seed of the group's own.
+        if ("test", "confirmation") not in key:
+            assert replace(row, where={}) == replace(other[with_names(key, names)], where={}), key
+
+
+def test_the_alphabetical_order_of_names_changes_no_point(tmp_path: Path) -> None:
+    counts = drawn_counts(6)
+    names = {"accent": {"north": "z", "south": "y", "west": "x"}}
+    one = table(examined(utterances(counts), tmp_path))
+    other = table(examined(utterances(renamed(counts, names)), tmp_path))
+    compared = 0
+    for key, row in one.items():
+        if row.name in ("rate", "gap", "gap_to_reference", "differential_fairness", "entropy_index", "shrunken_rate",
+                        "system_difference", "gap_difference"):  # fmt: skip
+            assert row.value == pytest.approx(other[with_names(key, names)].value, rel=1e-6, abs=1e-9), key
+            compared += 1
+    assert compared > 80
+
+
+def test_every_clip_twice_is_no_more_evidence(tmp_path: Path) -> None:
+    counts = drawn_counts(7)
+    twice = np.repeat(np.arange(len(counts["speaker"])), 2)
+    one, other = (table(examined(utterances(counts, by), tmp_path)) for by in (None, twice))
+    for key, row in one.items():
+        # Gaps on a log scale and Bayesian rates have priors, which weigh less the more words there are.
+        # The adjusted model weighs the clips of a speaker, and so does not count here either.
+        told = row.where.get("kind", "absolute") == "absolute" and row.where.get("adjusted") != "yes"
+        if told and row.name in ("gap", "system_difference", "gap_to_reference"):
+            assert numbers(row) == pytest.approx(numbers(other[key]), rel=1e-5, abs=1e-8), key
