@@ -283,7 +283,7 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
 
 def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> None:
     from audits.groups import MIN_WORDS
-    from audits.speaker_groups import adjusting, counts, designs, indices, judging, outlook, report
+    from audits.speaker_groups import adjusting, counts, designs, discovery, indices, inputs, judging, outlook
     from audits.statistics import poisson_gee
     from audits.statistics.faas import SIGNIFICANT
 
@@ -296,11 +296,12 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         f"marked as small | {counts.MIN_REPORTED} |",
         f"under which it is | {MIN_WORDS} |",
         f"more than {outlook.MANY_LEVELS} levels",
+        f"more than {inputs.MANY_GROUPS} groups: those of fewer than {counts.MIN_REPORTED} speakers",
         f"less than {adjusting.HALF:g} of the ratio's logarithm",
         f"at least {adjusting.MOST:g} of what was lost",
         f"at least {counts.MIN_REPORTED} speakers on both sides",
         f"labels shuffled {indices.SHUFFLES} times",
-        f"up to {report.MOST_PERMUTATIONS:,}",
+        f"up to {discovery.MOST_PERMUTATIONS:,}",
         f"p / {SIGNIFICANT:g}",
         f"`{designs.FEW}`",
         f"more than e^{poisson_gee.FURTHEST:g}",
@@ -313,12 +314,12 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
 def test_every_usual_name_of_a_column_that_audit_groups_finds_is_documented() -> None:
     from audits.speaker_groups import HYPOTHESES, METRICS, MISSING, columns
     from audits.speaker_groups.discovery import TESTS
-    from audits.speaker_groups.gaps import KINDS
+    from audits.speaker_groups.gaps import KINDS, RATIOS
     from audits.speaker_groups.indices import INDICES, PARTS
     from probes.loading.predictions import NAME_COLUMNS, TEXT_COLUMNS
 
     tests = (name for names in TESTS.values() for name in names)
-    page = {*HYPOTHESES, *METRICS, *MISSING, *KINDS, *INDICES, *PARTS, *tests, *columns.PARTS}
+    page = {*HYPOTHESES, *METRICS, *MISSING, *KINDS, *RATIOS, *INDICES, *PARTS, *tests, *columns.PARTS}
     page |= {*columns.NAMES, *columns.PREDICTION_COLUMNS, columns.ONE_SYSTEM}
     assert page - coded(AUDITS["speaker_groups"]) == set()
     formats = {*NAME_COLUMNS, *(name for names in TEXT_COLUMNS for name in names), *columns.PARTS}

@@ -166,8 +166,12 @@ def notices(report: Report) -> list[Notice]:
 
 def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
     """Return what was counted per group and how many, for groups of one attribute."""
-    # A row with a `by` compares the group with others, and counts those too.
-    grouped = [row for row in report.estimates if isinstance(row.where.get("group"), str) and "by" not in row.where]
+    # A row with a `by` compares the group with others, as a test does, and counts those too.
+    grouped = [
+        row
+        for row in report.estimates
+        if isinstance(row.where.get("group"), str) and not {"by", "test"} & set(row.where)
+    ]
     if not grouped:
         return "", []
     unit = grouped[0].unit

@@ -362,7 +362,7 @@ def _add_strata(draft: Draft, rung: Rung, data: Utterances, counts: Counts, cont
                     attribute=rung.attribute,
                     level=rung.level,
                     reference=rung.reference,
-                    group=stratum,
+                    within=stratum,
                 ),
             )
         )

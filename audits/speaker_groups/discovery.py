@@ -279,7 +279,7 @@ def _add_size(
             method=method,
             n=people,
             unit=data.unit,
-            where=place(data, counts, system, group=test.candidate.group),
+            where=place(data, counts, system, by=test.candidate.by, group=test.candidate.group),
         )
     )
 

@@ -143,7 +143,7 @@ def _rates(scene: _Scene, id: str, panels: Sequence[_Panel], beyond: int) -> Fig
 def _without_widest(rows: Sequence[Json]) -> int:
     """Take away the intervals of small groups that would leave no room for all others; return how many."""
     ends = [row["high"] for row in rows if not row["small"] and row["high"] is not None]
-    wide = [row for row in rows if ends and row["small"] and (row["high"] or 0.0) > WIDEST * max(ends)]
+    wide = [row for row in rows if ends and (row["high"] or 0.0) > WIDEST * max(ends)]
     for row in wide:
         row["low"] = row["high"] = None
     return len(wide)

@@ -247,17 +247,18 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
             else "it changes sign within levels"
         )
         return (
-            f"Spurious: most of this goes with {named}; {kept} {left} (ratio of the rates {span(before)} before, "
-            f"{span(after)} after).{turned}"
+            f"Spurious: most of this goes with {named}; {kept} {left} (rate over that of {rung.reference}: "
+            f"{span(before)} before, {span(after)} after).{turned}"
         )
     if rung.lost:
         return (
-            f"Whether it is due to {rung.attribute} itself could not be told: the ratio of the rates is "
-            f"{span(before)}, {span(after)} {kept}."
+            f"Whether it is due to {rung.attribute} itself could not be told: the rate over that of {rung.reference} "
+            f"is {span(before)}, {span(after)} {kept}."
         )
     if not rung.strata and rung.faded == (0.0, 0.0, 0.0):
         return "Nothing else was recorded to hold fixed."
-    return f"{kept[0].upper()}{kept[1:]} the ratio of the rates is {span(after)}, {span(before)} before."
+    over = f"the rate over that of {rung.reference}"
+    return f"{kept[0].upper()}{kept[1:]} {over} is {span(after)}, {span(before)} before."
 
 
 def _tell_silence(

@@ -34,6 +34,7 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
         "adjusted": ("no", "yes"),
         "attribute": tuple(singles),
         "level": every,
+        "within": tuple(name for name in names if "=" in name and "&" not in name),
         "reference": (*every, "others", *names),
         "test": (options.hypothesis, *(name for names in TESTS.values() for name in names)),
         "correction": CORRECTIONS,

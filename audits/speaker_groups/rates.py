@@ -14,6 +14,8 @@ from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterance
 from audits.statistics import SpeakerSums, rate_intervals, shrink_rates, sum_by_speaker
 
 NAMED = 12
+MOST_SMALL = 60
+"""Small groups that get a warning each."""
 BLOCK = 128
 """Groups that are summed at once: memory does not grow with their number."""
 EMPIRICAL_BAYES = "gamma posterior of an empirical Bayes prior"
@@ -97,7 +99,13 @@ def _small(sums: SpeakerSums, names: list[str]) -> dict[str, int]:
 
 
 def _warn_small(draft: Draft, data: Utterances, small: dict[str, int]) -> None:
-    """Name the small groups of each attribute and crossing, and those that have no interval at all."""
+    """Name the small groups, one by one where they are few, else by attribute and crossing."""
+    if len(small) <= MOST_SMALL:
+        for name, people in small.items():
+            message = f"The rates of {name} rest on fewer than {MIN_REPORTED} {data.unit} or {MIN_WORDS} words"
+            message += ": there is no interval, since one says nothing about others." if people < 2 else "."
+            draft.warn("small-group", message, group=name)
+        return
     sets: dict[str, list[str]] = {}
     for name in small:
         sets.setdefault("&".join(part.partition("=")[0] for part in name.split("&")), []).append(name)

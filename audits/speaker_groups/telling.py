@@ -19,11 +19,15 @@ MOST_NAMED = 6
 
 def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
     """Name the other levels whose difference to the reference is explained by what else differs."""
-    told = {(finding.where.get("system"), finding.where.get("group")) for finding in draft.findings}
+    told = {
+        (finding.where.get("system"), finding.where.get("by"))
+        for finding in draft.findings
+        if finding.id == "groups.spurious"
+    }
     for system, name in enumerate(data.systems):
         by: dict[str, list[Rung]] = {}
         for rung in results.adjusted.rungs:
-            if rung.system == system and rung.spurious and (name, f"{rung.attribute}={rung.level}") not in told:
+            if rung.system == system and rung.spurious and (name, rung.attribute) not in told:
                 by.setdefault(rung.attribute, []).append(rung)
         for attribute, rungs in by.items():
             reference = rungs[0].reference

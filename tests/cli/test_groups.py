@@ -2,9 +2,8 @@
 
 import csv
 import json
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -238,18 +237,18 @@ def test_a_finished_run_is_told_of_and_not_repeated(corpus: Corpus, done: Path, 
     assert {name: (done / name).stat().st_mtime_ns for name in files(done)} == before
 
 
-def test_an_interrupted_run_leaves_no_report_and_is_finished_later(
+def test_a_run_that_could_not_be_completed_leaves_no_report_and_is_finished_later(
     corpus: Corpus, quick: Any, call_miles: Call, tmp_path: Path
 ) -> None:
     from audits.speaker_groups import report
 
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+    def fail(*_: Any) -> None:
+        raise MemoryError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "judge", interrupt)
+        patch.setattr(report, "judge", fail)
         outcome = call_miles(*corpus.command(systems="a"), "--out", tmp_path / "run", "--quiet")
-    assert outcome.code == 130 and not (tmp_path / "run" / "report.json").exists()
+    assert outcome.code == 3 and not (tmp_path / "run" / "report.json").exists()
     folder = quick(*corpus.command(systems="a"))
     assert stripped(folder) == stripped(quick(*corpus.command(systems="a"), name="whole"))
     assert files(folder) == {"report.json", "records.csv"}
@@ -300,16 +299,20 @@ def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
 
 # Every form of the same data.
 @pytest.fixture(scope="session")
-def told(corpus: Corpus, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run of the first system under the name that a column of the manifest has."""
+def plain(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    """Return the estimates of the first system, under the name that a column of the manifest has."""
     from audits.context import Cache, Context
-    from audits.report_file import dumps
-    from audits.speaker_groups import Options, inputs, report
-    from miles_cli.options import Common
-    from miles_cli.run import _assemble, _settings
-    from miles_cli.progress import Watch
+    from audits.speaker_groups import Options, report
+    from audits.speaker_groups.inputs import plan
 
-    raise NotImplementedError
+    options = Options(
+        manifest=corpus.manifest, by=("gender", "accent"), predictions=(f"prediction={corpus.folder / 'a.tsv'}",),
+        bootstrap=200, permutations=100, min_speakers=6,
+    )  # fmt: skip
+    context = Context(cache=Cache(tmp_path_factory.mktemp("unused")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "draw", lambda *_: [])
+        return [asdict(row) for row in report.run(options, plan(options, context), context).estimates]
 
 
 def kaldi(pairs: dict[str, str]) -> str:
@@ -322,9 +325,7 @@ def lines(pairs: dict[str, str]) -> str:
 
 
 def table(delimiter: str, header: str) -> Callable[[dict[str, str]], str]:
-    return lambda pairs: "".join(
-        f"{path}{delimiter}{text}\n" for path, text in [tuple(header.split()), *pairs.items()]
-    )
+    return lambda pairs: "".join(f"{path}{delimiter}{text}\n" for path, text in [tuple(header.split()), *pairs.items()])
 
 
 FORMS: dict[str, tuple[str, str, Callable[[dict[str, str]], str]]] = {
@@ -332,8 +333,185 @@ FORMS: dict[str, tuple[str, str, Callable[[dict[str, str]], str]]] = {
     "CSV": ("p.csv", "flac", table(",", "utt_id hyp")),
     "JSON lines": ("p.jsonl", "wav", lines),
     "JSON map": ("p.json", "ogg", json.dumps),
-    "JSON list": ("p.json", "wav", lambda pairs: json.dumps([{"path": key, "text": own} for key, own in pairs.items()])),
+    "JSON list": (
+        "p.json",
+        "wav",
+        lambda pairs: json.dumps([{"path": key, "text": own} for key, own in pairs.items()]),
+    ),
     "Kaldi text": ("text", "wav", kaldi),
     "SCTK trn": ("p.trn", "wav", lambda pairs: "".join(f"{text} ({Path(key).stem})\n" for key, text in pairs.items())),
     "TSV backwards": ("p.tsv", "mp3", lambda pairs: table("\t", "path prediction")(dict(reversed(pairs.items())))),
 }
+
+
+def alone(manifest: Path, *more: object) -> list[str]:
+    """Return a run of one system."""
+    return ["audit-groups", str(manifest), *QUICK, *(str(word) for word in more)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_transcripts_gives_the_same_numbers(
+    corpus: Corpus, plain: list[Row], quick: Any, tmp_path: Path, form: str
+) -> None:
+    name, suffix, make = FORMS[form]
+    (tmp_path / name).write_text(make(corpus.heard("a", suffix)), encoding="utf-8")
+    folder = quick(*alone(corpus.manifest, "--predictions", f"prediction={tmp_path / name}"))
+    assert read(folder)["estimates"] == plain
+
+
+MANIFESTS: dict[str, Callable[[Path, list[Row]], Path]] = {
+    "CSV": lambda folder, rows: write(folder / "m.csv", rows),
+    "TSV": lambda folder, rows: write(folder / "m.tsv", rows, "\t"),
+    "JSON lines": lambda folder, rows: as_lines(folder / "m.jsonl", rows),
+}
+
+
+def as_lines(path: Path, rows: list[Row]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("form", MANIFESTS)
+@pytest.mark.parametrize("column", ["prediction", "hyp"])
+def test_transcripts_may_stand_in_the_manifest(
+    corpus: Corpus, plain: list[Row], quick: Any, tmp_path: Path, form: str, column: str
+) -> None:
+    rows = [{**references(row), column: row["heard_a"]} for row in corpus.rows]
+    assert read(quick(*alone(MANIFESTS[form](tmp_path, rows))))["estimates"] == plain
+
+
+def test_a_column_of_transcripts_can_be_named(corpus: Corpus, plain: list[Row], quick: Any, tmp_path: Path) -> None:
+    rows = [{**references(row), "hyp": "", "ours": row["heard_a"]} for row in corpus.rows]
+    folder = quick(*alone(write(tmp_path / "m.csv", rows), "--prediction-col", "ours"))
+    assert read(folder)["estimates"] == plain
+
+
+def words_only(rows: list[Row], *without: str) -> list[Row]:
+    return [row for row in rows if row["where"]["metric"] == "wer" and row["name"] not in without]
+
+
+UNTOLD = ("substitution_rate", "deletion_rate", "insertion_rate")
+
+
+def test_counts_give_the_numbers_of_the_transcripts(
+    corpus: Corpus, plain: list[Row], quick: Any, tmp_path: Path
+) -> None:
+    rows = [{**references(row), "errors": row["wrong_a"], "words": LENGTH} for row in corpus.rows]
+    for row in rows:
+        del row["text"]
+    folder = quick(*alone(write(tmp_path / "m.csv", rows)), name="sums")
+    assert read(folder)["estimates"] == words_only(plain, *UNTOLD)
+    assert "kinds-unknown" in {warning["id"] for warning in read(folder)["warnings"]}
+    assert "characters" not in records(folder)[0]
+    kinds = [{**row, "substitutions": row["errors"], "deletions": 0, "insertions": 0} for row in rows]
+    folder = quick(*alone(write(tmp_path / "kinds.csv", kinds)), name="kinds")
+    assert read(folder)["estimates"] == words_only(plain)
+
+
+def test_counts_of_several_systems_are_compared_as_their_transcripts_are(
+    corpus: Corpus, quick: Any, tmp_path: Path
+) -> None:
+    rows = [
+        {**references(row), "words": LENGTH, "errors_a": row["wrong_a"], "errors_b": row["wrong_b"]}
+        for row in corpus.rows
+    ]
+    counts = quick(*alone(write(tmp_path / "m.csv", rows)), name="counts")
+    texts = quick(*corpus.command(), name="texts")
+    assert read(counts)["estimates"] == words_only(read(texts)["estimates"], *UNTOLD)
+    assert estimates(counts, "system_difference", system="b", against="a", group="all")
+
+
+def test_the_order_of_the_manifest_changes_no_number(
+    corpus: Corpus, plain: list[Row], quick: Any, tmp_path: Path
+) -> None:
+    rows = [{**references(row), "prediction": row["heard_a"]} for row in reversed(corpus.rows)]
+    found = read(quick(*alone(write(tmp_path / "m.csv", rows))))["estimates"]
+    assert [(row["name"], row["where"], row["n"]) for row in found] == [
+        (row["name"], row["where"], row["n"]) for row in plain
+    ]
+    for one, other in zip(found, plain, strict=True):
+        for end in ("value", "low", "high"):
+            assert (one[end] is None) == (other[end] is None)
+            assert one[end] is None or one[end] == pytest.approx(other[end], rel=1e-6, abs=1e-9), one
+
+
+def test_a_corpus_in_its_own_layout_whose_people_are_not_named(corpus: Corpus, quick: Any, tmp_path: Path) -> None:
+    levels = ("age", "gender", "first_language", "socioeconomic_bkgd", "ethnicity")
+    people = [f"{a} {b} {c}" for a in range(2) for b in range(3) for c in range(4)]
+    rows = []
+    for place, row in enumerate(corpus.rows):
+        age, language, ethnicity = people[place // TAKES].split()
+        values = (f"age {age}", row["gender"], f"language {language}", "low", f"ethnicity {ethnicity}")
+        rows.append({"hash_name": f"h{place}", "transcription": row["text"], **dict(zip(levels, values, strict=True))})
+    (tmp_path / "p.json").write_text(
+        json.dumps({f"h{place}": row["heard_a"] for place, row in enumerate(corpus.rows)}), encoding="utf-8"
+    )
+    manifest = write(tmp_path / "fair.tsv", rows, "\t")
+    words = ["audit-groups", manifest, "--preset", "fair-speech", *QUICK[3:], "--by", "gender,age"]
+    folder = quick(*words, "--predictions", f"a={tmp_path / 'p.json'}")
+    report = read(folder)
+    profiles = len({tuple(row[name] for name in levels) for row in rows})
+    assert estimates(folder, "rate", group="all", metric="wer")[0]["n"] == profiles == SPEAKERS
+    (warning,) = [warning for warning in report["warnings"] if warning["id"] == "corpus.no-speakers"]
+    assert f"the {profiles} combinations" in warning["message"]
+    assert report["coverage"]["used"] == len(rows)
+
+
+# Transcripts that are missing, or too many.
+@pytest.fixture
+def gaps(corpus: Corpus, tmp_path: Path) -> list[str]:
+    """Return a run in which the second system lacks five clips and has two that nobody knows."""
+    pairs = dict(list(corpus.heard("b").items())[5:]) | {"clips/x.wav": "today", "clips/y.wav": "again"}
+    (tmp_path / "b.json").write_text(json.dumps(pairs), encoding="utf-8")
+    return corpus.command("--predictions", f"b={tmp_path / 'b.json'}", systems="a")
+
+
+def test_clips_without_a_transcript_are_left_out_for_all(corpus: Corpus, gaps: list[str], quick: Any) -> None:
+    folder = quick(*gaps)
+    report = read(folder)
+    assert report["coverage"] == {
+        "given": 96, "used": 91, "skipped": [{"reason": "no transcript by b", "count": 5}]
+    }  # fmt: skip
+    told = [warning["message"] for warning in report["warnings"] if warning["id"] == "unused-transcripts"]
+    assert len(told) == 1 and "b: 2 transcripts met no clip" in told[0] and "clips/x.wav" in told[0]
+    rows = records(folder)
+    assert len(rows) == 96
+    skipped = [row for row in rows if row["status"] != "used"]
+    assert {row["path"] for row in skipped} == {row["path"] for row in corpus.rows[:5]}
+    assert {(row["status"], row["words"], row["word_errors_a"]) for row in skipped} == {("no transcript by b", "", "")}
+    assert all(row["gender"] and row["accent"] and row["speaker"] for row in skipped)
+    (rate,) = estimates(folder, "rate", system="a", metric="wer", group="all")
+    assert rate["value"] == pytest.approx(sum(row["wrong_a"] for row in corpus.rows[5:]) / (91 * LENGTH))
+    (finding,) = [finding for finding in report["findings"] if finding["id"] == "groups.skipped"]
+    assert "5 of 96 clips were left out" in finding["statement"]
+
+
+def test_missing_transcripts_can_count_as_empty(corpus: Corpus, gaps: list[str], quick: Any) -> None:
+    folder = quick(*gaps, "--on-missing", "empty")
+    report = read(folder)
+    assert report["coverage"] == {"given": 96, "used": 96, "skipped": []}
+    (told,) = [warning for warning in report["warnings"] if warning["id"] == "missing-as-empty"]
+    assert told["where"] == {"system": "b"} and "5 clips" in told["message"]
+    (rate,) = estimates(folder, "rate", system="b", metric="wer", group="all")
+    wrong = sum(row["wrong_b"] for row in corpus.rows[5:]) + 5 * LENGTH
+    assert rate["value"] == pytest.approx(wrong / (96 * LENGTH))
+    assert estimates(folder, "deletion_rate", system="b", group="all")[0]["value"] == pytest.approx(5 / 96)
+
+
+def test_a_missing_transcript_can_stop_the_run(
+    corpus: Corpus, gaps: list[str], call_miles: Call, tmp_path: Path
+) -> None:
+    outcome = call_miles(*gaps, "--on-missing", "stop", "--out", tmp_path / "run")
+    assert outcome.code == 2 and not (tmp_path / "run").exists()
+    said = " ".join(outcome.err.replace("│", " ").split())
+    assert "b has no transcript of the clip." in said and f"{corpus.manifest}:2 (clips/s00-0.wav)" in said
+
+
+def test_a_null_in_json_is_a_missing_transcript_only_in_the_manifest(
+    corpus: Corpus, quick: Any, tmp_path: Path
+) -> None:
+    rows = [{**references(row), "prediction": row["heard_a"]} for row in corpus.rows]
+    rows[7]["prediction"], rows[8]["prediction"] = None, ""
+    report = read(quick(*alone(as_lines(tmp_path / "m.jsonl", rows))))
+    assert report["coverage"]["skipped"] == [{"reason": "no transcript by prediction", "count": 1}]
+    assert "wrote nothing for 1 of 95 clips" in " ".join(warning["message"] for warning in report["warnings"])

@@ -47,7 +47,9 @@ def by_accent(row: Row) -> float:
     return 0.3 if row["accent"] == "south" else 0.1
 
 
-def clips(rate: Callable[[Row], float] = by_accent, *, people: int = SPEAKERS, takes: int = TAKES, **rules: Rule) -> Any:
+def clips(
+    rate: Callable[[Row], float] = by_accent, *, people: int = SPEAKERS, takes: int = TAKES, **rules: Rule
+) -> Any:
     """Return rows of a manifest: rules of (speaker, take) give the attributes, half of the speakers each by default."""
     rng = np.random.default_rng(0)
     rules = {"gender": lambda s, _: "fm"[s % 2], "accent": lambda s, _: ("north", "south")[s // 2 % 2], **rules}
