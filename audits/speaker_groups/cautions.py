@@ -11,6 +11,7 @@ from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.outlook import MANY_LEVELS, many_levels
+from audits.speaker_groups.wording import many
 
 _JOINED = re.compile(r"\w[-\u2010-\u2015/\u2026]+\w")
 
@@ -40,7 +41,7 @@ def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Opt
         if missing:
             numeric = all(value is None or isinstance(value, float) for value in values)
             what = "are not in the adjusted model" if numeric else "form a level of their own in the adjusted model"
-            draft.warn("control-missing", f"{missing} clips have no {name}: they {what}.")
+            draft.warn("control-missing", f"{many(missing, 'clip has', 'clips have')} no {name}: they {what}.")
 
 
 def _warn_about_references(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
@@ -49,7 +50,7 @@ def _warn_about_references(draft: Draft, inputs: Inputs, data: Utterances, optio
     if empty.any():
         draft.warn(
             "empty-reference",
-            f"{int(empty.sum())} clips have no word of reference: what a system wrote there counts as insertions of "
+            f"{many(int(empty.sum()), 'clip has', 'clips have')} no word of reference: what a system wrote there counts as insertions of "
             "the group, without adding words; the adjusted model leaves these clips out.",
         )
     joined = [clip for clip in inputs.clips if _JOINED.search(clip.text or "")]
@@ -57,7 +58,7 @@ def _warn_about_references(draft: Draft, inputs: Inputs, data: Utterances, optio
         found = _JOINED.search(joined[0].text or "")
         draft.warn(
             "joined-words",
-            f"{len(joined)} references hold words joined by a mark ({found.group() if found else ''}): --normalise "
+            f"{many(len(joined), 'reference holds', 'references hold')} words joined by a mark ({found.group() if found else ''}): --normalise "
             "basic drops the mark and makes one word of them, so that a transcript with two words errs. "
             "--normalise whisper-english makes two.",
         )

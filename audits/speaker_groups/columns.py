@@ -72,13 +72,12 @@ def _name_column(table: Table, options: Options) -> str | None:
 def _needs(table: Table, options: Options) -> frozenset[str]:
     if options.predictions:
         return frozenset({"path", "text"})
-    half = ("errors" in table.columns) != (WORDS in table.columns) and not any(
-        column.casefold() in ROLES["text"] for column in table.columns
-    )
-    if half:
+    errors = any(column == "errors" or column.startswith("errors_") for column in table.columns)
+    texts = any(column.casefold() in ROLES["text"] for column in table.columns)
+    if errors != (WORDS in table.columns) and not texts:
+        there, missing = ("errors", WORDS) if errors else (WORDS, "errors")
         raise InputError(
-            f"There is a column {'errors' if 'errors' in table.columns else WORDS}, but no column "
-            f"{WORDS if 'errors' in table.columns else 'errors'}: counts need both.",
+            f"There is a column {there}, but no column {missing}: counts need both.",
             where=str(table.path),
             hint="Add it, or give texts and transcripts.",
         )

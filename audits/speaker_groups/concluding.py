@@ -7,6 +7,7 @@ from audits.numbers import percent
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.counts import METRIC_WORDS, Utterances
+from audits.speaker_groups.wording import many
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
@@ -33,8 +34,8 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     confirmed = [item for item in results.search.found if item.confirmed]
     if confirmed:
         may.append(
-            f"{len(confirmed)} groups were found by search and confirmed on other {data.unit}: that may be said of "
-            "them, as may the size seen on those who confirmed."
+            f"{many(len(confirmed), 'group was', 'groups were')} found by search and confirmed on other {data.unit}: "
+            "that may be said, as may the size seen on those who confirmed."
         )
     may_not = ["What is only in the tables was not tested: it may be looked at, and not reported as found."]
     if spurious:

@@ -9,7 +9,7 @@ from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.discovery import OTHERS, PARTS, Discovery
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.wording import size_words, span, whose
+from audits.speaker_groups.wording import many, size_words, span, whose
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
@@ -57,14 +57,14 @@ def tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
         if not looked:
             continue
         whom = f"For {name}, " if len(data.systems) > 1 else ""
-        lead = f"{whom}{looked} comparisons were searched on half of the {data.unit}; {len(mine)} stood out"
+        lead = f"{whom}{many(looked, 'comparison was', 'comparisons were')} searched on half of the {data.unit}; {len(mine)} stood out"
         lead = lead[0].upper() + lead[1:]
         confirmed = [item for item in mine if item.confirmed and item.size is not None]
         if not confirmed:
             end = ", and none was confirmed on the other half." if mine else ", so there was nothing to confirm."
             draft.find("groups.nothing-found", "info", lead + end, system=name)
             continue
-        text = f"{lead} and {len(confirmed)} {'was' if len(confirmed) == 1 else 'were'} confirmed on the others (Holm)."
+        text = f"{lead} and {many(len(confirmed), 'was', 'were')} confirmed on the others (Holm)."
         shown = []
         for against, introduced in (
             (PARTS, "Beyond what their parts lead to expect"),

@@ -27,3 +27,12 @@ def size_words(estimate: Estimate) -> str:
     if estimate.value >= 0 or estimate.low is None or estimate.high is None:
         return span(estimate)
     return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))
+
+
+def many(count: int, one: str, several: str) -> str:
+    """Return a count and the words for one or for several.
+
+    >>> many(1, "group was", "groups were"), many(3, "group was", "groups were")
+    ('1 group was', '3 groups were')
+    """
+    return f"{count} {one if count == 1 else several}"

@@ -22,7 +22,7 @@ from probes.errors import InputError
 
 WORDS = ("today", "green", "farmers", "found", "letters", "behind", "every", "narrow", "bridge", "again")
 SPEAKERS, TAKES, LENGTH = 24, 4, 8
-QUICK = {"bootstrap": 200, "permutations": 100, "min_speakers": 6}
+QUICK = {"bootstrap": 200, "permutations": 100, "min_speakers": 6, "max_order": 1}
 FINDINGS = {
     f"groups.{name}"
     for name in (
@@ -34,7 +34,7 @@ WARNINGS = {
     *("no-speakers", "missing-as-empty", "empty-reference", "joined-words", "empty-transcript", "unused-transcripts"),
     *("varies-within-speaker", "many-levels", "control-missing", "small-group", "no-words", "kinds-unknown"),
     *("constant-attribute", "too-few-speakers", "not-compared", "reference-too-small", "undefined-gap", "not-pooled"),
-    *("not-adjusted", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
+    *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
 }
@@ -220,7 +220,7 @@ def test_a_gap_that_goes_with_a_control_is_called_spurious(hear: Hear) -> None:
 
 # Data at the edge.
 def test_no_errors_at_all(hear: Hear) -> None:
-    heard = hear(written(clips(lambda _: 0.0)), drawn=True)
+    heard = hear(written(clips(lambda _: 0.0)), drawn=True, max_order=2)
     assert {row.value for row in heard.rows("rate")} == {0.0}
     assert all(row.high is not None and row.high > 0 for row in heard.rows("rate"))
     assert "no difference could be shown" in heard.said("groups.no-gap-shown").lower()
@@ -229,7 +229,7 @@ def test_no_errors_at_all(hear: Hear) -> None:
 
 
 def test_more_errors_than_words_everywhere(hear: Hear) -> None:
-    heard = hear(written([{**row, "prediction": "uh " * 20} for row in clips()]), drawn=True)
+    heard = hear(written([{**row, "prediction": "uh " * 20} for row in clips()]), drawn=True, max_order=2)
     assert {row.value for row in heard.rows("rate", metric="wer")} == {20 / LENGTH}
     assert not heard.found() and "no-benefit" in {warning.id for warning in heard.draft.warnings}
     assert {row.value for row in heard.rows("gap", kind="absolute", metric="wer")} == {0.0}
@@ -261,7 +261,7 @@ def test_a_group_of_one_speaker_is_shown_and_not_compared(hear: Hear) -> None:
     rows = counted(clips())
     for row in rows[:TAKES]:
         row["accent"] = "lonely"
-    heard = hear(rows, drawn=True)
+    heard = hear(rows, drawn=True, max_order=2)
     (rate,) = heard.rows("rate", group="accent=lonely")
     assert (rate.low, rate.high, rate.method, rate.n) == (None, None, "none", 1)
     assert "accent=lonely" in heard.said("small-group") and "accent=lonely" in heard.said("not-compared")
@@ -279,7 +279,7 @@ def test_two_hundred_levels_are_told_of_before_and_after(hear: Hear) -> None:
 
 
 def test_a_constant_attribute_is_told_of_and_the_others_go_on(hear: Hear) -> None:
-    heard = hear(counted(clips(lambda _: 0.1, accent=lambda *_: "north")))
+    heard = hear(counted(clips(lambda _: 0.1, accent=lambda *_: "north")), max_order=2)
     assert "accent=north" in heard.said("constant-attribute")
     assert {row.where["by"] for row in heard.rows("gap")} == {"gender"}
     assert heard.rows("rate", group="accent=north") and not heard.rows("rate", group="accent=north&gender=f")
@@ -309,7 +309,7 @@ def test_a_model_that_cannot_be_fitted_is_no_lack_of_speakers(hear: Hear) -> Non
 
 def test_speakers_in_several_groups_are_told_of(hear: Hear) -> None:
     heard = hear(counted(clips(accent=lambda _, take: ("north", "south")[take % 2])))
-    assert heard.found() == {"accent"}
+    assert "accent" in heard.found()
     assert f"{SPEAKERS} speakers are in several groups by accent" in heard.said("varies-within-speaker")
     assert "Some speakers are in several of these groups" in heard.said("groups.gap")
     assert heard.rows("rate", group="accent=north")[0].n == SPEAKERS
@@ -362,10 +362,10 @@ def test_columns_may_stand_for_speakers(hear: Hear) -> None:
     assert "Without speakers" in stood_in.draft.findings[-1].statement
 
 
-def test_a_column_of_texts_can_stand_for_speakers_too(hear: Hear) -> None:
-    rows = anonymous(written(clips()))
-    heard = hear(rows, cluster_by=("text",))
-    assert heard.rows("rate", group="all", metric="wer")[0].n == len({row["text"] for row in rows})
+@pytest.mark.parametrize("column", ["text", "path"])
+def test_a_column_with_another_part_stands_for_nobody(hear: Hear, column: str) -> None:
+    with pytest.raises(InputError, match=f"The column '{column}' .* cannot be part of a profile"):
+        hear(anonymous(written(clips())), cluster_by=(column,))
 
 
 def test_clips_without_a_speaker_are_skipped_where_others_have_one(hear: Hear) -> None:
@@ -403,8 +403,8 @@ def test_words_of_the_reference_can_be_held_fixed(hear: Hear) -> None:
     for place, row in enumerate(rows):
         kept = LENGTH - place % 3
         row["text"], row["prediction"] = (" ".join(row[name].split()[:kept]) for name in ("text", "prediction"))
-    heard = hear(rows, control=("words",), max_order=1)
-    plain = hear(rows, max_order=1)
+    heard = hear(rows, control=("words",))
+    plain = hear(rows)
     assert heard.value("overdispersion") != plain.value("overdispersion")
     assert heard.found() == {"accent"} and heard.rows("attenuation", attribute="accent")
 
@@ -412,14 +412,13 @@ def test_words_of_the_reference_can_be_held_fixed(hear: Hear) -> None:
 def test_words_of_a_column_win_over_those_of_the_reference(hear: Hear) -> None:
     rows = written(clips())
     own = [{**row, "words": place % 5 + 1} for place, row in enumerate(rows)]
-    assert hear(own, control=("words",), max_order=1).value("overdispersion") != hear(rows, max_order=1).value(
-        "overdispersion"
-    )
+    assert hear(own, control=("words",)).value("overdispersion") != hear(rows).value("overdispersion")
 
 
-def test_words_of_equal_number_leave_no_model_and_that_is_said(hear: Hear) -> None:
+def test_words_of_equal_number_are_not_held_fixed_and_that_is_said(hear: Hear) -> None:
     heard = hear(written(clips()), control=("words",))
-    assert "words" in heard.said("not-adjusted") and not heard.rows("gap", adjusted="yes")
+    assert heard.said("term-left-out").startswith("words ")
+    assert [row.value for row in heard.rows("gap")] == [row.value for row in hear(written(clips())).rows("gap")]
 
 
 @pytest.mark.parametrize("values", [("3", "3"), ("", "NA"), ("7", "")])
@@ -486,9 +485,7 @@ def test_one_system_and_three(hear: Hear, tmp_path: Path) -> None:
         rates = [heard.value("rate", system=name, group=row.where["group"]) for name in "ba"]
         assert row.value == pytest.approx(rates[0] - rates[1]) and row.value <= 0
     assert "it errs less" in heard.said("groups.system")
-    assert "rejected in 3 of 6 tests" in heard.draft.findings[-1].statement or "of 6 tests" in (
-        heard.draft.findings[-1].statement
-    )
+    assert "of 6 tests" in heard.draft.findings[-1].statement
     assert [row.value for row in heard.rows("rate", system="a")] == [row.value for row in alone.rows("rate")]
 
 
@@ -546,7 +543,7 @@ def table(draft: Draft) -> dict[Any, Estimate]:
     return {(row.name, *sorted(row.where.items())): row for row in draft.estimates}
 
 
-SEEDS = pytest.mark.parametrize("seed", [1, 2, 3])
+SEEDS = pytest.mark.parametrize("seed", [1, 2])
 
 
 @SEEDS

@@ -1,0 +1,231 @@
+"""Does the audit of groups find what is there, explain what only looks so, and keep silent where there is nothing?
+
+Everybody has a Gamma factor of their own on the rate of their group, so that clips of one speaker are alike; the truth
+about every rate, ratio and gap follows from the plan of the errors.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from audits.context import Cache, Context, Draft
+from audits.groups import group_sets
+from audits.speaker_groups import Options
+from audits.speaker_groups.adjusting import Adjusted, adjust_gaps
+from audits.speaker_groups.counts import Counts, Utterances, cohort_of
+from audits.speaker_groups.designs import design_of
+from audits.speaker_groups.discovery import OTHERS, PARTS, search
+from audits.speaker_groups.gaps import compare
+from audits.speaker_groups.judging import declare
+from audits.speaker_groups.rates import add_rates
+from audits.speaker_groups.systems import compare_systems
+from audits.statistics import adjust, generator, wald_test
+from probes.synthetic import transcripts
+from probes.synthetic.transcripts import Case, Effect, Plan, Population, draw_speakers, scenario
+
+Floats = NDArray[np.float64]
+
+
+def at_most(level: float, trials: int, sure: float = 0.999) -> int:
+    """Return how many of the trials may go wrong by chance where the true share is the level."""
+    return int(binom.ppf(sure, trials, level))
+
+
+def asked(by: tuple[str, ...], **other: object) -> Options:
+    return Options(manifest=Path("manifest.csv"), by=by, **other)  # type: ignore[arg-type]
+
+
+def context(seed: int) -> Context:
+    return Context(cache=Cache(Path("cache")), seed=seed)
+
+
+def heard(errors: Floats, counts: transcripts.Counts, *, max_order: int = 1) -> Utterances:
+    """Return what statistics see of drawn counts; errors of shape (clips, systems)."""
+    rows = [dict(zip(counts.labels, levels, strict=True)) for levels in zip(*counts.labels.values(), strict=True)]
+    sizes = counts.words.astype(float)
+    counted = Counts(
+        metric="wer", errors=errors.astype(float), hits=np.maximum(sizes[:, None] - errors, 0), sizes=sizes, parts={}
+    )
+    return Utterances(
+        systems=tuple(f"system {place}" for place in range(errors.shape[1])),
+        counts=(counted,),
+        speakers=counts.speaker,
+        attributes=rows,
+        controls={},
+        sets=tuple(group_sets(rows, tuple(counts.labels), max_order=max_order)),
+    )
+
+
+def judged(case: Case, draws: int) -> Counter[str]:
+    """Count how often the difference of the accents was seen, and how often it was put down to age."""
+    rng, found = np.random.default_rng(11), Counter[str]()
+    for seed in range(draws):
+        counts = scenario(case).draw(rng, speakers=SPEAKERS)
+        data = heard(counts.errors[:, None], counts)
+        adjusted = adjust_gaps(Draft(), data, data.counts[0], [], asked(("accent", "age")), context(seed))
+        (rung,) = [rung for rung in adjusted.rungs if rung.attribute == "accent"]
+        found["seen"] += rung.shown
+        found["spurious"] += rung.spurious
+        found["age"] += rung.explained_by == ("age",)
+    return found
+
+
+SPEAKERS = 200
+
+
+def test_a_gap_that_age_explains_is_called_spurious_and_age_named() -> None:
+    found = judged("confounded", 100)
+    assert found["seen"] >= 98
+    assert found["spurious"] >= 95 and found["age"] >= 95
+
+
+@pytest.mark.parametrize("case", ["real", "real-confounded"])
+def test_a_real_gap_of_the_same_size_is_not_called_spurious(case: Case) -> None:
+    found = judged(case, 60)
+    assert found["seen"] >= 58
+    assert found["spurious"] <= 3
+
+
+NULL = {"accent": (0.25, 0.25, 0.25, 0.25), "age": (0.4, 0.3, 0.2, 0.1), "region": (0.55, 0.25, 0.13, 0.07)}
+NULL_SHARES = {
+    tuple(f"{name}{level}" for name, level in zip(NULL, levels, strict=True)): float(
+        np.prod([NULL[name][level] for name, level in zip(NULL, levels, strict=True)])
+    )
+    for levels in product(range(4), repeat=3)
+}
+
+
+def without_effects(seed: int) -> transcripts.Counts:
+    """Draw 300 speakers whose labels, of unequal frequency, have nothing to do with their errors."""
+    rng = np.random.default_rng((7, seed))
+    return transcripts.draw_counts(draw_speakers(tuple(NULL), NULL_SHARES, 300, rng), Plan(base=0.12), rng)
+
+
+def test_declared_tests_seldom_reject_where_there_is_nothing() -> None:
+    rejected = Counter[str]()
+    for seed in range(100):
+        counts = without_effects(seed)
+        data, draft = heard(counts.errors[:, None], counts), Draft()
+        options = asked(tuple(NULL), bootstrap=200, permutations=300)
+        cohort = cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
+        rows = compare(draft, data, data.counts[0], cohort, options, context(seed))
+        assert len(rows) == 3
+        for hypothesis in ("parity", "worst-group"):
+            asking = replace(options, hypothesis=hypothesis)
+            verdicts = declare(draft, data, rows, Adjusted(), asking, context(seed))
+            rejected[hypothesis] += min(verdict.p for verdict in verdicts) < 0.05
+        design = design_of(data, data.counts[0], 0, options)
+        fit, columns, _ = design.fit(tuple(NULL))
+        found = [wald_test(fit, [columns[term.name, level] for level in term.shown]) for term in design.attributes]
+        rejected["conditional"] += min(adjust(found, "holm")) < 0.05
+    assert max(rejected.values()) <= 8, rejected
+
+
+def test_the_search_confirms_next_to_nothing_where_there_is_nothing() -> None:
+    named = confirmed = looked = 0
+    for seed in range(100):
+        counts = without_effects(seed)
+        data = heard(counts.errors[:, None], counts, max_order=2)
+        options = asked(tuple(NULL), permutations=200)
+        found = search(Draft(), data, data.counts[0], options, context(seed))
+        looked += found.tested[0]
+        named += bool(found.found)
+        confirmed += any(item.confirmed for item in found.found)
+    assert looked > 100 * 50, "too few comparisons to go wrong"
+    assert confirmed <= 8 and named <= 20
+
+
+def crossing(planted: bool, draws: int) -> Counter[str]:
+    """Search counts in which one crossing errs beyond its parts, or none does."""
+    effects = (*transcripts.AGE, transcripts.INTERSECTION) if planted else transcripts.AGE
+    name = "&".join(f"{key}={level}" for key, level in sorted(transcripts.INTERSECTION.where.items()))
+    rng, found = np.random.default_rng(3), Counter[str]()
+    for seed in range(draws):
+        people = draw_speakers(transcripts.ATTRIBUTES, transcripts.SHARES, transcripts.SPEAKERS, rng)
+        plan = Plan(base=transcripts.BASE, effects=effects)
+        counts = transcripts.draw_counts(people, plan, rng, clips=transcripts.CLIPS, words=(6, 12))
+        data, draft = heard(counts.errors[:, None], counts, max_order=2), Draft()
+        options = asked(transcripts.ATTRIBUTES, permutations=200)
+        items = [item for item in search(draft, data, data.counts[0], options, context(seed)).found if item.confirmed]
+        beyond = {item.group for item in items if item.against == PARTS and item.more}
+        found["it"] += name in beyond
+        found["another"] += bool(beyond - {name})
+        found["old"] += "age=old" in {item.group for item in items if item.against == OTHERS and item.more}
+        sizes = [row for row in draft.estimates if row.name == "intersection_ratio" and row.where["group"] == name]
+        found["sized"] += any((row.low or 0) <= transcripts.INTERSECTION.ratio <= (row.high or 0) for row in sizes)
+    return found
+
+
+def test_a_crossing_that_errs_beyond_its_parts_is_found_and_confirmed() -> None:
+    found = crossing(planted=True, draws=20)
+    assert found["it"] >= 16 and found["sized"] >= found["it"] - 3
+    assert found["old"] >= 14
+    assert found["another"] <= 3
+
+
+def test_no_crossing_is_confirmed_beyond_parts_that_explain_it() -> None:
+    found = crossing(planted=False, draws=20)
+    assert found["it"] == 0 and found["another"] <= 3
+    assert found["old"] >= 14, "the effects of the parts themselves are not seen"
+
+
+PLACES = {"x": 0.5, "y": 0.3, "z": 0.2}
+PLANS = (
+    Plan(base=0.12, effects=(Effect(where={"accent": "y"}, ratio=1.2), Effect(where={"accent": "z"}, ratio=1.8))),
+    Plan(base=0.10, effects=(Effect(where={"accent": "y"}, ratio=1.2), Effect(where={"accent": "z"}, ratio=1.4))),
+)
+
+
+def two_systems(rng: np.random.Generator, speakers: int) -> Utterances:
+    """Draw the errors of two systems on the same clips of the same speakers, whose factors they share."""
+    levels = rng.choice(list(PLACES), size=speakers, p=list(PLACES.values()))
+    people = tuple(
+        transcripts.Speaker(name=f"s{place}", attributes={"accent": str(level)}) for place, level in enumerate(levels)
+    )
+    population = Population(speakers=people)
+    own = transcripts.draw_factors(speakers, transcripts.SPREAD, rng)
+    counts = transcripts.draw_counts(population, PLANS[0], rng)
+    rates = np.stack([plan.rates(population) * own for plan in PLANS], axis=1)
+    return heard(rng.poisson(counts.words[:, None] * rates[counts.speaker]), counts)
+
+
+def test_changes_from_one_system_to_another_are_within_their_intervals() -> None:
+    true = np.array([[0.12, 0.12 * 1.2, 0.12 * 1.8], [0.10, 0.10 * 1.2, 0.10 * 1.4]])
+    change = dict(zip(PLACES, true[1] - true[0], strict=True))
+    change["all"] = sum(PLACES[level] * change[level] for level in PLACES)
+    gap_change = np.ptp(true[1]) - np.ptp(true[0])
+    rng, missed, seen, trials = np.random.default_rng(5), Counter[str](), Counter[str](), 100
+    for seed in range(trials):
+        data, draft = two_systems(rng, 240), Draft()
+        options = asked(("accent",), permutations=100, bootstrap=400)
+        cohort = cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
+        rates = add_rates(draft, data, cohort, context(seed))
+        rows = compare(draft, data, data.counts[0], cohort, options, context(seed))
+        compare_systems(draft, data, rows, cohort, rates.small, context(seed))
+        for row in draft.estimates:
+            if row.name not in ("rate", "system_difference", "gap_difference"):
+                continue
+            name = str(row.where.get("group", row.where.get("by"))).removeprefix("accent=")
+            if row.name == "rate":
+                system = int(row.where["system"] == "system 1")
+                truth = (
+                    true[system] @ list(PLACES.values()) if name == "all" else true[system][list(PLACES).index(name)]
+                )
+            else:
+                truth = change[name] if row.name == "system_difference" else gap_change
+            assert row.low is not None and row.high is not None
+            missed[f"{row.name} {name}"] += not row.low <= truth <= row.high
+            seen[f"{row.name} {name}"] += row.high < 0
+    assert len(missed) == 9
+    for name, count in missed.items():
+        share = 2 * trials if name.startswith("rate") else trials
+        assert count <= at_most(0.05, share), name
+        assert name.startswith("gap") or count > 0, f"{name} is never missed: too wide"
+    assert seen["system_difference all"] == trials
+    assert seen["gap_difference accent"] >= 80
