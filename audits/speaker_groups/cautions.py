@@ -48,19 +48,21 @@ def _warn_about_references(draft: Draft, inputs: Inputs, data: Utterances, optio
     words = data.counts[0]
     empty = words.sizes == 0
     if empty.any():
+        clips = many(int(empty.sum()), "clip has", "clips have")
         draft.warn(
             "empty-reference",
-            f"{many(int(empty.sum()), 'clip has', 'clips have')} no word of reference: what a system wrote there counts as insertions of "
-            "the group, without adding words; the adjusted model leaves these clips out.",
+            f"{clips} no word of reference: what a system wrote there counts as insertions of the group, without "
+            "adding words; the adjusted model leaves these clips out.",
         )
     joined = [clip for clip in inputs.clips if _JOINED.search(clip.text or "")]
     if options.normalise == "basic" and joined and not inputs.counted:
         found = _JOINED.search(joined[0].text or "")
+        references = many(len(joined), "reference holds", "references hold")
         draft.warn(
             "joined-words",
-            f"{many(len(joined), 'reference holds', 'references hold')} words joined by a mark ({found.group() if found else ''}): --normalise "
-            "basic drops the mark and makes one word of them, so that a transcript with two words errs. "
-            "--normalise whisper-english makes two.",
+            f"{references} words joined by a mark ({found.group() if found else ''}): --normalise basic drops the mark "
+            "and makes one word of them, so that a transcript with two words errs. --normalise whisper-english makes "
+            "two.",
         )
 
 

@@ -164,6 +164,10 @@ def _against_parts(
     options: Options,
 ) -> list[_Test]:
     crossed = [item for item in candidates if "&" in item.by]
+    two = {groups.by for groups in data.singles() if len(groups.names) == 2}
+    # Of two by two groups, all four say the same beyond their parts.
+    alike = {item.by: item for item in reversed(crossed) if set(item.by.split("&")) <= two}
+    crossed = [item for item in crossed if alike.get(item.by, item) is item]
     if not crossed:
         return []
     member = np.stack([item.member for item in crossed], axis=1)

@@ -35,6 +35,8 @@ KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
 """Kinds of gap, nought where two groups are alike."""
 RATIOS: tuple[Kind, ...] = ("ratio", "four_fifths")
 """Kinds that are 1 where two groups are alike."""
+OTHERS = "others"
+"""What a group is compared with where no group is named: all others of its set together."""
 PERMUTED = "permutation of labels over speakers"
 TO_ONE_METHOD = "cluster bootstrap, simultaneous over all groups against the reference, or permutation where wider"
 
@@ -214,7 +216,7 @@ def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context:
 def _add_to_reference(draft: Draft, data: Utterances, row: GapRow, system: int, best: int, context: Context) -> None:
     if row.reference == "overall":
         found, method = gaps_to_others(row.sums, row.drawn, row.chance, system, level=context.level), OTHERS_METHOD
-        reference, own = "others", -1
+        reference, own = OTHERS, -1
     else:
         fixed = row.reference != "best"
         own = row.names.index(row.reference) if fixed else best
@@ -226,6 +228,48 @@ def _add_to_reference(draft: Draft, data: Utterances, row: GapRow, system: int, 
             row.to_reference[system, name] = add(
                 draft, data, row, "gap_to_reference", found[at], method, context, system, **where
             )
+
+
+def clearest(row: GapRow, system: int, hypothesis: str) -> tuple[str, str]:
+    """Return the group, and what it is compared with, that differ most in standard errors: what the test looks at.
+
+    The largest difference may be that of a group too small to be sure of.
+    """
+    rates = on_scale(row.sums.totals(), system, "absolute")[0]
+    variance = row.chance.variance[:, system]
+    if row.reference == "best" or (hypothesis == "parity" and row.reference == "overall"):
+        scale = np.sqrt(variance[:, None] + variance[None])
+        one, other = np.unravel_index(np.argmax((rates[:, None] - rates[None]) / scale), scale.shape)
+        return row.names[int(one)], row.names[int(other)]
+    if row.reference == "overall":
+        totals = row.sums.totals()
+        errors, sizes = totals.errors[0, :, system], totals.sizes[0]
+        apart = (rates - (errors.sum() - errors) / (sizes.sum() - sizes)) / np.sqrt(
+            row.chance.variance_others[:, system]
+        )
+        return row.names[int(np.argmax(apart))], OTHERS
+    own = row.names.index(row.reference)
+    apart = (rates - rates[own]) / np.sqrt(variance + variance[own])
+    apart[own] = -np.inf if hypothesis == "worst-group" else 0.0
+    sizes = apart if hypothesis == "worst-group" else np.abs(apart)
+    return row.names[int(np.argmax(sizes))], row.reference
+
+
+def difference_of(
+    draft: Draft, data: Utterances, row: GapRow, system: int, pair: tuple[str, str], context: Context
+) -> int:
+    """Return where the difference of a group and what it is compared with stands, and add it if it does not yet."""
+    group, against = pair
+    if (group, against) == (row.worst[system], row.best[system]):
+        return row.gap[system, "absolute"]
+    told = row.to_reference.get((system, group))
+    if told is not None and draft.estimates[told].where["reference"] == against:
+        return told
+    places = (row.names.index(group), row.names.index(against))
+    ends = gap_between(row.sums, row.drawn, system, "absolute", places, level=context.level)
+    stretch = max(1.0, row.chance.reach(system, *places) / (ends[2] - ends[0]))
+    where = {"group": group, "reference": against}
+    return add(draft, data, row, "gap_to_reference", stretched(ends, stretch), GAP_METHOD, context, system, **where)
 
 
 def name_of(kind: Kind) -> str:

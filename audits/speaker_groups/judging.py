@@ -17,7 +17,7 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Adjusted, Rung
 from audits.speaker_groups.concluding import conclude
 from audits.speaker_groups.counts import Utterances, place
-from audits.speaker_groups.gaps import PERMUTED, GapRow, rate_words, tested
+from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, difference_of, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.telling import tell_explained, tell_search, tell_skipped, tell_systems
 from audits.speaker_groups.wording import p_words, size_words, span, whose
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
 """Normal quantile of four in five."""
-OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,9 @@ def declare(
                 continue
             if options.hypothesis != "conditional":
                 p: MaybeEnds = tested(row, system, options.hypothesis, context)
-                tests.append((system, row, p, _told(draft, row, system, options.hypothesis)))
+                pair = clearest(row, system, options.hypothesis)
+                at = difference_of(draft, data, row, system, pair, context)
+                tests.append((system, row, p, (at, *pair)))
             elif (system, row.by) in adjusted.p:
                 at = adjusted.gap[system, row.by, "absolute"]
                 told = (at, row.worst[system], row.best[system])
@@ -95,18 +96,6 @@ def declare(
             )
         )
     return verdicts
-
-
-def _told(draft: Draft, row: GapRow, system: int, hypothesis: str) -> tuple[int, str, str]:
-    """Return the place of the difference that the test is about, the group, and what it is compared with."""
-    best = row.best[system]
-    if row.reference == "best" or (hypothesis == "parity" and row.reference == "overall"):
-        return row.gap[system, "absolute"], row.worst[system], best
-    mine = {group: at for (own, group), at in row.to_reference.items() if own == system}
-    upward = hypothesis == "worst-group"
-    sizes = {name: draft.estimates[at].value for name, at in mine.items()}
-    group = max(sizes, key=lambda name: sizes[name] if upward else abs(sizes[name]))
-    return mine[group], group, OTHERS if row.reference == "overall" else row.reference
 
 
 def _beyond(gap: Estimate, hypothesis: str) -> bool:
@@ -265,25 +254,40 @@ def _tell_silence(
     draft: Draft, data: Utterances, silent: Sequence[Verdict], tests: int, hypothesis: str, context: Context
 ) -> None:
     """Say what could not be shown, and how large a gap could hide."""
-    rows = [(verdict, draft.estimates[verdict.gap]) for verdict in silent]
-    beyond = [(verdict, gap, (gap.low or 0) > 0 or (gap.high or 0) < 0) for verdict, gap in rows]
-    quiet = [f"{verdict.row.by}, {span(gap)}" for verdict, gap, sure in beyond if not sure]
-    doubtful = [
-        f"{verdict.row.by}, {span(gap)}, p {p_words(verdict.p)}"
-        for verdict, gap, sure in beyond
-        if sure and (gap.value > 0 or hypothesis == "parity")
-    ]
-    other = [f"{verdict.against}" for verdict, gap, sure in beyond if sure and gap.value < 0 and hypothesis != "parity"]
+    quiet: list[str] = []
+    doubtful: list[str] = []
+    unplaced: list[str] = []
+    lower: list[str] = []
+    widest = 0.0
+    for verdict in silent:
+        gap = draft.estimates[verdict.gap]
+        told = f"{verdict.row.by}, {span(gap)}"
+        rivals = [at for (system, _), at in verdict.row.to_reference.items() if system == verdict.system]
+        rows = [gap, *(draft.estimates[at] for at in rivals)]
+        widest = max(widest, *((row.high or 0.0) - (row.low or 0.0) for row in rows))
+        if verdict.p < 1 - context.level:
+            unplaced.append(f"{told}, p {p_words(verdict.p)}")
+        elif _beyond(gap, hypothesis):
+            doubtful.append(f"{told}, p {p_words(verdict.p)}")
+        elif hypothesis == "worst-group" and all((row.high or 0.0) < 0 for row in rows):
+            lower.append(verdict.against)
+        else:
+            quiet.append(told)
     sentences = []
     if quiet:
-        sentences.append(f"no difference could be shown by {'; '.join(quiet)}.")
+        what = "that a group errs more" if hypothesis == "worst-group" else "no difference"
+        could = "could not be shown" if hypothesis == "worst-group" else "could be shown"
+        sentences.append(f"{what} {could} by {'; '.join(quiet)}.")
     if doubtful:
         sentences.append(f"what was seen by {'; '.join(doubtful)} may be chance, given all the declared tests (Holm).")
-    if other:
-        sentences.append(f"no group was shown to err more than {' or '.join(other)}; all err less.")
+    if unplaced:
+        sentences.append(
+            f"the groups do not err alike by {'; '.join(unplaced)}, but which ones differ could not be told."
+        )
+    if lower:
+        sentences.append(f"all groups err less than {' and '.join(lower)}.")
     tail = (1 - context.level) / 2
     plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / tests))
-    widest = max((gap.high or 0) - (gap.low or 0) for _, gap in rows)
     if widest > 0:
         missed = (corrected + POWER) / plain * widest / 2
         sentences.append(f"a gap of less than about {missed:.2f} may have been missed.")

@@ -57,7 +57,8 @@ def tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
         if not looked:
             continue
         whom = f"For {name}, " if len(data.systems) > 1 else ""
-        lead = f"{whom}{many(looked, 'comparison was', 'comparisons were')} searched on half of the {data.unit}; {len(mine)} stood out"
+        searched = many(looked, "comparison was", "comparisons were")
+        lead = f"{whom}{searched} searched on half of the {data.unit}; {len(mine)} stood out"
         lead = lead[0].upper() + lead[1:]
         confirmed = [item for item in mine if item.confirmed and item.size is not None]
         if not confirmed:

@@ -315,6 +315,13 @@ def plain(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Row]
         return [asdict(row) for row in report.run(options, plan(options, context), context).estimates]
 
 
+def test_the_numbers_that_all_forms_are_held_against_are_true(corpus: Corpus, plain: list[Row]) -> None:
+    rates = {row["where"]["group"]: row["value"] for row in words_only(plain) if row["name"] == "rate"}
+    for level in ("north", "south"):
+        wrong = [row["wrong_a"] for row in corpus.rows if row["accent"] == level]
+        assert rates[f"accent={level}"] == pytest.approx(sum(wrong) / (LENGTH * len(wrong)))
+
+
 def kaldi(pairs: dict[str, str]) -> str:
     return "".join(f"{Path(path).stem} {text}\n" for path, text in pairs.items())
 
