@@ -45,7 +45,9 @@ def group_sets(attributes: Sequence[Mapping[str, str]], by: Sequence[str], *, ma
     age&gender ('age=old&gender=f', 'age=old&gender=m') [0, 1, -1]
     """
     columns = sorted(set(by))
-    crossings = [names for order in range(1, max_order + 1) for names in combinations(columns, order)]
+    crossings = [
+        names for order in range(1, min(max_order, len(columns)) + 1) for names in combinations(columns, order)
+    ]
     return [_cross(attributes, names) for names in crossings]
 
 

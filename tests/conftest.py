@@ -1,6 +1,7 @@
 """One report as `miles audit-fairness` would write it, for every test that shows or exports a report."""
 
 import math
+import os
 import random
 from itertools import combinations, product
 from typing import Any
@@ -22,6 +23,10 @@ from audits.records import (
     Subject,
     Warning,
 )
+
+# Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
+# where the workers are started from.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {

@@ -54,6 +54,8 @@ class Rung:
         Log ratio within each level of another attribute, by `attribute=level`.
     lost
         What the adjustment did away with: any of "size", "significance", "sign".
+    turned_by
+        The attribute within whose levels the difference points the other way.
     explained_by
         The terms that explain the gap, where the loss is beyond chance.
     """
@@ -68,6 +70,7 @@ class Rung:
     faded: Ends = (0.0, 0.0, 0.0)
     strata: dict[str, Ends] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    turned_by: str = ""
     explained_by: tuple[str, ...] = ()
 
     @property
@@ -266,7 +269,8 @@ def _judge_rung(
         rung.lost.append("size")
     if coefficient_p(full[0], _contrast(full, term.name, pair)) >= 1 - context.level:
         rung.lost.append("significance")
-    if turned(rung.strata, sign):
+    rung.turned_by = turned(rung.strata, sign)
+    if rung.turned_by:
         rung.lost.append("sign")
     least = rung.faded[1] if sign > 0 else -rung.faded[2]
     if not rung.lost or least <= 0:

@@ -145,14 +145,15 @@ def _source(name: str, named: Mapping[str, Any], files: Mapping[str, Predictions
 
 
 def _check_options(options: Options) -> None:
-    for flag, value, least in (
-        ("--max-order", options.max_order, 1),
-        ("--min-speakers", options.min_speakers, 5),
-        ("--bootstrap", options.bootstrap, 200),
-        ("--permutations", options.permutations, 100),
+    for flag, value, least, most in (
+        ("--max-order", options.max_order, 1, 20),
+        ("--min-speakers", options.min_speakers, 5, 10**6),
+        ("--bootstrap", options.bootstrap, 200, 10**5),
+        ("--permutations", options.permutations, 100, 10**5),
     ):
-        if value < least:
-            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
+        if not least <= value <= most:
+            size = "small" if value < least else "large"
+            raise InputError(f"{value} is too {size}.", where=flag, hint=f"Give {least} to {most}.")
     for flag, values in (("--by", options.by), ("--control", options.control), ("--cluster-by", options.cluster_by)):
         if len(set(values)) < len(values):
             raise InputError(f"{', '.join(values)} names one thing twice.", where=flag)
@@ -275,7 +276,7 @@ def _check_groups(clips: Sequence[Clip], options: Options) -> None:
 
 def _check_references(inputs: Inputs, options: Options) -> None:
     given = [row["words"].sum() for row in inputs.counted.values()]
-    if not (any(given) or any((clip.text or "").strip() for clip in inputs.clips if not given)):
+    if not (any(given) or any(map(str.isalnum, "".join(clip.text or "" for clip in inputs.clips if not given)))):
         raise InputError(
             "No reference has a word: there is nothing to err on.",
             where=str(options.manifest),

@@ -226,18 +226,14 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
     before, after = (draft.estimates[place] for place in rung.places)
     kept = "with everything else held fixed"
     if rung.spurious:
-        named = " and ".join(rung.explained_by)
-        turned = " Within most levels of it the difference points the other way." if "sign" in rung.lost else ""
-        left = (
-            "nothing of it could be shown"
-            if "significance" in rung.lost
-            else "less than half of it is left"
-            if "size" in rung.lost
-            else "it changes sign within levels"
-        )
+        much = "most" if abs(rung.faded[0]) >= abs(rung.marginal[0]) / 2 else "some"
+        left = "nothing of it could be shown" if "significance" in rung.lost else "less than half of it is left"
+        if rung.lost == ["sign"]:
+            left = "it could still be shown"
+        way = f" Within the levels of {rung.turned_by} it points the other way." if rung.turned_by else ""
         return (
-            f"Spurious: most of this goes with {named}; {kept} {left} (rate over that of {rung.reference}: "
-            f"{span(before)} before, {span(after)} after).{turned}"
+            f"Spurious: {much} of this goes with {' and '.join(rung.explained_by)}; {kept} {left} (rate over that of "
+            f"{rung.reference}: {span(before)} before, {span(after)} after).{way}"
         )
     if rung.lost:
         return (

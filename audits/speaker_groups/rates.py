@@ -103,7 +103,7 @@ def _warn_small(draft: Draft, data: Utterances, small: dict[str, int]) -> None:
     if len(small) <= MOST_SMALL:
         for name, people in small.items():
             message = f"The rates of {name} rest on fewer than {MIN_REPORTED} {data.unit} or {MIN_WORDS} words"
-            message += ": there is no interval, since one says nothing about others." if people < 2 else "."
+            message += ": there is no interval, since one says nothing about others." if people == 1 else "."
             draft.warn("small-group", message, group=name)
         return
     sets: dict[str, list[str]] = {}

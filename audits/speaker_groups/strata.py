@@ -11,14 +11,21 @@ from audits.speaker_groups.designs import Design
 from audits.statistics import Ends, linearised_differences
 
 
-def turned(strata: dict[str, Ends], sign: float) -> bool:
-    """Tell whether in most levels of some other attribute the difference points the other way (Simpson 1951)."""
-    by: dict[str, list[float]] = {}
+def turned(strata: dict[str, Ends], sign: float) -> str:
+    """Return the attribute within whose levels the difference points the other way; empty where there is none.
+
+    In most of its levels, and in all of them together, weighed by how sure each is (Simpson 1951).
+    """
+    by: dict[str, list[Ends]] = {}
     for name, ends in strata.items():
-        by.setdefault(name.partition("=")[0], []).append(ends[0])
-    return any(
-        len(values) > 1 and sum(sign * value < 0 for value in values) > len(values) / 2 for values in by.values()
-    )
+        by.setdefault(name.partition("=")[0], []).append(ends)
+    for attribute, rows in by.items():
+        against = sum(sign * value < 0 for value, _, _ in rows)
+        weights = [1 / max(high - low, 1e-9) ** 2 for _, low, high in rows]
+        together = sum(weight * row[0] for weight, row in zip(weights, rows, strict=True))
+        if len(rows) > 1 and against > len(rows) / 2 and sign * together < 0:
+            return attribute
+    return ""
 
 
 def strata_of(

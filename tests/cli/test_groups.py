@@ -463,6 +463,7 @@ def test_a_corpus_in_its_own_layout_whose_people_are_not_named(corpus: Corpus, q
     assert estimates(folder, "rate", group="all", metric="wer")[0]["n"] == profiles == SPEAKERS
     (warning,) = [warning for warning in report["warnings"] if warning["id"] == "corpus.no-speakers"]
     assert f"the {profiles} combinations" in warning["message"]
+    assert {row["unit"] for row in estimates(folder, "rate")} == {"speaker profiles"}
     assert report["coverage"]["used"] == len(rows)
 
 

@@ -230,8 +230,8 @@ miscounted("kinds_beyond_words", ("More words are wrong or missing than there ar
            every(errors=6, substitutions=6, deletions=0, insertions=0))  # fmt: skip
 miscounted("kinds_not_all", ("not all of substitutions, deletions, insertions", "Give all three or none"),
            every(substitutions=1, deletions=1))  # fmt: skip
-miscounted("errors_alone", "wrong.csv", drop("words"))
-miscounted("words_alone", "wrong.csv", drop("errors"))
+miscounted("errors_alone", ("no column words", "wrong.csv"), drop("words"))
+miscounted("words_alone", ("no column errors", "wrong.csv"), drop("errors"))
 miscounted("counts_of_characters", ("say nothing about characters", "--metric"), lambda rows: None, "--metric", "cer")
 
 # References, controls, clusters, bins.
@@ -250,6 +250,16 @@ simple("control_is_compared", ("'gender' is compared and held fixed at once", "-
 simple("control_twice", ("names one thing twice", "--control"), "--control", "duration,duration")
 changed("control_constant", ("'duration' has no two different values", "--control"), every(duration="3.5"),
         "--control", "duration")  # fmt: skip
+changed("control_of_numbers_but_one", ("'n.v.' is no number", "wrong.csv:5", "column duration"),
+        put(3, duration="n.v."), "--control", "duration")  # fmt: skip
+changed("control_spelt_in_two_ways", "'duration' has no two different values", lambda rows: [
+    row.update(duration=("1", "1.0")[place % 2]) for place, row in enumerate(rows)
+] and None, "--control", "duration")  # fmt: skip
+simple("prediction_col_taken", ("'text' is empty, or taken already", "--prediction-col"), "--prediction-col", "text",
+       predictions=None)  # fmt: skip
+miscounted("count_is_compared", ("words", "taken already"), lambda rows: [
+    row.update(words=5 + place % 2) for place, row in enumerate(rows)
+] and None, by="gender,words")  # fmt: skip
 simple("cluster_beside_speakers", ("names speakers", "--cluster-by"), "--cluster-by", "gender")
 changed("cluster_of_no_column", ("There is no column 'house'", "--cluster-by"), drop("speaker"), "--cluster-by",
         "house")  # fmt: skip
@@ -269,7 +279,7 @@ simple("preset_of_another", "clips.csv", "--preset", "fair-speech")
 # Options.
 for _flag, _least in {"--max-order": 1, "--min-speakers": 5, "--bootstrap": 200, "--permutations": 100}.items():
     for _value in (_least - 1, -(10**9)):
-        simple(f"{_flag[2:]}_{_value}", ("is too small", _flag, f"Give {_least} or more"), _flag, _value)
+        simple(f"{_flag[2:]}_{_value}", ("is too small", _flag, f"Give {_least} to"), _flag, _value)
     simple(f"{_flag[2:]}_word", _flag, _flag, "many")
 for _flag in ("--hypothesis", "--metric", "--normalise", "--on-missing"):
     simple(f"{_flag[2:]}_unknown", _flag, _flag, "perhaps")

@@ -66,7 +66,7 @@ def judged(case: Case, draws: int) -> Counter[str]:
     """Count how often the difference of the accents was seen, and how often it was put down to age."""
     rng, found = np.random.default_rng(11), Counter[str]()
     for seed in range(draws):
-        counts = scenario(case).draw(rng, speakers=SPEAKERS)
+        counts = scenario(case, age_ratio=3.0).draw(rng, speakers=120)
         data = heard(counts.errors[:, None], counts)
         adjusted = adjust_gaps(Draft(), data, data.counts[0], [], asked(("accent", "age")), context(seed))
         (rung,) = [rung for rung in adjusted.rungs if rung.attribute == "accent"]
@@ -74,9 +74,6 @@ def judged(case: Case, draws: int) -> Counter[str]:
         found["spurious"] += rung.spurious
         found["age"] += rung.explained_by == ("age",)
     return found
-
-
-SPEAKERS = 200
 
 
 def test_a_gap_that_age_explains_is_called_spurious_and_age_named() -> None:
@@ -87,9 +84,9 @@ def test_a_gap_that_age_explains_is_called_spurious_and_age_named() -> None:
 
 @pytest.mark.parametrize("case", ["real", "real-confounded"])
 def test_a_real_gap_of_the_same_size_is_not_called_spurious(case: Case) -> None:
-    found = judged(case, 60)
-    assert found["seen"] >= 58
-    assert found["spurious"] <= 3
+    found = judged(case, 50)
+    assert found["seen"] >= 48
+    assert found["spurious"] <= 2
 
 
 NULL = {"accent": (0.25, 0.25, 0.25, 0.25), "age": (0.4, 0.3, 0.2, 0.1), "region": (0.55, 0.25, 0.13, 0.07)}
@@ -199,6 +196,7 @@ def test_changes_from_one_system_to_another_are_within_their_intervals() -> None
     true = np.array([[0.12, 0.12 * 1.2, 0.12 * 1.8], [0.10, 0.10 * 1.2, 0.10 * 1.4]])
     change = dict(zip(PLACES, true[1] - true[0], strict=True))
     change["all"] = sum(PLACES[level] * change[level] for level in PLACES)
+    rate = [{**dict(zip(PLACES, row, strict=True)), "all": row @ list(PLACES.values())} for row in true]
     gap_change = np.ptp(true[1]) - np.ptp(true[0])
     rng, missed, seen, trials = np.random.default_rng(5), Counter[str](), Counter[str](), 100
     for seed in range(trials):

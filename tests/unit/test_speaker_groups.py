@@ -339,6 +339,12 @@ def test_odd_names_come_through_whole(hear: Hear) -> None:
     assert "manifest.replaced" in {warning.id for warning in heard.draft.warnings}
 
 
+def test_an_attribute_with_the_name_of_a_count_keeps_its_own_column(hear: Hear) -> None:
+    heard = hear(written(clips(characters=lambda s, _: ("latin", "other")[s // 2 % 2])), by=("characters",))
+    assert {row["attribute_characters"] for row in heard.draft.records} == {"latin", "other"}
+    assert all(row["characters"] > LENGTH for row in heard.draft.records)
+
+
 def test_a_reference_that_is_too_small_is_replaced_and_told_of(hear: Hear) -> None:
     rows = counted(clips(accent=lambda s, _: "rare" if s < 3 else ("north", "south")[s // 2 % 2]))
     heard = hear(rows, reference=("accent=rare",), hypothesis="worst-group")

@@ -364,7 +364,9 @@ def test_a_speaker_is_as_hard_for_one_system_as_for_another(counts: dict[str, Co
 
 def test_the_answer_says_what_was_planted() -> None:
     plain, balanced = (Corpus(folder=Path("corpus"), balanced=flag) for flag in (False, True))
-    assert all(word in plain.answer for word in ("1.8", "amber", "age=middle&gender=female", "2.2 times", "0.8", "west"))
+    assert all(
+        word in plain.answer for word in ("1.8", "amber", "age=middle&gender=female", "2.2 times", "0.8", "west")
+    )
     assert balanced.answer == "No attribute has an effect in any system; birch makes 0.8 times the errors of amber."
     assert {name: len(plan.effects) for name, plan in plain.plans.items()} == {"amber": 3, "birch": 2, "cedar": 2}
     assert not any(plan.effects for plan in balanced.plans.values())
