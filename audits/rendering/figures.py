@@ -54,6 +54,8 @@ CONFIG: Json = {
 PAPER = '<rect width="100%" height="100%" fill="white"/>'
 """The ground of an SVG file, without which a dark viewer shows black on black."""
 
+_UNDRAWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+"""Characters that no XML may hold: the library that draws ends the whole process at one."""
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _IDENTIFIER = re.compile(r"""(\bid="|url\(#|href="#)([\w-]+)""")
 _ASIDE = re.compile(r"""\s(?:aria-[a-z]+|role|class|xmlns(?::xlink)?)="[^"]*\"""")
@@ -107,7 +109,7 @@ def _picture(spec: Json, name: str) -> Picture:
     import vl_convert
 
     # One order of keys: legends and scales follow it, and report.json sorts while a fresh report does not.
-    ordered = json.loads(json.dumps(sized(spec), sort_keys=True))
+    ordered = json.loads(json.dumps(_drawable(sized(spec)), sort_keys=True))
     # An empty list of addresses: a specification from elsewhere must not make this machine fetch anything. It does not
     # hold for images, whose addresses stand in the SVG before anything follows them.
     shared: dict[str, Any] = {"allowed_base_urls": []}
@@ -123,6 +125,14 @@ def _picture(spec: Json, name: str) -> Picture:
             hint="Its specification must be Vega-Lite with its data inside.",
         ) from error
     return Picture(_renamed(svg, name).replace(">", ">" + PAPER, 1), png)
+
+
+def _drawable(value: Any) -> Any:
+    if isinstance(value, str):
+        return _UNDRAWABLE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_drawable(key): _drawable(item) for key, item in value.items()}
+    return [_drawable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _renamed(svg: str, name: str) -> str:

@@ -80,8 +80,11 @@ class Rung:
 
     @property
     def spurious(self) -> bool:
-        """Whether the marginal difference is explained by what else differs, beyond chance."""
-        return bool(self.explained_by)
+        """Whether half of the marginal difference or more goes with what else differs, beyond chance.
+
+        Where only its significance is lost, more than half of it may be there all the same.
+        """
+        return bool(self.explained_by) and self.lost != ["significance"]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -92,7 +92,7 @@ def counted_systems(columns: Sequence[str], options: Options) -> dict[str, Count
     transcribed = options.prediction_col or any(name.casefold() in PREDICTION_COLUMNS for name in columns)
     if options.predictions or transcribed or WORDS not in columns:
         return {}
-    found = {}
+    found: dict[str, CountColumns] = {}
     for column in columns:
         if column != "errors" and not column.startswith("errors_"):
             continue
@@ -105,7 +105,15 @@ def counted_systems(columns: Sequence[str], options: Options) -> dict[str, Count
                 where=str(options.manifest),
                 hint="Give all three or none.",
             )
-        found[suffix.removeprefix("_") or ONE_SYSTEM] = CountColumns(errors=column, words=WORDS, parts=own)
+        name = suffix.removeprefix("_") or ONE_SYSTEM
+        if suffix == "_" or name in found:
+            other = found[name].errors if name in found else "errors"
+            raise InputError(
+                f"The columns {other} and {column} would count errors of one system, {name}.",
+                where=str(options.manifest),
+                hint="Name every system apart: errors_NAME.",
+            )
+        found[name] = CountColumns(errors=column, words=WORDS, parts=own)
     return found
 
 

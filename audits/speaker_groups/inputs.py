@@ -30,6 +30,7 @@ from probes.loading.manifests import Clip, Manifest
 from probes.loading.predictions import Predictions, match, read_predictions
 
 NO_SPEAKER = "no speaker"
+MOST_LETTERS = 80
 MANY_GROUPS = 400
 """Groups of one crossing from which on those of too few speakers are not listed."""
 NO_PREDICTION = "no transcript by {}"
@@ -89,9 +90,13 @@ def plan(options: Options, context: Context) -> Plan:
     """
     _check_options(options)
     named = _named(options.predictions)
+    for name in (*options.by, *options.control):
+        require_plain(name, "--by" if name in options.by else "--control")
     manifest, table = read_rows(options)
     files = {name: read_predictions(path) for name, path in named.items()}
     counted = {} if files else counted_systems(table, options)
+    for name in counted:
+        require_plain(name, f"{options.manifest}, column errors_...")
     clips, skipped = _with_speakers(manifest, options)
     texts: dict[str, tuple[str | None, ...]]
     if counted:
@@ -174,10 +179,21 @@ def _named(texts: Sequence[str]) -> dict[str, Any]:
         name, separator, file = text.partition("=")
         if not separator or not name.strip() or not file.strip():
             raise InputError(f"{text!r} is not NAME=FILE.", where="--predictions", hint="Such as --predictions a=a.tsv")
+        require_plain(name.strip(), "--predictions")
         if name.strip() in found:
             raise InputError(f"The system {name.strip()!r} is named twice.", where="--predictions")
         found[name.strip()] = Path(file.strip())
     return found
+
+
+def require_plain(name: str, where: str) -> None:
+    """Refuse a name that stands in every table and figure if it is no plain line of text."""
+    if not name.isprintable() or len(name) > MOST_LETTERS:
+        raise InputError(
+            f"{name[:40]!r} is no name that a report can carry.",
+            where=where,
+            hint=f"Use at most {MOST_LETTERS} printable letters.",
+        )
 
 
 def _with_speakers(manifest: Manifest, options: Options) -> tuple[list[Clip], list[tuple[Clip, str]]]:

@@ -225,16 +225,17 @@ def _rung_of(adjusted: Adjusted, verdict: Verdict) -> Rung | None:
 def _ladder_words(draft: Draft, rung: Rung) -> str:
     before, after = (draft.estimates[place] for place in rung.places)
     kept = "with everything else held fixed"
+    explained = " and ".join(rung.explained_by)
+    before_after = f"(rate over that of {rung.reference}: {span(before)} before, {span(after)} after)"
     if rung.spurious:
-        much = "most" if abs(rung.faded[0]) >= abs(rung.marginal[0]) / 2 else "some"
         left = "nothing of it could be shown" if "significance" in rung.lost else "less than half of it is left"
         if rung.lost == ["sign"]:
             left = "it could still be shown"
         way = f" Within the levels of {rung.turned_by} it points the other way." if rung.turned_by else ""
-        return (
-            f"Spurious: {much} of this goes with {' and '.join(rung.explained_by)}; {kept} {left} (rate over that of "
-            f"{rung.reference}: {span(before)} before, {span(after)} after).{way}"
-        )
+        much = "most" if "size" in rung.lost else "some"
+        return f"Spurious: {much} of this goes with {explained}; {kept} {left} {before_after}.{way}"
+    if rung.explained_by:
+        return f"Part of this goes with {explained}; {kept} it could not be told whether any is left {before_after}."
     if rung.lost:
         return (
             f"Whether it is due to {rung.attribute} itself could not be told: the rate over that of {rung.reference} "

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
@@ -11,10 +12,10 @@ from audits.records import Estimate
 from audits.speaker_groups.counts import Cohort, Counts, Utterances, place, sums_of
 from audits.speaker_groups.gaps import GapRow
 from audits.speaker_groups.rates import BLOCK
-from audits.statistics import on_scale, percentile_interval, ratio
+from audits.statistics import contrast, on_scale, percentile_interval, ratio, simultaneous_contrasts
 
 PAIRED = "percentile cluster bootstrap of the paired difference, widened for few clusters"
-PAIRED_GAP = "cluster bootstrap of the difference of both gaps, Student t"
+PAIRED_GAP = "cluster bootstrap of the paired difference, simultaneous over all pairs of groups"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,8 +41,7 @@ def compare_systems(
     for row in rows:
         for system in range(1, len(data.systems)):
             at = _add_gap_difference(draft, data, row, system, context)
-            if at is not None:
-                found.gap[system, f"{row.counts.metric}:{row.by}"] = at
+            found.gap[system, f"{row.counts.metric}:{row.by}"] = at
     return found
 
 
@@ -82,33 +82,31 @@ def _add_differences(
                 found.rate[system, f"{counts.metric}:{cohort.names[group]}"] = row
 
 
-def _add_gap_difference(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> int | None:
-    """Add the system's largest gap less the first one's, each between its own worst and best group.
+def _add_gap_difference(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> int:
+    """Add by how much the first system's largest gap, of its worst and its best group, is another for this system.
 
-    Both gaps are maxima and so too large by chance, but alike: the difference is nearly free of it.
+    The pair was picked by the first system's rates, so that its own gap is too large by chance; the interval holds
+    for whichever pair was picked.
     """
-    from scipy.stats import t
-
-    point, samples = [], []
-    for column in (system, 0):
-        rates = on_scale(row.sums.totals(), column, "absolute")[0]
-        drawn = on_scale(row.drawn, column, "absolute")
-        point.append(float(rates.max() - rates.min()))
-        samples.append(np.nanmax(drawn, axis=1) - np.nanmin(drawn, axis=1))
-    value = point[0] - point[1]
-    fewest = int(row.sums.speakers.min())
-    error = float(np.std(samples[0] - samples[1], ddof=1)) * np.sqrt(fewest / (fewest - 1))
-    half = error * float(t.isf((1 - context.level) / 2, fewest - 1))
+    worst, best = (row.names.index(names[0]) for names in (row.worst, row.best))
+    totals = row.sums.totals()
+    point, drawn = (on_scale(sums, system, "absolute") - on_scale(sums, 0, "absolute") for sums in (totals, row.drawn))
+    pairs = np.array([contrast(len(row.names), *pair) for pair in combinations(range(len(row.names)), 2)])
+    mine = next(at for at, weights in enumerate(pairs) if weights[worst] != 0 and weights[best] != 0)
+    pairs[mine] = contrast(len(row.names), worst, best)
+    found = simultaneous_contrasts(point[0], drawn, pairs, row.sums.speakers, level=context.level)
+    value, low, high = found.at(mine)
+    where = {"by": row.by, "group": row.names[worst], "reference": row.names[best]}
     return draft.add(
         Estimate(
             name="gap_difference",
             value=value,
-            low=value - half,
-            high=value + half,
+            low=low,
+            high=high,
             level=context.level,
             method=PAIRED_GAP,
             n=row.sums.people,
             unit=data.unit,
-            where=place(data, row.counts, system, against=data.systems[0], by=row.by),
+            where=place(data, row.counts, system, against=data.systems[0], **where),
         )
     )

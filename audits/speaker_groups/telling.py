@@ -108,13 +108,14 @@ def tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
             for row in results.rows
             if not row.crossed and (system, f"{metric}:{row.by}") in results.compared.gap
         ]
-        for by, place_of in changes:
+        for _, place_of in changes:
             change = draft.estimates[place_of]
+            pair = f"{change.where['group']} and {change.where['reference']}"
             sure = (change.low or 0) > 0 or (change.high or 0) < 0
             text += (
-                f" Its gap by {by} is {'larger' if change.value > 0 else 'smaller'} by {size_words(change)}."
+                f" Between {pair} its gap is {'larger' if change.value > 0 else 'smaller'} by {size_words(change)}."
                 if sure
-                else f" Whether its gap by {by} is another could not be told, {span(change)}."
+                else f" Whether its gap between {pair} is another could not be told, {span(change)}."
             )
         draft.find(
             "groups.system", "info", text, [at, *(place_of for _, place_of in changes)], system=data.systems[system]

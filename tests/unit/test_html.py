@@ -288,3 +288,16 @@ def test_a_chart_from_elsewhere_fetches_nothing(sample_report) -> None:
     figure = Figure(id="f", title="t", caption="c", file="f", spec=spec)
     with pytest.raises(InputError, match="cannot be drawn"):
         draw(replace(sample_report, figures=(figure,)))
+
+
+def test_characters_that_no_picture_can_hold_do_not_end_the_process() -> None:
+    from audits.rendering.figures import _picture
+
+    odd = "".join(map(chr, [*range(32), 0x7F, 0x9F, 0xFFFE, 0xFFFF])) + "\\u001b end"
+    spec = {
+        "data": {"values": [{odd: odd, "size": 1}]},
+        "mark": "bar",
+        "encoding": {"x": {"field": "size", "type": "quantitative"}, "y": {"field": odd, "type": "nominal"}},
+        "title": odd,
+    }
+    assert "end" in _picture(spec, "odd").svg

@@ -105,9 +105,15 @@ def test_the_joint_test_of_one_column_is_the_t_test() -> None:
 
 def test_the_joint_test_is_hotellings() -> None:
     plain = PoissonFit(
-        coefficients=np.array([0.0, 1.0, 2.0]), covariance=np.eye(3), robust=np.eye(3), influence=np.zeros((13, 3)), reduced=np.zeros((13, 3)),
-        clusters=13, dispersion=1.0, correlation=0.0,
-    )  # fmt: skip
+        coefficients=np.array([0.0, 1.0, 2.0]),
+        covariance=np.eye(3),
+        robust=np.eye(3),
+        influence=np.zeros((13, 3)),
+        reduced=np.zeros((13, 3)),
+        clusters=13,
+        dispersion=1.0,
+        correlation=0.0,
+    )
     # W = 5 and d = 10: 9 / 20 * 5 = 2.25 against F(2, 9), whose tail is (1 + 2 x / 9)^(-9 / 2).
     assert wald_test(plain, [1, 2]) == pytest.approx(1.5**-4.5, rel=1e-12)
 
