@@ -22,7 +22,9 @@ UNKNOWN_TOKENS = frozenset(
     {"", "na", "n/a", "<na>", "none", "nan", "null", "prefer not to say", "unknown", "do_not_wish_to_say"}
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
-_CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], " ")
+_TURNING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Marks that turn the direction of whatever follows them, numbers of a report too."""
+_CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], " ") | dict.fromkeys(_TURNING, "")
 _RESERVED = str.maketrans({"&": "+", "=": ":"})
 
 ValueMap = Mapping[str, Mapping[str, str]]
@@ -136,7 +138,11 @@ def _toml_map(path: Path) -> dict[str, dict[str, str]]:
 
 
 def clean(value: str | None) -> str:
-    """Return a value in one spelling: NFC, runs of space and control characters as one space, none around it."""
+    """Return a value in one spelling: NFC, runs of space and control characters as one space, none around it.
+
+    >>> clean(" a\u202e \t b ")
+    'a b'
+    """
     return " ".join(unicodedata.normalize("NFC", value or "").translate(_CONTROLS).split())
 
 

@@ -295,9 +295,9 @@ def test_characters_that_no_picture_can_hold_do_not_end_the_process() -> None:
 
     odd = "".join(map(chr, [*range(32), 0x7F, 0x9F, 0xFFFE, 0xFFFF])) + "\\u001b end"
     spec = {
-        "data": {"values": [{odd: odd, "size": 1}]},
+        "data": {"values": [{"name": odd, "size": 1}]},
         "mark": "bar",
-        "encoding": {"x": {"field": "size", "type": "quantitative"}, "y": {"field": odd, "type": "nominal"}},
+        "encoding": {"x": {"field": "size", "type": "quantitative"}, "y": {"field": "name", "type": "nominal"}},
         "title": odd,
     }
     assert "end" in _picture(spec, "odd").svg
