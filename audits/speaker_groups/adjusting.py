@@ -54,6 +54,8 @@ class Rung:
         Log ratio within each level of another attribute, by `attribute=level`.
     lost
         What the adjustment did away with: any of "size", "significance", "sign".
+    held
+        What the adjustment holds fixed.
     turned_by
         The attribute within whose levels the difference points the other way.
     explained_by
@@ -70,6 +72,7 @@ class Rung:
     faded: Ends = (0.0, 0.0, 0.0)
     strata: dict[str, Ends] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    held: tuple[str, ...] = ()
     turned_by: str = ""
     explained_by: tuple[str, ...] = ()
 
@@ -93,6 +96,7 @@ class Adjusted:
 
     rungs: list[Rung] = field(default_factory=list)
     p: dict[tuple[int, str], float] = field(default_factory=dict)
+    held: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
     gap: dict[tuple[int, str, Kind], int] = field(default_factory=dict)
     used: dict[int, int] = field(default_factory=dict)
     dispersion: dict[int, float] = field(default_factory=dict)
@@ -177,6 +181,7 @@ def _add_term(
         )
         return
     columns = [full[1][term.name, level] for level in term.shown]
+    found.held[system, term.name] = tuple(other.name for other in design.terms if other.name != term.name)
     found.p[system, term.name] = wald_test(full[0], columns)
     _add_adjusted_gap(draft, found, data, counts, system, design, term, full, context)
     pairs = [(level, term.reference) for level in term.shown]
@@ -231,6 +236,7 @@ def _rung(
         marginal=ends[0],
         adjusted=ends[1],
         places=(places[0], places[1]),
+        held=tuple(other.name for other in design.terms if other.name != term.name),
     )
     if len(design.terms) > 1:
         before, after = (_contrast(model, term.name, pair) for model in (alone, full))

@@ -122,7 +122,7 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
     for values in data.controls.values():
         if all(value is None or isinstance(value, float) for value in values):
             usable &= np.array([value is not None for value in values])
-    chosen = np.flatnonzero(usable)
+    chosen = _ordered(data, counts, system, np.flatnonzero(usable))
     attributes = []
     for groups in data.singles():
         term = _levels(data, counts, system, chosen, groups.by, options)
@@ -148,6 +148,14 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
         controls=tuple(term for term in controls if term.values.shape[1]),
         left_out=tuple(name for name in wanted if name not in there),
     )
+
+
+def _ordered(data: Utterances, counts: Counts, system: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the clips in an order of their own, so that sums do not depend on that of the manifest."""
+    keys = [np.unique(data.labels(groups.by)[rows], return_inverse=True)[1] for groups in data.singles()]
+    controls = [[str(values[row]) for row in rows.tolist()] for values in data.controls.values()]
+    keys += [np.unique(values, return_inverse=True)[1] for values in controls]
+    return rows[np.lexsort((*keys, counts.errors[rows, system], counts.sizes[rows], data.speakers[rows]))]
 
 
 def _levels(

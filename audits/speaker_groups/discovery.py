@@ -17,6 +17,7 @@ from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances, place, sums_of
 from audits.speaker_groups.crossings import confirm_crossing, score_crossings
+from audits.speaker_groups.gaps import MOST_COMPARED
 from audits.statistics import (
     Ends,
     MaybeEnds,
@@ -127,22 +128,23 @@ def _candidates(data: Utterances, counts: Counts, half: NDArray[np.bool_], optio
     for groups in data.sets:
         member = groups.member[None] == np.arange(len(groups.names))[:, None]
         sums = sums_of(data, counts, member)
+        whole = SpeakerSums(errors=sums.errors.sum(1), hits=sums.hits.sum(1), sizes=sums.sizes.sum(1))
+        enough = (sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS)
         # Of two groups, one against the other says all.
-        names = groups.names[:1] if len(groups.names) == 2 else groups.names
-        for at, name in enumerate(names):
+        for at in np.flatnonzero(enough)[: 1 if len(groups.names) == 2 else MOST_COMPARED].tolist():
             pair = SpeakerSums(
-                errors=_and_rest(sums.errors, at), hits=_and_rest(sums.hits, at), sizes=_and_rest(sums.sizes, at)
+                errors=_and_rest(sums.errors, whole.errors, at),
+                hits=_and_rest(sums.hits, whole.hits, at),
+                sizes=_and_rest(sums.sizes, whole.sizes, at),
             )
             there = pair.sizes > 0
-            sides = [there[side].sum(0).min() for side in (half, ~half)]
-            enough = there[:, 0].sum() >= options.min_speakers and pair.sizes[:, 0].sum() >= MIN_WORDS
-            if enough and min(sides) >= MIN_REPORTED:
-                found.append(_Candidate(by=groups.by, group=name, member=member[at], sums=pair))
+            if min(there[side].sum(0).min() for side in (half, ~half)) >= MIN_REPORTED:
+                found.append(_Candidate(by=groups.by, group=groups.names[at], member=member[at], sums=pair))
     return found
 
 
-def _and_rest(values: Floats, at: int) -> Floats:
-    return np.stack([values[:, at], values.sum(1) - values[:, at]], axis=1)
+def _and_rest(values: Floats, whole: Floats, at: int) -> Floats:
+    return np.stack([values[:, at], whole - values[:, at]], axis=1)
 
 
 def _against_others(candidates: Sequence[_Candidate], half: NDArray[np.bool_], system: int) -> list[_Test]:

@@ -35,6 +35,8 @@ KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
 """Kinds of gap, nought where two groups are alike."""
 RATIOS: tuple[Kind, ...] = ("ratio", "four_fifths")
 """Kinds that are 1 where two groups are alike."""
+MOST_COMPARED = 100
+"""Groups of one set that are compared at most: what all their pairs cost grows with the square."""
 OTHERS = "others"
 """What a group is compared with where no group is named: all others of its set together."""
 PERMUTED = "permutation of labels over speakers"
@@ -101,6 +103,14 @@ def _row(
     member = groups.member[None] == np.arange(len(groups.names))[:, None]
     sums = sums_of(data, counts, member)
     chosen = np.flatnonzero((sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS))
+    if len(chosen) > MOST_COMPARED:
+        draft.warn(
+            "too-many-groups",
+            f"By {groups.by}, {len(chosen)} groups have enough {data.unit} and words; the {MOST_COMPARED} with the "
+            f"most {data.unit} are compared. --values or --bin can unite some.",
+            by=groups.by,
+        )
+        chosen = np.sort(chosen[np.argsort(-sums.speakers[chosen], kind="stable")[:MOST_COMPARED]])
     names = tuple(groups.names[at] for at in chosen)
     if counts.metric == options.metric:
         _warn_left_out(draft, data, groups, names, options)

@@ -28,6 +28,7 @@ INDICES: dict[str, Callable[[Floats, NDArray[np.int64], Floats], Split]] = {
 PARTS = ("total", "between", "within")
 SIMULTANEOUS = "cluster bootstrap, simultaneous over all pairs of groups and both outcomes"
 PERCENTILE = "percentile cluster bootstrap, less twice its bias, widened for few clusters"
+REVERSED = "reversed percentile cluster bootstrap of the logarithm, widened for few clusters"
 SHUFFLES = 200
 
 
@@ -112,10 +113,20 @@ def _add_part(
 ) -> None:
     value, drawn = float(getattr(found, part)[0]), getattr(samples, part)
     fewest = row.sums.people if part != "between" else int(row.sums.speakers.min())
-    # Noise makes an index too large, and that of a resample has the noise twice.
-    bias = float(np.nanmean(drawn)) - value
-    interval = percentile_interval(drawn - 2 * bias, fewest, level=context.level)
+    if part == "between":
+        # Noise makes it too large, and that of a resample has the noise twice.
+        bias = float(np.nanmean(drawn)) - value
+        interval = percentile_interval(drawn - 2 * bias, fewest, level=context.level)
+    else:
+        # Skewed: on the scale of logarithms, resamples lie as far below the index as the index below the truth.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            interval = percentile_interval(value * (value / drawn), fewest, level=context.level)
     if interval is None:
+        draft.warn(
+            "no-interval",
+            f"The {index.replace('_', ' ')} {part} has no interval: too few samples hold one.",
+            **place(data, row.counts, system, by=row.by),
+        )
         return
     draft.add(
         Estimate(
@@ -124,7 +135,7 @@ def _add_part(
             low=min(max(interval[0], 0.0), value),
             high=max(interval[1], value),
             level=context.level,
-            method=PERCENTILE,
+            method=PERCENTILE if part == "between" else REVERSED,
             n=row.sums.people,
             unit=data.unit,
             where=place(data, row.counts, system, by=row.by, index=index, part=part),

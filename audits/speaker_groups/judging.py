@@ -20,7 +20,7 @@ from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, difference_of, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.telling import tell_explained, tell_search, tell_skipped, tell_systems
-from audits.speaker_groups.wording import p_words, size_words, span, whose
+from audits.speaker_groups.wording import listed, p_words, size_words, span, whose
 from audits.statistics import MaybeEnds, adjust, scaled
 
 if TYPE_CHECKING:
@@ -180,9 +180,11 @@ def _tell_gap(
     severity: Severity = "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
     evidence = list(verdict.evidence)
     if options.hypothesis == "conditional":
+        held = results.adjusted.held[system, row.by]
+        fixed = f" with {listed(held)} held fixed" if held else ""
         text = (
-            f"{whose(data, system)} unequally often by {row.by} with the other attributes and controls held fixed: an "
-            f"adjusted gap in {rate_words(row.counts)} of {span(gap)}; p {p_words(verdict.p)} (Wald test, Holm)."
+            f"{whose(data, system)} unequally often by {row.by}{fixed}: an adjusted gap in "
+            f"{rate_words(row.counts)} of {span(gap)}; p {p_words(verdict.p)} (Wald test, Holm)."
         )
         rung, spurious = None, False
     else:
@@ -223,9 +225,11 @@ def _rung_of(adjusted: Adjusted, verdict: Verdict) -> Rung | None:
 
 
 def _ladder_words(draft: Draft, rung: Rung) -> str:
+    if not rung.held:
+        return "There is nothing else in the model to hold fixed."
     before, after = (draft.estimates[place] for place in rung.places)
-    kept = "with everything else held fixed"
-    explained = " and ".join(rung.explained_by)
+    kept = f"with {listed(rung.held)} held fixed"
+    explained = listed(rung.explained_by)
     before_after = f"(rate over that of {rung.reference}: {span(before)} before, {span(after)} after)"
     if rung.spurious:
         left = "nothing of it could be shown" if "significance" in rung.lost else "less than half of it is left"
@@ -241,8 +245,6 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
             f"Whether it is due to {rung.attribute} itself could not be told: the rate over that of {rung.reference} "
             f"is {span(before)}, {span(after)} {kept}."
         )
-    if not rung.strata and rung.faded == (0.0, 0.0, 0.0):
-        return "Nothing else was recorded to hold fixed."
     over = f"the rate over that of {rung.reference}"
     return f"{kept[0].upper()}{kept[1:]} {over} is {span(after)}, {span(before)} before."
 

@@ -61,26 +61,31 @@ def _add(
     context: Context,
 ) -> Index:
     systems = len(data.systems)
-    sizes = np.repeat(sums.sizes[:, :, None], systems, axis=2)
-    flat = (len(sums.sizes), -1)
-    rates = rate_intervals(sums.errors.reshape(flat), sizes.reshape(flat), cohort.weights, level=context.level)
+    # One speaker has a rate, but nothing to draw from.
+    several = np.flatnonzero(sums.speakers > 1)
+    drawn = sums.of(several)
+    sizes = np.repeat(drawn.sizes[:, :, None], systems, axis=2)
+    flat = (len(sums.sizes), len(several) * systems)
+    rates = rate_intervals(drawn.errors.reshape(flat), sizes.reshape(flat), cohort.weights, level=context.level)
+    at = {int(group): number * systems for number, group in enumerate(several)}
     found: Index = {}
     for group, label in enumerate(names):
-        if sums.sizes[:, group].sum() == 0:
+        words = float(sums.sizes[:, group].sum())
+        if words == 0:
             draft.warn("no-words", f"No clip of {label} has a word of reference: there is no rate.", group=label)
             continue
         for system in range(systems):
-            at = group * systems + system
-            bounded = rates.method[at] != "none"
+            number = at[group] + system if group in at else None
+            bounded = number is not None and rates.method[number] != "none"
             found[system, label] = draft.add(
                 Estimate(
                     name=name,
-                    value=float(rates.value[at]),
-                    low=float(rates.low[at]) if bounded else None,
-                    high=float(rates.high[at]) if bounded else None,
+                    value=float(sums.errors[:, group, system].sum()) / words,
+                    low=float(rates.low[number]) if bounded else None,
+                    high=float(rates.high[number]) if bounded else None,
                     level=context.level,
-                    method=rates.method[at],
-                    n=int(rates.clusters[at]),
+                    method=rates.method[number] if number is not None else "none",
+                    n=int(sums.speakers[group]),
                     unit=data.unit,
                     where=place(data, counts, system, group=label),
                 )

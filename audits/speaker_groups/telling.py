@@ -4,12 +4,13 @@ import math
 from typing import TYPE_CHECKING
 
 from audits.context import Draft
+from audits.numbers import decimals, written
 from audits.records import Estimate
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.discovery import OTHERS, PARTS, Discovery
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.wording import many, size_words, span, whose
+from audits.speaker_groups.wording import listed, many, size_words, span, whose
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
@@ -32,7 +33,7 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
         for attribute, rungs in by.items():
             reference = rungs[0].reference
             alike = [rung for rung in rungs if rung.reference == reference]
-            listed = "; ".join(
+            named = "; ".join(
                 f"{rung.level}, {span(draft.estimates[rung.places[0]])} before and "
                 f"{span(draft.estimates[rung.places[1]])} after"
                 for rung in alike[:MOST_NAMED]
@@ -42,8 +43,8 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
                 "groups.spurious",
                 "info",
                 f"{whose(data, system)} at another rate on some levels of {attribute} than on {reference}, but that "
-                f"goes with {' and '.join(explained)}. Ratio of the rates before and after everything else is held "
-                f"fixed: {listed}.",
+                f"goes with {listed(tuple(explained))}. Ratio of the rates before and after {listed(rungs[0].held)} "
+                f"{'is' if len(rungs[0].held) == 1 else 'are'} held fixed: {named}.",
                 [at for rung in alike for at in rung.places],
                 **place(data, results.rows[0].counts, system, by=attribute),
             )
@@ -111,15 +112,28 @@ def tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
         for _, place_of in changes:
             change = draft.estimates[place_of]
             pair = f"{change.where['group']} and {change.where['reference']}"
+            here, there = (_between(draft, results, name, change) for name in (data.systems[system], data.systems[0]))
             sure = (change.low or 0) > 0 or (change.high or 0) < 0
             text += (
-                f" Between {pair} its gap is {'larger' if change.value > 0 else 'smaller'} by {size_words(change)}."
+                f" Between {pair} its rates differ by {here} and not by {there}, a change of {span(change)}."
                 if sure
-                else f" Whether its gap between {pair} is another could not be told, {span(change)}."
+                else f" Whether its gap between {pair} is another could not be told ({here} and {there}, a change of "
+                f"{span(change)})."
             )
         draft.find(
             "groups.system", "info", text, [at, *(place_of for _, place_of in changes)], system=data.systems[system]
         )
+
+
+def _between(draft: Draft, results: "Results", system: str, change: Estimate) -> str:
+    """Return the difference of the rates of the two groups of a change, for one system."""
+    rows = {
+        str(row.where["group"]): row
+        for row in draft.estimates
+        if row.name == "rate" and row.where["system"] == system and row.where["metric"] == change.where["metric"]
+    }
+    worst, best = (rows[str(change.where[key])] for key in ("group", "reference"))
+    return written(worst.value - best.value, decimals(change))
 
 
 def _compared(estimate: Estimate) -> str:

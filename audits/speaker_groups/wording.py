@@ -1,5 +1,6 @@
 """How numbers stand in the sentences of the findings."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from audits.numbers import interval, point
@@ -36,3 +37,13 @@ def many(count: int, one: str, several: str) -> str:
     ('1 group was', '3 groups were')
     """
     return f"{count} {one if count == 1 else several}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them.
+
+    >>> listed(["age"]), listed(["age", "gender", "duration"])
+    ('age', 'age, gender and duration')
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

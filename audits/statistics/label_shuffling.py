@@ -6,7 +6,6 @@ as the observed, and how wide the interval of a gap has to be at least.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -98,9 +97,9 @@ def _statistics(joined: Floats, columns: int, reference: int | None) -> tuple[Fl
     """
     rates, variance = _rates(joined, columns)
     pairs = np.zeros((len(joined), columns))
-    for one, other in combinations(range(rates.shape[1]), 2):
-        scale = np.sqrt(variance[:, one] + variance[:, other])
-        np.maximum(pairs, np.abs(rates[:, one] - rates[:, other]) / scale, out=pairs)
+    for one in range(rates.shape[1] - 1):
+        scale = np.sqrt(variance[:, [one]] + variance[:, one + 1 :])
+        np.maximum(pairs, (np.abs(rates[:, [one]] - rates[:, one + 1 :]) / scale).max(axis=1), out=pairs)
     rest, spread = _rates(joined.sum(1, keepdims=True) - joined, columns)
     apart = (rates - rest) / np.sqrt(variance + spread)
     found: dict[Contrast, Floats] = {"pairs": pairs, "others": np.abs(apart).max(axis=1), "above": apart.max(axis=1)}

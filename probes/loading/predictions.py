@@ -181,7 +181,7 @@ def _trn(path: Path, text: str) -> Iterator[_Entry]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for line, content in enumerate(text.split("\n"), start=1):
+    for line, content in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         if content.strip():
             yield line, content.strip()
 

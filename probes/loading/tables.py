@@ -211,7 +211,7 @@ def parse_json(text: str, where: str) -> object:
         Where it is no JSON, or nested or long beyond what can be read.
     """
     try:
-        value: object = json.loads(text)
+        value: object = json.loads(text, object_pairs_hook=_once)
         if "\\u" in text and not _is_text(value):
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value
@@ -224,6 +224,15 @@ def parse_json(text: str, where: str) -> object:
         ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"The JSON cannot be read: {error}.", where=where) from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON whose keys stand once each; of two, nobody could say which one was meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+    return found
 
 
 def _is_text(value: object) -> bool:

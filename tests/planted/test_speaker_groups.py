@@ -5,7 +5,6 @@ about every rate, ratio and gap follows from the plan of the errors.
 """
 
 from collections import Counter
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -15,17 +14,16 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from audits.context import Cache, Context, Draft
-from audits.groups import group_sets
+from audits.groups import GroupSet, group_sets
 from audits.speaker_groups import Options
-from audits.speaker_groups.adjusting import Adjusted, adjust_gaps
-from audits.speaker_groups.counts import Counts, Utterances, cohort_of
+from audits.speaker_groups.adjusting import adjust_gaps
+from audits.speaker_groups.counts import Counts, Utterances, cohort_of, sums_of
 from audits.speaker_groups.designs import design_of
 from audits.speaker_groups.discovery import OTHERS, PARTS, search
-from audits.speaker_groups.gaps import compare
-from audits.speaker_groups.judging import declare
+from audits.speaker_groups.gaps import GapRow, compare, tested
 from audits.speaker_groups.rates import add_rates
 from audits.speaker_groups.systems import compare_systems
-from audits.statistics import adjust, generator, wald_test
+from audits.statistics import adjust, generator, shuffle_labels, wald_test
 from probes.synthetic import transcripts
 from probes.synthetic.transcripts import Case, Effect, Plan, Population, draw_speakers, scenario
 
@@ -99,24 +97,31 @@ NULL_SHARES = {
 
 
 def without_effects(seed: int) -> transcripts.Counts:
-    """Draw 300 speakers whose labels, of unequal frequency, have nothing to do with their errors."""
+    """Draw 200 speakers whose labels, of unequal frequency, have nothing to do with their errors."""
     rng = np.random.default_rng((7, seed))
-    return transcripts.draw_counts(draw_speakers(tuple(NULL), NULL_SHARES, 300, rng), Plan(base=0.12), rng)
+    return transcripts.draw_counts(draw_speakers(tuple(NULL), NULL_SHARES, 200, rng), Plan(base=0.12), rng)
+
+
+def permuted(data: Utterances, groups: GroupSet, seed: int) -> GapRow:
+    """Return what the declared test of an attribute rests on."""
+    counts = data.counts[0]
+    sums = sums_of(data, counts, groups.member[None] == np.arange(len(groups.names))[:, None])
+    chance = shuffle_labels(sums, 300, generator(seed, groups.by), level=0.95)
+    return GapRow(
+        counts=counts, groups=groups, names=groups.names, sums=sums, drawn=sums, chance=chance, reference="overall"
+    )
 
 
 def test_declared_tests_seldom_reject_where_there_is_nothing() -> None:
     rejected = Counter[str]()
     for seed in range(100):
         counts = without_effects(seed)
-        data, draft = heard(counts.errors[:, None], counts), Draft()
-        options = asked(tuple(NULL), bootstrap=200, permutations=300)
-        cohort = cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
-        rows = compare(draft, data, data.counts[0], cohort, options, context(seed))
-        assert len(rows) == 3
+        data, options = heard(counts.errors[:, None], counts), asked(tuple(NULL))
+        rows = [permuted(data, groups, seed) for groups in data.sets]
+        assert [len(row.names) for row in rows] == [4, 4, 4]
         for hypothesis in ("parity", "worst-group"):
-            asking = replace(options, hypothesis=hypothesis)
-            verdicts = declare(draft, data, rows, Adjusted(), asking, context(seed))
-            rejected[hypothesis] += min(verdict.p for verdict in verdicts) < 0.05
+            found = [tested(row, 0, hypothesis, context(seed))[0] for row in rows]
+            rejected[hypothesis] += min(adjust(found, "holm")) < 0.05
         design = design_of(data, data.counts[0], 0, options)
         fit, columns, _ = design.fit(tuple(NULL))
         found = [wald_test(fit, [columns[term.name, level] for level in term.shown]) for term in design.attributes]
@@ -134,7 +139,7 @@ def test_the_search_confirms_next_to_nothing_where_there_is_nothing() -> None:
         looked += found.tested[0]
         named += bool(found.found)
         confirmed += any(item.confirmed for item in found.found)
-    assert looked > 100 * 50, "too few comparisons to go wrong"
+    assert looked > 100 * 35, "too few comparisons to go wrong"
     assert confirmed <= 8 and named <= 20
 
 
@@ -160,16 +165,16 @@ def crossing(planted: bool, draws: int) -> Counter[str]:
 
 
 def test_a_crossing_that_errs_beyond_its_parts_is_found_and_confirmed() -> None:
-    found = crossing(planted=True, draws=20)
-    assert found["it"] >= 16 and found["sized"] >= found["it"] - 3
-    assert found["old"] >= 14
-    assert found["another"] <= 3
+    found = crossing(planted=True, draws=12)
+    # Others are not counted: the model without it shares the excess among all young, old and female speakers.
+    assert found["it"] >= 7
+    assert found["sized"] >= 0.8 * found["it"]
 
 
 def test_no_crossing_is_confirmed_beyond_parts_that_explain_it() -> None:
-    found = crossing(planted=False, draws=20)
-    assert found["it"] == 0 and found["another"] <= 3
-    assert found["old"] >= 14, "the effects of the parts themselves are not seen"
+    found = crossing(planted=False, draws=12)
+    assert found["it"] == 0 and found["another"] <= 2
+    assert found["old"] >= 10, "the effects of the parts themselves are not seen"
 
 
 PLACES = {"x": 0.5, "y": 0.3, "z": 0.2}
@@ -211,10 +216,7 @@ def test_changes_from_one_system_to_another_are_within_their_intervals() -> None
                 continue
             name = str(row.where.get("group", row.where.get("by"))).removeprefix("accent=")
             if row.name == "rate":
-                system = int(row.where["system"] == "system 1")
-                truth = (
-                    true[system] @ list(PLACES.values()) if name == "all" else true[system][list(PLACES).index(name)]
-                )
+                truth = rate[int(row.where["system"] == "system 1")][name]
             else:
                 truth = change[name] if row.name == "system_difference" else gap_change
             assert row.low is not None and row.high is not None
