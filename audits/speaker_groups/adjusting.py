@@ -98,6 +98,8 @@ class Adjusted:
     p: dict[tuple[int, str], float] = field(default_factory=dict)
     held: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
     gap: dict[tuple[int, str, Kind], int] = field(default_factory=dict)
+    left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    extremes: dict[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
     used: dict[int, int] = field(default_factory=dict)
     dispersion: dict[int, float] = field(default_factory=dict)
 
@@ -120,6 +122,7 @@ def adjust_gaps(
                 **place(data, counts, system),
             )
             continue
+        found.left_out[system] = design.left_out
         for name in design.left_out:
             draft.warn(
                 "term-left-out",
@@ -317,7 +320,7 @@ def _add_adjusted_gap(
     """
     fit, columns, _ = full
     levels = [term.reference, *term.shown]
-    rng = generator(context.seed, "adjusted", counts.metric, data.systems[system], term.name)
+    rng = generator(context.seed, "adjusted", counts.metric, term.name)
     chosen = [columns[term.name, level] for level in term.shown]
     covariance = fit.covariance[np.ix_(chosen, chosen)]
     drawn = rng.multivariate_normal(fit.coefficients[chosen], covariance, size=DRAWS, method="eigh")
@@ -328,6 +331,7 @@ def _add_adjusted_gap(
     rates = np.exp(logs) * (errors / (np.exp(logs) @ words))[:, None]
     people = np.array([len(np.unique(design.clusters[labels == level])) for level in levels])
     worst, best = int(np.argmax(logs[0])), int(np.argmin(logs[0]))
+    found.extremes[system, term.name] = (f"{term.name}={levels[worst]}", f"{term.name}={levels[best]}")
     pairs = np.array([contrast(len(levels), *pair) for pair in combinations(range(len(levels)), 2)])
     mine = next(at for at, row in enumerate(pairs) if row[worst] != 0 and row[best] != 0)
     pairs[mine] = contrast(len(levels), worst, best)

@@ -33,6 +33,11 @@ def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Opt
             f"{system} has no transcript of {missing} clips: they count as empty, all their words as deleted.",
             system=system,
         )
+    for place in np.flatnonzero(data.counts[0].errors.sum(0) == 0).tolist():
+        draft.warn(
+            "no-errors",
+            f"{data.systems[place]} has no error in {len(data.speakers):,} clips: are its transcripts the references?",
+        )
     _warn_about_references(draft, inputs, data, options)
     _warn_about_empty_transcripts(draft, inputs)
     _warn_about_levels(draft, inputs, data, options)
@@ -73,7 +78,6 @@ def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs) -> None:
             draft.warn(
                 "empty-transcript",
                 f"{system} wrote nothing for {empty} of {len(texts)} clips: all their words count as deleted.",
-                system=system,
             )
 
 

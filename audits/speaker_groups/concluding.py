@@ -12,6 +12,7 @@ from audits.speaker_groups.wording import many
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
 
+MOST_NAMED = 6
 HYPOTHESIS_WORDS = {
     "parity": "the groups of an attribute err alike",
     "worst-group": "no group of an attribute errs more than what it is compared with",
@@ -25,24 +26,32 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     if not verdicts:
         return
     rejected = [verdict for verdict in verdicts if verdict.found]
-    spurious = sorted({rung.attribute for rung in results.adjusted.rungs if rung.spurious})
+    spurious = list(
+        dict.fromkeys(
+            f"{rung.attribute}={rung.level} against {rung.reference}"
+            + (f" ({data.systems[rung.system]})" if len(data.systems) > 1 else "")
+            for rung in results.adjusted.rungs
+            if rung.spurious
+        )
+    )
     may = [
         f"Declared was that {HYPOTHESIS_WORDS[options.hypothesis]}, in {METRIC_WORDS[options.metric]}: rejected in "
-        f"{len(rejected)} of {len(verdicts)} tests, with at most a {percent(1 - context.level)} chance of any false "
-        "one among them."
+        f"{len(rejected)} of {len(verdicts)} tests, with a chance of about {percent(1 - context.level)} at most of any "
+        "false one among them."
     ]
     confirmed = [item for item in results.search.found if item.confirmed]
     if confirmed:
+        different = many(len({item.group for item in confirmed}), "group", "different groups")
         may.append(
-            f"{many(len(confirmed), 'group was', 'groups were')} found by search and confirmed on other {data.unit}: "
-            "that may be said, as may the size seen on those who confirmed."
+            f"The search found {different}, where a group may be part of another, and confirmed it on other "
+            f"{data.unit}: that may be said, as may the size seen there."
         )
     may_not = ["What is only in the tables was not tested: it may be looked at, and not reported as found."]
     if spurious:
-        named = ", ".join(spurious)
+        named = "; ".join(spurious[:MOST_NAMED]) + ("; and others" if len(spurious) > MOST_NAMED else "")
         may_not.append(
-            f"A difference by {named} marked as spurious is there for the people concerned, but goes with what else "
-            f"differs between them; that {named} itself makes it must not be said."
+            f"Differences called spurious ({named}) are there for the people concerned, but go with what else differs "
+            "between them: it must not be said that these levels themselves make them."
         )
     may_not.append(
         "No gap shown does not mean none: see how large a gap could have been missed. No comparison here shows a "
@@ -53,6 +62,6 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     draft.find(
         "groups.conclusion",
         "info",
-        f"What may be concluded. {' '.join(may)} What may not. {' '.join(may_not)}",
+        f"What may be concluded: {' '.join(may)} What may not: {' '.join(may_not)}",
         [at for verdict in verdicts for at in verdict.evidence],
     )

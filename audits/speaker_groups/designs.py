@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from audits.groups import MIN_WORDS, UNKNOWN
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import Counts, Floats, Utterances
+from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances
 from audits.speaker_groups.gaps import reference_of
 from audits.statistics import NotFitted, PoissonFit, fit_poisson_gee
 
@@ -136,7 +136,10 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
             kept &= ~rest
     rows = chosen[kept]
     attributes = [_within(term, kept) for term in attributes]
-    controls = [_control(name, [values[row] for row in rows.tolist()]) for name, values in data.controls.items()]
+    controls = [
+        _control(name, [values[row] for row in rows.tolist()], data.speakers[rows], errors[kept])
+        for name, values in data.controls.items()
+    ]
     wanted = [*(groups.by for groups in data.singles() if len(groups.names) > 1), *data.controls]
     there = {term.name for term in (*attributes, *controls) if term.values.shape[1]}
     return Design(
@@ -189,7 +192,7 @@ def _levels(
     )
 
 
-def _control(name: str, values: Sequence[float | str | None]) -> Term:
+def _control(name: str, values: Sequence[float | str | None], speakers: NDArray[np.int64], errors: Floats) -> Term:
     if all(isinstance(value, float) for value in values):
         numbers = np.array(values, dtype=np.float64)
         apart = numbers - numbers.mean()
@@ -197,9 +200,17 @@ def _control(name: str, values: Sequence[float | str | None]) -> Term:
         # A control that does not vary here has no column.
         return Term(name=name, values=(apart / spread)[:, None] if spread > 0 else np.empty((len(values), 0)))
     labels = np.array([UNKNOWN if value is None else str(value) for value in values])
+    for level in np.unique(labels):
+        inside = labels == level
+        if len(np.unique(speakers[inside])) < MIN_REPORTED or errors[inside].sum() == 0:
+            labels = np.where(inside, FEW, labels)
+    if errors[labels == FEW].sum() == 0:
+        # Too few to have a rate of their own: they go with the most.
+        known, counted = np.unique(labels[labels != FEW], return_counts=True)
+        labels = np.where(labels == FEW, known[counted.argmax()] if len(known) else FEW, labels)
     known, counted = np.unique(labels, return_counts=True)
     reference = str(known[counted.argmax()])
-    shown = [str(level) for level in known if level != reference]
+    shown = sorted((str(level) for level in known if level != reference), key=lambda level: level == FEW)
     columns = (labels[:, None] == np.array(shown, dtype=labels.dtype)[None]).astype(np.float64)
     return Term(name=name, values=columns, levels=tuple(shown), reference=reference)
 

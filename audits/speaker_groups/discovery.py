@@ -165,10 +165,14 @@ def _against_parts(
     system: int,
     options: Options,
 ) -> list[_Test]:
-    crossed = [item for item in candidates if "&" in item.by]
+    # Of three attributes a crossing would stand out through two of them alone.
+    crossed = [item for item in candidates if item.by.count("&") == 1]
     two = {groups.by for groups in data.singles() if len(groups.names) == 2}
-    # Of two by two groups, all four say the same beyond their parts.
-    alike = {item.by: item for item in reversed(crossed) if set(item.by.split("&")) <= two}
+    # Of two by two groups all four say the same: the one that errs most stands for them.
+    alike: dict[str, _Candidate] = {}
+    for item in sorted(crossed, key=_rate):
+        if set(item.by.split("&")) <= two:
+            alike[item.by] = item
     crossed = [item for item in crossed if alike.get(item.by, item) is item]
     if not crossed:
         return []
@@ -178,6 +182,10 @@ def _against_parts(
         return []
     signs = np.sign(np.nan_to_num(found.value)).tolist()
     return [_Test(item, PARTS, p, sign) for item, p, sign in zip(crossed, found.p().tolist(), signs, strict=True)]
+
+
+def _rate(item: _Candidate) -> float:
+    return float(item.sums.errors[:, 0].sum() / item.sums.sizes[:, 0].sum())
 
 
 def _confirm(

@@ -192,7 +192,14 @@ def _pairs(scene: _Scene) -> Figure | None:
 def _ladder(scene: _Scene) -> Figure | None:
     chosen: dict[tuple[int, str, frozenset[str]], Rung] = {}
     # Of a pair and its mirror image, the one that errs more comes first.
-    for rung in sorted(scene.results.adjusted.rungs, key=lambda rung: (-_least(rung.marginal), -rung.marginal[0])):
+    told = {(verdict.system, verdict.group, verdict.against) for verdict in scene.results.verdicts if verdict.found}
+
+    def rank(rung: Rung) -> tuple[bool, float, float]:
+        pair = (rung.system, f"{rung.attribute}={rung.level}", f"{rung.attribute}={rung.reference}")
+        return pair not in told, -_least(rung.marginal), -rung.marginal[0]
+
+    # What the findings tell comes first.
+    for rung in sorted(scene.results.adjusted.rungs, key=rank):
         # With nothing else in the model there is nothing to hold fixed.
         if rung.shown and (rung.strata or rung.faded != (0.0, 0.0, 0.0)):
             chosen.setdefault((rung.system, rung.attribute, frozenset((rung.level, rung.reference))), rung)

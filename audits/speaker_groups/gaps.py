@@ -10,6 +10,7 @@ from audits.groups import MIN_WORDS, GroupSet
 from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import METRIC_WORDS, Cohort, Counts, Utterances, place, sums_of
+from audits.speaker_groups.wording import many
 from audits.statistics import (
     GAP_METHOD,
     OTHERS_METHOD,
@@ -163,13 +164,11 @@ def _warn_left_out(draft: Draft, data: Utterances, groups: GroupSet, names: Sequ
         return
     left_out = sorted(set(groups.names) - set(names))
     if left_out:
-        are = "are" if len(left_out) != 1 else "is"
         draft.warn(
             "not-compared",
-            f"By {groups.by}, {len(left_out)} of {len(groups.names)} group{'s' * (len(groups.names) != 1)} "
-            f"with too few {data.unit} (under {options.min_speakers}) or words (under {MIN_WORDS}) {are} shown but not "
-            f"compared: {', '.join(left_out[:8])}{' and others' if len(left_out) > 8 else ''}.",
-            by=groups.by,
+            f"By {groups.by}, {many(len(left_out), 'group is', 'groups are')} shown but not compared: too few "
+            f"{data.unit} (under {options.min_speakers}) or words (under {MIN_WORDS}). "
+            f"{', '.join(left_out[:8])}{' and others' if len(left_out) > 8 else ''}.",
         )
 
 

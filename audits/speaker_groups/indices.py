@@ -120,7 +120,8 @@ def _add_part(
     else:
         # Skewed: on the scale of logarithms, resamples lie as far below the index as the index below the truth.
         with np.errstate(divide="ignore", invalid="ignore"):
-            interval = percentile_interval(value * (value / drawn), fewest, level=context.level)
+            turned = np.where(drawn > 0, value * (value / drawn), 0.0)
+        interval = percentile_interval(turned, fewest, level=context.level)
     if interval is None:
         draft.warn(
             "no-interval",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from probes.errors import InputError
 from probes.loading.levels import Note
 from probes.loading.manifests import Clip, Manifest
 from probes.loading.predictions import Predictions, match, read_predictions
+from probes.loading.tables import suggest
 
 NO_SPEAKER = "no speaker"
 MOST_LETTERS = 80
@@ -93,6 +95,13 @@ def plan(options: Options, context: Context) -> Plan:
     for name in (*options.by, *options.control):
         require_plain(name, "--by" if name in options.by else "--control")
     manifest, table = read_rows(options)
+    for name, path in named.items():
+        if _same(path, options.manifest):
+            raise InputError(
+                f"The transcripts of {name} are the manifest itself, whose text is the reference.",
+                where=f"--predictions {name}={path}",
+                hint="Give the file that the recogniser wrote, or --prediction-col.",
+            )
     files = {name: read_predictions(path) for name, path in named.items()}
     counted = {} if files else counted_systems(table, options)
     for name in counted:
@@ -111,6 +120,7 @@ def plan(options: Options, context: Context) -> Plan:
         )
     _check_groups(clips, options)
     speakers, unit = speakers_of(clips, manifest, options)
+    _check_reference_size(clips, speakers, unit, options)
     inputs = Inputs(
         manifest=manifest,
         clips=tuple(clips),
@@ -144,6 +154,14 @@ def plan(options: Options, context: Context) -> Plan:
     )
 
 
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        # What cannot be looked at is told of where it is read.
+        return False
+
+
 def _source(name: str, named: Mapping[str, Any], files: Mapping[str, Predictions]) -> Source:
     found = files[name]
     return Source(role=f"transcripts of {name}", path=str(named[name]), sha256=found.sha256, items=len(found.entries))
@@ -172,8 +190,6 @@ def _check_options(options: Options) -> None:
 
 
 def _named(texts: Sequence[str]) -> dict[str, Any]:
-    from pathlib import Path
-
     found: dict[str, Any] = {}
     for text in texts:
         name, separator, file = text.partition("=")
@@ -222,11 +238,14 @@ def _texts(
         column = prediction_column(manifest, options)
         require_free(clips, column, "the transcript", option="--prediction-col")
         return {ONE_SYSTEM: tuple(clip.extras.get(column) for clip in clips)}, []
-    names = [clip.extras.get("utterance") or clip.name for clip in clips]
+    # All clips, used or not, so that what is told of unused transcripts is true.
+    names = [clip.extras.get("utterance") or clip.name for clip in manifest.clips]
+    used = {id(clip) for clip in clips}
+    kept = [place for place, clip in enumerate(manifest.clips) if id(clip) in used]
     found, notes = {}, []
     for system, predictions in files.items():
         matched = match(names, predictions)
-        found[system] = matched.texts
+        found[system] = tuple(matched.texts[place] for place in kept)
         if matched.unused:
             some = ", ".join(matched.examples) + (", ..." if matched.unused > len(matched.examples) else "")
             plural = "s" * (matched.unused > 1)
@@ -276,11 +295,9 @@ def _check_groups(clips: Sequence[Clip], options: Options) -> None:
         attribute, separator, level = reference.partition("=")
         if not separator or attribute not in levels or level not in levels[attribute]:
             known = [f"{name}={value}" for name, found in levels.items() for value in sorted(found)]
-            raise InputError(
-                f"{reference!r} is no group that is compared.",
-                where="--reference",
-                hint=f"Give overall, best, or one of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}.",
-            )
+            alike = [name for name in known if name.partition("=")[2] == reference]
+            hint = f"Did you mean {alike[0]!r}?" if alike else suggest(reference, ["overall", "best", *known])
+            raise InputError(f"{reference!r} is no group of --by.", where="--reference", hint=hint)
     attributes = [reference.partition("=")[0] for reference in options.reference]
     if len(set(attributes)) < len(attributes) or {"overall", "best"} <= set(attributes):
         raise InputError(
@@ -288,6 +305,22 @@ def _check_groups(clips: Sequence[Clip], options: Options) -> None:
             where="--reference",
             hint="Give one for each attribute, and overall or best for the others.",
         )
+
+
+def _check_reference_size(clips: Sequence[Clip], speakers: NDArray[np.int64], unit: str, options: Options) -> None:
+    for reference in options.reference:
+        attribute, separator, level = reference.partition("=")
+        if not separator:
+            continue
+        inside = [clip.attributes[attribute] == level for clip in clips]
+        people = len(np.unique(speakers[np.array(inside)]))
+        if people < options.min_speakers:
+            raise InputError(
+                f"{reference} has {people} {unit}: too few to compare others with (--min-speakers "
+                f"{options.min_speakers}).",
+                where="--reference",
+                hint="Choose a larger group, overall or best.",
+            )
 
 
 def _check_references(inputs: Inputs, options: Options) -> None:

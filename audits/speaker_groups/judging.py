@@ -74,7 +74,7 @@ def declare(
                 tests.append((system, row, p, (at, *pair)))
             elif (system, row.by) in adjusted.p:
                 at = adjusted.gap[system, row.by, "absolute"]
-                told = (at, row.worst[system], row.best[system])
+                told = (at, *adjusted.extremes[system, row.by])
                 tests.append((system, row, (adjusted.p[system, row.by], None, None), told))
     verdicts = []
     corrected = adjust([test[2][0] for test in tests], "holm")
@@ -151,7 +151,12 @@ def judge(
     for system in range(len(data.systems)):
         silent = [verdict for verdict in verdicts if verdict.system == system and not verdict.found]
         if silent:
-            _tell_silence(draft, data, silent, len(verdicts), options.hypothesis, context)
+            searched = {
+                item.group.partition("=")[0]
+                for item in results.search.found
+                if item.system == system and item.confirmed
+            }
+            _tell_silence(draft, data, silent, len(verdicts), options.hypothesis, searched, context)
     tell_explained(draft, data, results)
     tell_search(draft, data, results)
     tell_systems(draft, data, results)
@@ -183,7 +188,7 @@ def _tell_gap(
         held = results.adjusted.held[system, row.by]
         fixed = f" with {listed(held)} held fixed" if held else ""
         text = (
-            f"{whose(data, system)} unequally often by {row.by}{fixed}: an adjusted gap in "
+            f"{whose(data, system)} more often on {verdict.group} than on {verdict.against}{fixed}: an adjusted gap in "
             f"{rate_words(row.counts)} of {span(gap)}; p {p_words(verdict.p)} (Wald test, Holm)."
         )
         rung, spurious = None, False
@@ -201,9 +206,14 @@ def _tell_gap(
             f"{rate_words(row.counts)} {both} {size_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over "
             f"{data.unit}, Holm)."
         )
-    if rung is not None:
-        text += " " + _ladder_words(draft, rung)
-        evidence += rung.places
+    if options.hypothesis != "conditional":
+        text += " " + (
+            _ladder_words(draft, rung) if rung else "It could not be adjusted for anything else (see the warnings)."
+        )
+        evidence += rung.places if rung else ()
+    missing = results.adjusted.left_out.get(system, ())
+    if missing:
+        text += f" {listed(missing)} could not be held fixed: too few {data.unit} or words a level."
     if (row.sums.sizes > 0).sum(1).max() > 1:
         text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
     draft.find(
@@ -226,11 +236,11 @@ def _rung_of(adjusted: Adjusted, verdict: Verdict) -> Rung | None:
 
 def _ladder_words(draft: Draft, rung: Rung) -> str:
     if not rung.held:
-        return "There is nothing else in the model to hold fixed."
+        return "No other attribute or control is in the model to hold fixed."
     before, after = (draft.estimates[place] for place in rung.places)
     kept = f"with {listed(rung.held)} held fixed"
     explained = listed(rung.explained_by)
-    before_after = f"(rate over that of {rung.reference}: {span(before)} before, {span(after)} after)"
+    before_after = f"(rate over that of {rung.reference}, this pair alone: {span(before)} before, {span(after)} after)"
     if rung.spurious:
         left = "nothing of it could be shown" if "significance" in rung.lost else "less than half of it is left"
         if rung.lost == ["sign"]:
@@ -245,12 +255,18 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
             f"Whether it is due to {rung.attribute} itself could not be told: the rate over that of {rung.reference} "
             f"is {span(before)}, {span(after)} {kept}."
         )
-    over = f"the rate over that of {rung.reference}"
-    return f"{kept[0].upper()}{kept[1:]} {over} is {span(after)}, {span(before)} before."
+    over = f"the rate over that of {rung.reference} (this pair alone)"
+    return f"{kept[0].upper()}{kept[1:]}, {over} is {span(after)}, {span(before)} before."
 
 
 def _tell_silence(
-    draft: Draft, data: Utterances, silent: Sequence[Verdict], tests: int, hypothesis: str, context: Context
+    draft: Draft,
+    data: Utterances,
+    silent: Sequence[Verdict],
+    tests: int,
+    hypothesis: str,
+    searched: set[str],
+    context: Context,
 ) -> None:
     """Say what could not be shown, and how large a gap could hide."""
     quiet: list[str] = []
@@ -274,9 +290,9 @@ def _tell_silence(
             quiet.append(told)
     sentences = []
     if quiet:
-        what = "that a group errs more" if hypothesis == "worst-group" else "no difference"
-        could = "could not be shown" if hypothesis == "worst-group" else "could be shown"
-        sentences.append(f"{what} {could} by {'; '.join(quiet)}.")
+        upward = hypothesis == "worst-group"
+        what = "does not show that a group errs more" if upward else "shows no difference"
+        sentences.append(f"the declared test {what} by {'; '.join(quiet)}.")
     if doubtful:
         sentences.append(f"what was seen by {'; '.join(doubtful)} may be chance, given all the declared tests (Holm).")
     if unplaced:
@@ -290,6 +306,9 @@ def _tell_silence(
     if widest > 0:
         missed = (corrected + POWER) / plain * widest / 2
         sentences.append(f"a gap of less than about {missed:.2f} may have been missed.")
+    found = [verdict.row.by for verdict in silent if verdict.row.by in searched]
+    if found:
+        sentences.append(f"the search, another test, did confirm a group by {' and '.join(found)}: see there.")
     first, *rest = sentences
     name = f"For {data.systems[silent[0].system]}, " if len(data.systems) > 1 else ""
     text = " ".join([f"{name}{first}", *(part[0].upper() + part[1:] for part in rest)])

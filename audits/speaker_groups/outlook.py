@@ -49,6 +49,10 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
 def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     notes = [note.message for note in inputs.notes]
+    notes += [f"{item.count:,} clips are left out: {item.reason}." for item in inputs.reasons]
+    notes += [
+        f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()
+    ]
     people = inputs.speakers
     for groups in inputs.sets:
         if "&" in groups.by:

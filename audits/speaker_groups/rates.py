@@ -11,6 +11,7 @@ from audits.context import Context, Draft
 from audits.groups import ALL, MIN_WORDS
 from audits.records import Estimate
 from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterances, place, sums_of
+from audits.speaker_groups.wording import many
 from audits.statistics import SpeakerSums, rate_intervals, shrink_rates, sum_by_speaker
 
 NAMED = 12
@@ -117,14 +118,12 @@ def _warn_small(draft: Draft, data: Utterances, small: dict[str, int]) -> None:
     for by, names in sets.items():
         alone = sum(small[name] < 2 for name in names)
         message = (
-            f"By {by}, the rates of {len(names)} group{'s rest' if len(names) > 1 else ' rests'} on fewer than "
-            f"{MIN_REPORTED} {data.unit} or {MIN_WORDS} words: {', '.join(names[:NAMED])}"
-            f"{' and others' if len(names) > NAMED else ''}."
+            f"By {by}, {many(len(names), 'group rests', 'groups rest')} on fewer than {MIN_REPORTED} {data.unit} or "
+            f"{MIN_WORDS} words: {', '.join(names[:NAMED])}{' and others' if len(names) > NAMED else ''}."
         )
         if alone:
-            whom = f"{alone} of them {'have' if alone > 1 else 'has'}"
-            message += f" {whom} no interval: one of the {data.unit} says nothing about others."
-        draft.warn("small-group", message, by=by)
+            message += f" {alone} of them {'have' if alone > 1 else 'has'} one at most, and so no interval."
+        draft.warn("small-group", message)
 
 
 def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: frozenset[str], context: Context) -> None:

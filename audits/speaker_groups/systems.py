@@ -95,7 +95,8 @@ def _add_gap_difference(draft: Draft, data: Utterances, row: GapRow, system: int
     mine = next(at for at, weights in enumerate(pairs) if weights[worst] != 0 and weights[best] != 0)
     pairs[mine] = contrast(len(row.names), worst, best)
     found = simultaneous_contrasts(point[0], drawn, pairs, row.sums.speakers, level=context.level)
-    value, low, high = found.at(mine)
+    # Of a system and itself there is no difference in any sample, and no interval about nought.
+    value, low, high = found.at(mine) if drawn.any() else (0.0, 0.0, 0.0)
     where = {"by": row.by, "group": row.names[worst], "reference": row.names[best]}
     return draft.add(
         Estimate(

@@ -10,7 +10,7 @@ from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.discovery import OTHERS, PARTS, Discovery
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.wording import listed, many, size_words, span, whose
+from audits.speaker_groups.wording import listed, many, size_words, span
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
@@ -38,13 +38,14 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
                 f"{span(draft.estimates[rung.places[1]])} after"
                 for rung in alike[:MOST_NAMED]
             )
+            held = f"{listed(rungs[0].held)} {'is' if len(rungs[0].held) == 1 else 'are'}"
             explained = dict.fromkeys(other for rung in alike for other in rung.explained_by)
             draft.find(
                 "groups.spurious",
                 "info",
-                f"{whose(data, system)} at another rate on some levels of {attribute} than on {reference}, but that "
-                f"goes with {listed(tuple(explained))}. Ratio of the rates before and after {listed(rungs[0].held)} "
-                f"{'is' if len(rungs[0].held) == 1 else 'are'} held fixed: {named}.",
+                f"Spurious: {name} seems to err at another rate on some levels of {attribute} than on {reference} "
+                f"(each looked at on its own), but that goes with {listed(tuple(explained))}. Ratio of the rates "
+                f"before and after {held} held fixed: {named}.",
                 [at for rung in alike for at in rung.places],
                 **place(data, results.rows[0].counts, system, by=attribute),
             )
@@ -69,10 +70,12 @@ def tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
         text = f"{lead} and {many(len(confirmed), 'was', 'were')} confirmed on the others (Holm)."
         shown = []
         for against, introduced in (
-            (PARTS, "Beyond what their parts lead to expect"),
+            (PARTS, "If attributes acted by multiplying alone, these err more than their parts lead to expect"),
             (OTHERS, "Against all others of their kind"),
         ):
-            items = [item for item in confirmed if item.against == against]
+            # What errs less than its parts lead to expect is the other side of what errs more.
+            items = [item for item in confirmed if item.against == against and (item.more or against == OTHERS)]
+            items = items or [item for item in confirmed if item.against == against]
             items.sort(key=lambda item: -_distance(draft.estimates[item.size or 0]))
             if items:
                 named = "; ".join(_stands_out(draft, item) for item in items[:MOST_NAMED])
@@ -91,7 +94,7 @@ def _distance(estimate: Estimate) -> float:
 def _stands_out(draft: Draft, item: Discovery) -> str:
     size = draft.estimates[item.size or 0]
     if item.against == PARTS:
-        return f"{item.group}, {span(size)} times the errors"
+        return f"{item.group}, {span(size)} times as often"
     return f"{item.group}, {'more' if item.more else 'fewer'} errors by {size_words(size)}"
 
 

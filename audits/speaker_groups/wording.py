@@ -40,10 +40,10 @@ def many(count: int, one: str, several: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence lists them.
+    """Return names as a sentence lists them; nothing where there are none.
 
     >>> listed(["age"]), listed(["age", "gender", "duration"])
     ('age', 'age, gender and duration')
     """
-    *first, last = names
+    *first, last = names or ("nothing",)
     return f"{', '.join(first)} and {last}" if first else last

@@ -193,7 +193,7 @@ def _json(path: Path, text: str) -> tuple[str, Iterable[_Entry]]:
         records = []
         for line, content in lines:
             where = f"{path}:{line}"
-            records.append(_record(line, where, parse_json(content, where)))
+            records.append(_record(line, where, parse_json(content, where, once=True)))
         return "jsonl", _select(path, records)
     value = parse_json(text, str(path))
     if isinstance(value, list):

@@ -190,7 +190,7 @@ def _records(path: Path, text: str, *, tabs: bool) -> Iterator[tuple[int, list[s
 
 def _json_rows(path: Path, text: str) -> Iterator[Row]:
     if text.lstrip()[:1] == "[":
-        values = parse_json(text, str(path))
+        values = parse_json(text, str(path), once=True)
         if not isinstance(values, list):
             raise InputError("The file is not a list of objects.", where=str(path))
         for place, value in enumerate(values, start=1):
@@ -199,11 +199,11 @@ def _json_rows(path: Path, text: str) -> Iterator[Row]:
     for line, content in enumerate(text.split("\n"), start=1):
         if content.strip():
             where = f"{path}:{line}"
-            yield Row(line, _object(parse_json(content, where), where))
+            yield Row(line, _object(parse_json(content, where, once=True), where))
 
 
-def parse_json(text: str, where: str) -> object:
-    """Return the value of a JSON text.
+def parse_json(text: str, where: str, *, once: bool = False) -> object:
+    """Return the value of a JSON text; with `once`, no key may stand twice in one object.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def parse_json(text: str, where: str) -> object:
         Where it is no JSON, or nested or long beyond what can be read.
     """
     try:
-        value: object = json.loads(text, object_pairs_hook=_once)
+        value: object = json.loads(text, object_pairs_hook=_once if once else None)
         if "\\u" in text and not _is_text(value):
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value

@@ -208,7 +208,8 @@ def test_the_planted_gap_is_found_in_the_system_that_has_it(done: Path) -> None:
         ("a", "accent", "accent=south")
     ]
     (told,) = [finding for finding in read(done)["findings"] if finding["id"] == "groups.system"]
-    assert "Its gap by accent is smaller" in told["statement"] and "it errs less" in told["statement"]
+    assert "Between accent=south and accent=north its rates differ by" in told["statement"]
+    assert "it errs less" in told["statement"]
 
 
 def test_equal_runs_are_equal(corpus: Corpus, done: Path, call_miles: Call, tmp_path: Path) -> None:

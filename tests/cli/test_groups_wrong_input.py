@@ -348,7 +348,7 @@ def test_what_is_not_wrong_passes(small: Small, call_miles: Any, tmp_path: Path)
     for words in (
         small.command(),
         small.command(manifest=write(tmp_path / "counts.csv", small.counts), predictions=None),
-        small.command("--reference", "accent=north", "--reference", "best", "--control", "duration"),
+        small.command("--reference", "best", "--control", "duration"),
     ):
         outcome = call_miles(*words, "--dry-run", cwd=tmp_path)
         assert outcome.code == 0, outcome.err

@@ -33,6 +33,7 @@ FINDINGS = {
 WARNINGS = {
     *("no-speakers", "missing-as-empty", "empty-reference", "joined-words", "empty-transcript", "unused-transcripts"),
     *("varies-within-speaker", "many-levels", "control-missing", "small-group", "no-words", "kinds-unknown"),
+    *("no-errors", "no-interval", "too-many-groups", "small-crossings"),
     *("constant-attribute", "too-few-speakers", "not-compared", "reference-too-small", "undefined-gap", "not-pooled"),
     *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
@@ -230,7 +231,7 @@ def test_no_errors_at_all(hear: Hear) -> None:
     heard = hear(written(clips(lambda _: 0.0)), drawn=True, max_order=2)
     assert {row.value for row in heard.rows("rate")} == {0.0}
     assert all(row.high is not None and row.high > 0 for row in heard.rows("rate"))
-    assert "no difference could be shown" in heard.said("groups.no-gap-shown").lower()
+    assert "the declared test shows no difference" in heard.said("groups.no-gap-shown").lower()
     assert not heard.found() and not heard.rows("gap", kind="ratio") and not heard.rows("rate_ratio")
     assert "undefined-gap" in {warning.id for warning in heard.draft.warnings}
 
@@ -345,11 +346,10 @@ def test_an_attribute_with_the_name_of_a_count_keeps_its_own_column(hear: Hear) 
     assert all(row["characters"] > LENGTH for row in heard.draft.records)
 
 
-def test_a_reference_that_is_too_small_is_replaced_and_told_of(hear: Hear) -> None:
+def test_a_reference_that_is_too_small_is_refused(hear: Hear) -> None:
     rows = counted(clips(accent=lambda s, _: "rare" if s < 3 else ("north", "south")[s // 2 % 2]))
-    heard = hear(rows, reference=("accent=rare",), hypothesis="worst-group")
-    assert "accent=rare has too few speakers" in heard.said("reference-too-small")
-    assert {row.where["reference"] for row in heard.rows("gap_to_reference")} == {"others"}
+    with pytest.raises(InputError, match="accent=rare has 3 speakers: too few to compare others with"):
+        hear(rows, reference=("accent=rare",), hypothesis="worst-group")
 
 
 # Speakers.

@@ -76,6 +76,7 @@ class World:
 
     def drawn(self, inputs=NOBODY) -> dict:
         results = SimpleNamespace(
+            verdicts=[],
             rates=SimpleNamespace(rows={"wer": self.rates}, small=self.small),
             rows=self.rows,
             adjusted=SimpleNamespace(rungs=self.rungs),
