@@ -32,7 +32,7 @@ RUNS = {"asr_fairness": "first", "certification": "certified", "speaker_groups":
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
-    "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "not-compared", "unused-transcripts", "no-words"},
+    "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "too-many-groups", "no-errors", "no-interval"},
     "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit", "unit"},
 }
 """Some of the names that must be found in the code of an audit, or else nothing was looked at."""
@@ -283,7 +283,18 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
 
 def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> None:
     from audits.groups import MIN_WORDS
-    from audits.speaker_groups import adjusting, counts, designs, discovery, indices, inputs, judging, outlook
+    from audits.speaker_groups import (
+        adjusting,
+        counts,
+        designs,
+        discovery,
+        gaps,
+        indices,
+        inputs,
+        judging,
+        outlook,
+        rates,
+    )
     from audits.statistics import poisson_gee
     from audits.statistics.faas import SIGNIFICANT
 
@@ -307,6 +318,13 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         f"more than e^{poisson_gee.FURTHEST:g}",
         f"+ {judging.POWER:g}) / z_1",
         f"`--max-order`, {options.max_order} by default",
+        f"at most {gaps.MOST_COMPARED} groups of an attribute or crossing are compared",
+        f"at most {gaps.MOST_COMPARED} groups of an attribute or crossing are searched",
+        f"more than {gaps.MOST_COMPARED} groups of",
+        f"those with enough speakers, at most {gaps.MOST_COMPARED},",
+        f"up to {rates.MOST_SMALL} such groups",
+        f"at most {inputs.MOST_LETTERS} printable letters",
+        f"100,000 at most; {options.bootstrap:,} by default",
     ):
         assert said.casefold() in text, said
 

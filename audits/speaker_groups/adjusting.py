@@ -218,16 +218,13 @@ def _rung(
         low, value, high = (float(np.exp(np.clip(end, -50, 50))) for end in (ends[-1][1], ends[-1][0], ends[-1][2]))
         places.append(
             draft.add(
-                Estimate(
-                    name="rate_ratio",
-                    value=value,
-                    low=low,
-                    high=high,
-                    level=context.level,
-                    method=GEE,
-                    n=fit.clusters,
-                    unit=data.unit,
-                    where=place(data, counts, system, **where, adjusted=adjusted),
+                data.estimate(
+                    "rate_ratio",
+                    (value, low, high),
+                    GEE,
+                    fit.clusters,
+                    place(data, counts, system, **where, adjusted=adjusted),
+                    context.level,
                 )
             )
         )
@@ -245,16 +242,13 @@ def _rung(
         before, after = (_contrast(model, term.name, pair) for model in (alone, full))
         rung.faded = attenuation(alone[0], before, full[0], after, level=context.level)
         draft.add(
-            Estimate(
-                name="attenuation",
-                value=rung.faded[0],
-                low=rung.faded[1],
-                high=rung.faded[2],
-                level=context.level,
-                method=ATTENUATION,
-                n=full[0].clusters,
-                unit=data.unit,
-                where=place(data, counts, system, **where),
+            data.estimate(
+                "attenuation",
+                rung.faded,
+                ATTENUATION,
+                full[0].clusters,
+                place(data, counts, system, **where),
+                context.level,
             )
         )
     return rung
@@ -345,16 +339,13 @@ def _add_adjusted_gap(
     }
     for kind, ends in kinds.items():
         found.gap[system, term.name, kind] = draft.add(
-            Estimate(
-                name=name_of(kind),
-                value=ends[0],
-                low=ends[1],
-                high=ends[2],
-                level=context.level,
-                method=GEE_PAIRS,
-                n=fit.clusters,
-                unit=data.unit,
-                where=place(data, counts, system, by=term.name, kind=kind, adjusted="yes"),
+            data.estimate(
+                name_of(kind),
+                ends,
+                GEE_PAIRS,
+                fit.clusters,
+                place(data, counts, system, by=term.name, kind=kind, adjusted="yes"),
+                context.level,
             )
         )
 
@@ -363,16 +354,12 @@ def _add_strata(draft: Draft, rung: Rung, data: Utterances, counts: Counts, cont
     for stratum, ends in rung.strata.items():
         value, low, high = (float(np.exp(np.clip(end, -50, 50))) for end in ends)
         draft.add(
-            Estimate(
-                name="stratum_ratio",
-                value=value,
-                low=low,
-                high=high,
-                level=context.level,
-                method=LINEARISED,
-                n=data.people,
-                unit=data.unit,
-                where=place(
+            data.estimate(
+                "stratum_ratio",
+                (value, low, high),
+                LINEARISED,
+                data.people,
+                place(
                     data,
                     counts,
                     rung.system,
@@ -381,5 +368,6 @@ def _add_strata(draft: Draft, rung: Rung, data: Utterances, counts: Counts, cont
                     reference=rung.reference,
                     within=stratum,
                 ),
+                context.level,
             )
         )

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.groups import GroupSet, reported_groups
-from audits.statistics import SpeakerSums, cluster_weights, sum_by_speaker
+from audits.records import Estimate
+from audits.statistics import MaybeEnds, SpeakerSums, cluster_weights, sum_by_speaker
 
 Floats = NDArray[np.float64]
 PARTS = ("substitution", "deletion", "insertion")
@@ -69,6 +70,15 @@ class Utterances:
     def labels(self, attribute: str) -> NDArray[np.str_]:
         """Return the level of an attribute by clip, shape (clips,)."""
         return np.array([row[attribute] for row in self.attributes])
+
+    def estimate(
+        self, name: str, ends: MaybeEnds, method: str, n: int, where: Mapping[str, Any], level: float
+    ) -> Estimate:
+        """Return an estimate over speakers: value, low and high, how it was made, of how many, and of what."""
+        value, low, high = ends
+        return Estimate(
+            name=name, value=value, low=low, high=high, level=level, method=method, n=n, unit=self.unit, where=where
+        )
 
     @property
     def people(self) -> int:

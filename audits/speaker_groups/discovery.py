@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from audits.context import Context, Draft
 from audits.groups import MIN_WORDS
-from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances, place, sums_of
 from audits.speaker_groups.crossings import confirm_crossing, score_crossings
@@ -284,16 +283,13 @@ def _add_size(
     context: Context,
 ) -> int:
     return draft.add(
-        Estimate(
-            name=name,
-            value=ends[0],
-            low=ends[1],
-            high=ends[2],
-            level=context.level,
-            method=method,
-            n=people,
-            unit=data.unit,
-            where=place(data, counts, system, by=test.candidate.by, group=test.candidate.group),
+        data.estimate(
+            name,
+            ends,
+            method,
+            people,
+            place(data, counts, system, by=test.candidate.by, group=test.candidate.group),
+            context.level,
         )
     )
 
@@ -311,15 +307,12 @@ def _add_p(
     context: Context,
 ) -> None:
     draft.add(
-        Estimate(
-            name="p_value",
-            value=ends[0],
-            low=ends[1],
-            high=ends[2],
-            level=context.level,
-            method=method,
-            n=data.people,
-            unit=data.unit,
-            where=place(data, counts, system, test=test, group=group, correction=correction),
+        data.estimate(
+            "p_value",
+            ends,
+            method,
+            data.people,
+            place(data, counts, system, test=test, group=group, correction=correction),
+            context.level,
         )
     )

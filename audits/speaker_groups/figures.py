@@ -1,8 +1,7 @@
 """The charts of the audit, each answering the question in its title."""
 
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import METRIC_WORDS, Utterances
 from audits.speaker_groups.gaps import GapRow
 from audits.speaker_groups.inputs import Inputs
+from audits.speaker_groups.labels import LONGEST_TITLE, attribute_of, distinct, levels_of, named_apart, short, width
 from audits.statistics import Ends
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ MOST_COLUMNS, MOST_LINES = 12, 24
 """Columns and lines of the heat map that are drawn."""
 WIDEST = 2.0
 """How many times as high as all others the interval of a small group may end and still be drawn."""
-LONGEST, LONGEST_TITLE = 22, 44
-"""Width in letters of a name on a chart and of a line above a panel; tables and tooltips hold the whole name."""
 MARGINAL, ADJUSTED = "alone (marginal)", "everything else held fixed"
-OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,7 @@ class _Scene:
 
     @property
     def systems(self) -> list[str]:
-        return _labels(self.data.systems)
+        return named_apart(self.data.systems)
 
     @property
     def whose(self) -> str:
@@ -108,8 +105,8 @@ def _panel(scene: _Scene, groups: GroupSet) -> _Panel:
     # The fewest clips make the most extreme rates: where rows must go, those go first.
     met.sort(key=lambda pair: (1, -(pair[1].n or 0)) if pair[0] in small else (0, -pair[1].value))
     kept = sorted(met[:MOST_ROWS], key=lambda pair: (-pair[1].value, pair[0]))
-    labels = _distinct(_levels(name, groups.by) for name, _ in kept)
-    panel = _attribute(scene.data, groups.by)
+    labels = distinct(levels_of(name, groups.by) for name, _ in kept)
+    panel = attribute_of(scene.data, groups.by)
     rows = []
     for (name, row), label in zip(kept, labels, strict=True):
         few = name in small
@@ -163,13 +160,13 @@ def _pairs(scene: _Scene) -> Figure | None:
         people = {level: getattr(scene.rate(level), "n", 0) for level in sides[side]}
         fullest = sorted(people, key=lambda level: -people[level])[: MOST_COLUMNS if side == across else MOST_LINES]
         kept = sorted(fullest)
-        called[side] = dict(zip(kept, _distinct(_levels(level, by) for level in kept), strict=True))
+        called[side] = dict(zip(kept, distinct(levels_of(level, by) for level in kept), strict=True))
     table = [
         _plain(found, a=called[0][one], b=called[1][two], group=f"{one}&{two}", n=found.n,
                small=f"{one}&{two}" in scene.results.rates.small)
         for (one, two), found in cells.items() if one in called[0] and two in called[1]
     ]  # fmt: skip
-    names = [_attribute(scene.data, by) for by in row.by.split("&")]
+    names = [attribute_of(scene.data, by) for by in row.by.split("&")]
     x, y = (Axis("ab"[side], names[side], kind="ordinal") for side in (across, 1 - across))
     title = scene.words.capitalize()
     spec = heat_map(table, x=x, y=y, value=Axis("value", title, ".2f"), diverging=False, faded="small")
@@ -206,7 +203,7 @@ def _ladder(scene: _Scene) -> Figure | None:
     shown = list(chosen.values())[:MOST_RUNGS]
     if not shown:
         return None
-    panels = _distinct(_against(scene, rung) for rung in shown)
+    panels = distinct(_against(scene, rung) for rung in shown)
     rows = [row for panel, rung in zip(panels, shown, strict=True) for row in _steps(rung, panel)]
     axis = Axis("value", f"Ratio of the two {scene.words}s", ".3~g", zero=False, scale="log")
     caption = (
@@ -225,16 +222,16 @@ def _ladder(scene: _Scene) -> Figure | None:
 
 def _against(scene: _Scene, rung: Rung) -> str:
     """Return the title of a panel in lines: who is set against whom, and what that goes with if it is explained."""
-    parts = [f"{_attribute(scene.data, rung.attribute)}: {_short(rung.level)}", f"against {_short(rung.reference)}"]
+    parts = [f"{attribute_of(scene.data, rung.attribute)}: {short(rung.level)}", f"against {short(rung.reference)}"]
     if len(scene.systems) > 1:
         parts.append(f"({scene.systems[rung.system]})")
     lines = parts[:1]
     for part in parts[1:]:
         # A name is never broken: the halves of one that reads from the right would run into each other.
         joined = f"{lines[-1]} {part}"
-        lines[-1:] = [joined] if _width(joined) <= LONGEST_TITLE else [lines[-1], part]
+        lines[-1:] = [joined] if width(joined) <= LONGEST_TITLE else [lines[-1], part]
     for number, name in enumerate(rung.explained_by[:3]):
-        lines.append(f"{'and' if number else 'goes with'} {_short(name)}")
+        lines.append(f"{'and' if number else 'goes with'} {short(name)}")
     return "\n".join(lines)
 
 
@@ -244,7 +241,7 @@ def _steps(rung: Rung, panel: str) -> list[Json]:
     widths = {name: ends[2] - ends[1] for name, ends in rung.strata.items()}
     kept = sorted(widths, key=lambda name: (name not in explaining, widths[name]))[:MOST_STRATA]
     strata = {name: ends for name, ends in rung.strata.items() if name in kept}
-    labels = [MARGINAL, *(f"among {name}" for name in _labels(strata)), ADJUSTED]
+    labels = [MARGINAL, *(f"among {name}" for name in named_apart(strata)), ADJUSTED]
     ladder = {MARGINAL: rung.marginal, **strata, ADJUSTED: rung.adjusted}
     return [
         {"panel": panel, "label": label, **_exponentials(ends), "undecided": ends[1] <= 0 <= ends[2], "among": name}
@@ -270,7 +267,7 @@ def _gaps(scene: _Scene) -> Figure | None:
         mine.sort(key=lambda row: (row.crossed, -(scene.gap(row, system).low or 0.0), row.by))
         left = max(left, len(mine) - MOST_GAPS)
         kept = sorted(mine[:MOST_GAPS], key=lambda row: (-scene.gap(row, system).value, row.by))
-        labels = _distinct(_attribute(scene.data, row.by) for row in kept)
+        labels = distinct(attribute_of(scene.data, row.by) for row in kept)
         for row, label in zip(kept, labels, strict=True):
             gap, floor = scene.gap(row, system), scene.draft.estimates[row.floor[system]]
             told = {"panel": name, "worst": row.worst[system], "best": row.best[system]}
@@ -304,7 +301,7 @@ def _systems(scene: _Scene) -> Figure | None:
     for name, mine in list(found.items())[:MOST_SYSTEMS]:
         mine.sort(key=lambda row: (row.where["group"] != ALL, -(row.n or 0)))
         kept = sorted(mine[:MOST_ROWS], key=lambda row: (row.where["group"] != ALL, -row.value))
-        for row, label in zip(kept, _labels(str(row.where["group"]) for row in kept), strict=True):
+        for row, label in zip(kept, named_apart(str(row.where["group"]) for row in kept), strict=True):
             unsure = row.low is None or row.high is None or row.low <= 0 <= row.high
             named = {"label": label, "group": row.where["group"], "n": row.n}
             rows.append(_plain(row, panel=called[name], undecided=unsure, **named))
@@ -330,8 +327,8 @@ def _coverage(data: Utterances, inputs: Inputs) -> Figure | None:
         lost = Counter(clip.attributes[groups.by] for clip, _ in inputs.skipped)
         levels = sorted({*used, *lost}, key=lambda level: (-lost[level], -used[level], level))
         left += max(0, len(levels) - MOST_ROWS)
-        panel = _attribute(data, groups.by)
-        for level, label in zip(levels, _labels(levels[:MOST_ROWS]), strict=False):
+        panel = attribute_of(data, groups.by)
+        for level, label in zip(levels, named_apart(levels[:MOST_ROWS]), strict=False):
             for status, count in (("used", used[level]), ("left out", lost[level])):
                 rows.append({"panel": panel, "label": label, "level": level, "status": status, "clips": count})
     axis = Axis("clips", "Clips", "d")
@@ -361,47 +358,3 @@ def _rest(count: int, what: str, where: str = "in the tables only") -> str:
 
 def _plain(row: Estimate, **more: Any) -> Json:
     return {"value": row.value, "low": row.low, "high": row.high, **more}
-
-
-def _levels(group: str, by: str) -> str:
-    """Return the levels of a group without the names of the attributes, which stand above."""
-    parts = zip(group.split("&"), by.split("&"), strict=True)
-    return " & ".join(_short(part.removeprefix(f"{name}=")) for part, name in parts)
-
-
-def _attribute(data: Utterances, by: str) -> str:
-    """Return what the attributes of a set are called above a panel."""
-    every = [groups.by for groups in data.singles()]
-    called = dict(zip(every, _labels(every), strict=True))
-    return " & ".join(called[name] for name in by.split("&"))
-
-
-def _labels(names: Iterable[str]) -> list[str]:
-    """Return short names that all differ: one step of a chart holds all rows of its name."""
-    return _distinct(_short(name) for name in names)
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    met: dict[str, None] = {}
-    for text in texts:
-        found, number = text, 1
-        while found in met:
-            number += 1
-            found = f"{text} ({number})"
-        met[found] = None
-    return list(met)
-
-
-def _short(name: str) -> str:
-    """Return a name without marks that turn the text around it, and without its middle where it is wide."""
-    name = "".join(letter for letter in name if unicodedata.bidirectional(letter) not in OVERRIDES)
-    if _width(name) <= LONGEST:
-        return name
-    head = next(name[:end] for end in range(LONGEST, -1, -1) if _width(name[:end]) <= LONGEST * 2 // 3)
-    tail = next(name[-end:] for end in range(LONGEST, 0, -1) if _width(name[-end:]) < LONGEST - _width(head))
-    return f"{head.rstrip()}…{tail.lstrip()}"
-
-
-def _width(text: str) -> int:
-    """Return how many letters wide a text is: those of East Asia and emoji take two."""
-    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)

@@ -7,7 +7,6 @@ import numpy as np
 
 from audits.context import Context, Draft
 from audits.groups import MIN_WORDS, GroupSet
-from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import METRIC_WORDS, Cohort, Counts, Utterances, place, sums_of
 from audits.speaker_groups.wording import many
@@ -185,16 +184,8 @@ def add(
 ) -> int:
     """Add an estimate of a comparison and return its index."""
     return draft.add(
-        Estimate(
-            name=name,
-            value=ends[0],
-            low=ends[1],
-            high=ends[2],
-            level=context.level,
-            method=method,
-            n=row.sums.people,
-            unit=data.unit,
-            where=place(data, row.counts, system, by=row.by, **where),
+        data.estimate(
+            name, ends, method, row.sums.people, place(data, row.counts, system, by=row.by, **where), context.level
         )
     )
 

@@ -48,16 +48,13 @@ def _add_differential(draft: Draft, data: Utterances, row: GapRow, system: int, 
         right, words - right, drawn_right, row.drawn.sizes - drawn_right, row.sums.speakers, level=context.level
     )
     draft.add(
-        Estimate(
-            name="differential_fairness",
-            value=found.value,
-            low=found.low,
-            high=found.high,
-            level=context.level,
-            method=SIMULTANEOUS,
-            n=row.sums.people,
-            unit=data.unit,
-            where=place(data, row.counts, system, by=row.by),
+        data.estimate(
+            "differential_fairness",
+            (found.value, found.low, found.high),
+            SIMULTANEOUS,
+            row.sums.people,
+            place(data, row.counts, system, by=row.by),
+            context.level,
         )
     )
 
@@ -86,16 +83,13 @@ def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, co
         low, high = np.quantile(chance, [(1 - context.level) / 2, (1 + context.level) / 2]).tolist()
         floor = float(chance.mean())
         draft.add(
-            Estimate(
-                name="entropy_noise_floor",
-                value=floor,
-                low=min(low, floor),
-                high=max(high, floor),
-                level=context.level,
-                method=PERMUTED,
-                n=row.sums.people,
-                unit=data.unit,
-                where=place(data, row.counts, system, by=row.by, index=index),
+            data.estimate(
+                "entropy_noise_floor",
+                (floor, min(low, floor), max(high, floor)),
+                PERMUTED,
+                row.sums.people,
+                place(data, row.counts, system, by=row.by, index=index),
+                context.level,
             )
         )
 
@@ -130,16 +124,13 @@ def _add_part(
         )
         return
     draft.add(
-        Estimate(
-            name="entropy_index",
-            value=value,
-            low=min(max(interval[0], 0.0), value),
-            high=max(interval[1], value),
-            level=context.level,
-            method=PERCENTILE if part == "between" else REVERSED,
-            n=row.sums.people,
-            unit=data.unit,
-            where=place(data, row.counts, system, by=row.by, index=index, part=part),
+        data.estimate(
+            "entropy_index",
+            (value, min(max(interval[0], 0.0), value), max(interval[1], value)),
+            PERCENTILE if part == "between" else REVERSED,
+            row.sums.people,
+            place(data, row.counts, system, by=row.by, index=index, part=part),
+            context.level,
         )
     )
 

@@ -117,16 +117,8 @@ def _add_p(
     how = "" if correction == "none" else ", Holm over all declared tests"
     where = place(data, row.counts, system, test=options.hypothesis, by=row.by, correction=correction)
     return draft.add(
-        Estimate(
-            name="p_value",
-            value=ends[0],
-            low=ends[1],
-            high=ends[2],
-            level=context.level,
-            method="none" if ends[1] is None else PERMUTED + how,
-            n=row.sums.people,
-            unit=data.unit,
-            where=where,
+        data.estimate(
+            "p_value", ends, "none" if ends[1] is None else PERMUTED + how, row.sums.people, where, context.level
         )
     )
 

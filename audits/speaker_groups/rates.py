@@ -9,7 +9,6 @@ import numpy as np
 
 from audits.context import Context, Draft
 from audits.groups import ALL, MIN_WORDS
-from audits.records import Estimate
 from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterances, place, sums_of
 from audits.speaker_groups.wording import many
 from audits.statistics import SpeakerSums, rate_intervals, shrink_rates, sum_by_speaker
@@ -79,16 +78,17 @@ def _add(
             number = at[group] + system if group in at else None
             bounded = number is not None and rates.method[number] != "none"
             found[system, label] = draft.add(
-                Estimate(
-                    name=name,
-                    value=float(sums.errors[:, group, system].sum()) / words,
-                    low=float(rates.low[number]) if bounded else None,
-                    high=float(rates.high[number]) if bounded else None,
-                    level=context.level,
-                    method=rates.method[number] if number is not None else "none",
-                    n=int(sums.speakers[group]),
-                    unit=data.unit,
-                    where=place(data, counts, system, group=label),
+                data.estimate(
+                    name,
+                    (
+                        float(sums.errors[:, group, system].sum()) / words,
+                        float(rates.low[number]) if bounded else None,
+                        float(rates.high[number]) if bounded else None,
+                    ),
+                    rates.method[number] if number is not None else "none",
+                    int(sums.speakers[group]),
+                    place(data, counts, system, group=label),
+                    context.level,
                 )
             )
     return found
@@ -161,15 +161,12 @@ def add_shrunken(draft: Draft, data: Utterances, metric: str, context: Context) 
                 continue
             for at, group in enumerate(kept):
                 draft.add(
-                    Estimate(
-                        name="shrunken_rate",
-                        value=float(found.value[at]),
-                        low=float(found.low[at]),
-                        high=float(found.high[at]),
-                        level=context.level,
-                        method=EMPIRICAL_BAYES,
-                        n=int(sums.speakers[group]),
-                        unit=data.unit,
-                        where=place(data, counts, system, group=groups.names[group]),
+                    data.estimate(
+                        "shrunken_rate",
+                        (float(found.value[at]), float(found.low[at]), float(found.high[at])),
+                        EMPIRICAL_BAYES,
+                        int(sums.speakers[group]),
+                        place(data, counts, system, group=groups.names[group]),
+                        context.level,
                     )
                 )

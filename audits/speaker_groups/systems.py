@@ -8,7 +8,6 @@ import numpy as np
 
 from audits.context import Context, Draft
 from audits.groups import ALL
-from audits.records import Estimate
 from audits.speaker_groups.counts import Cohort, Counts, Utterances, place, sums_of
 from audits.speaker_groups.gaps import GapRow
 from audits.speaker_groups.rates import BLOCK
@@ -66,16 +65,13 @@ def _add_differences(
                 continue
             value = float(apart[:, at, system - 1].sum() / sums.sizes[:, at].sum())
             row = draft.add(
-                Estimate(
-                    name="system_difference",
-                    value=value,
-                    low=min(interval[0], value),
-                    high=max(interval[1], value),
-                    level=context.level,
-                    method=PAIRED,
-                    n=people,
-                    unit=data.unit,
-                    where=place(data, counts, system, against=data.systems[0], group=cohort.names[group]),
+                data.estimate(
+                    "system_difference",
+                    (value, min(interval[0], value), max(interval[1], value)),
+                    PAIRED,
+                    people,
+                    place(data, counts, system, against=data.systems[0], group=cohort.names[group]),
+                    context.level,
                 )
             )
             if counts is data.counts[0] or cohort.names[group] == ALL:
@@ -99,15 +95,12 @@ def _add_gap_difference(draft: Draft, data: Utterances, row: GapRow, system: int
     value, low, high = found.at(mine) if drawn.any() else (0.0, 0.0, 0.0)
     where = {"by": row.by, "group": row.names[worst], "reference": row.names[best]}
     return draft.add(
-        Estimate(
-            name="gap_difference",
-            value=value,
-            low=low,
-            high=high,
-            level=context.level,
-            method=PAIRED_GAP,
-            n=row.sums.people,
-            unit=data.unit,
-            where=place(data, row.counts, system, against=data.systems[0], **where),
+        data.estimate(
+            "gap_difference",
+            (value, low, high),
+            PAIRED_GAP,
+            row.sums.people,
+            place(data, row.counts, system, against=data.systems[0], **where),
+            context.level,
         )
     )

@@ -15,6 +15,7 @@ from audits.groups import group_sets
 from audits.records import Estimate
 from audits.rendering.figures import CONFIG, sized
 from audits.speaker_groups import Options, figures
+from audits.speaker_groups import labels as chart_labels
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Counts, Utterances
 from audits.speaker_groups.figures import ADJUSTED, MARGINAL, draw
@@ -382,13 +383,13 @@ def test_odd_names_are_short_differ_and_turn_nothing_round(capfd) -> None:
     assert sorted(map(len, panels(found["groups"]).values())) == [2, len(ODD), 2 * len(ODD)]
     for figure in found.values():
         for title, rows in panels(figure).items():
-            assert all(figures._width(line) <= 2 * figures.LONGEST + 10 for line in title.split(" | "))
+            assert all(chart_labels.width(line) <= 2 * chart_labels.LONGEST + 10 for line in title.split(" | "))
             steps = [row.get("label") for row in rows if "label" in row]
             each = 2 if figure.id == "coverage" else 1
             assert len(set(steps)) * each == len(steps)
             for label in [*steps, title]:
-                assert max(map(figures._width, re.split("[&|]", label))) <= 60
-                assert not {unicodedata.bidirectional(letter) for letter in label} & figures.OVERRIDES
+                assert max(map(chart_labels.width, re.split("[&|]", label))) <= 60
+                assert not {unicodedata.bidirectional(letter) for letter in label} & chart_labels.OVERRIDES
         svg = vl_convert.vegalite_to_svg(sized(figure.spec), config=CONFIG, show_warnings=True)
         assert "<b>" not in svg
     assert capfd.readouterr().err == ""
@@ -406,8 +407,8 @@ def test_odd_names_are_short_differ_and_turn_nothing_round(capfd) -> None:
     ],
 )
 def test_a_short_name_keeps_both_ends(name, short) -> None:
-    assert figures._short(name) == short
-    assert figures._width(short) <= figures.LONGEST
+    assert chart_labels.short(name) == short
+    assert chart_labels.width(short) <= chart_labels.LONGEST
 
 
 def test_the_estimates_of_an_audit_are_what_is_drawn(tmp_path) -> None:
