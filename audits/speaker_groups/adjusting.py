@@ -15,7 +15,7 @@ from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import Counts, Floats, Utterances, place
 from audits.speaker_groups.designs import Design, Model, Term, design_of
-from audits.speaker_groups.gaps import GapRow, name_of
+from audits.speaker_groups.gaps import GapRow, clearest, name_of
 from audits.speaker_groups.strata import strata_of, turned
 from audits.statistics import (
     Ends,
@@ -152,10 +152,14 @@ def adjust_gaps(
                 where=place(data, counts, system),
             )
         )
-        extremes = {row.by: (row.worst[system], row.best[system]) for row in rows if not row.crossed}
+        # The pairs that findings may tell of, beside every level against the reference.
+        told = {
+            row.by: [(row.worst[system], row.best[system]), clearest(row, system, options.hypothesis)]
+            for row in rows
+            if not row.crossed
+        }
         for term in design.attributes:
-            pair = extremes.get(term.name, ("", ""))
-            _add_term(draft, found, data, counts, system, design, term, pair, full, context)
+            _add_term(draft, found, data, counts, system, design, term, told.get(term.name, []), full, context)
     return found
 
 
@@ -167,13 +171,12 @@ def _add_term(
     system: int,
     design: Design,
     term: Term,
-    extremes: tuple[str, str],
+    told: Sequence[tuple[str, str]],
     full: Model,
     context: Context,
 ) -> None:
     if not term.shown:
         return
-    worst, best = (name.partition("=")[2] for name in extremes)
     try:
         alone = design.fit([term.name])
     except NotFitted as reason:
@@ -188,9 +191,11 @@ def _add_term(
     found.p[system, term.name] = wald_test(full[0], columns)
     _add_adjusted_gap(draft, found, data, counts, system, design, term, full, context)
     pairs = [(level, term.reference) for level in term.shown]
-    if {worst, best} <= {term.reference, *term.shown} and (worst, best) not in pairs:
-        pairs.append((worst, best))
-    for pair in pairs:
+    for groups in told:
+        one, other = (name.partition("=")[2] for name in groups)
+        if {one, other} <= {term.reference, *term.shown}:
+            pairs.append((one, other))
+    for pair in dict.fromkeys(pairs):
         rung = _rung(draft, data, counts, system, design, term, pair, alone, full, context)
         found.rungs.append(rung)
         if rung.shown and len(design.terms) > 1:

@@ -130,7 +130,9 @@ def _candidates(data: Utterances, counts: Counts, half: NDArray[np.bool_], optio
         whole = SpeakerSums(errors=sums.errors.sum(1), hits=sums.hits.sum(1), sizes=sums.sizes.sum(1))
         enough = (sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS)
         # Of two groups, one against the other says all.
-        for at in np.flatnonzero(enough)[: 1 if len(groups.names) == 2 else MOST_COMPARED].tolist():
+        chosen = np.flatnonzero(enough)
+        chosen = np.sort(chosen[np.argsort(-sums.speakers[chosen], kind="stable")[:MOST_COMPARED]])
+        for at in chosen[: 1 if len(groups.names) == 2 else MOST_COMPARED].tolist():
             pair = SpeakerSums(
                 errors=_and_rest(sums.errors, whole.errors, at),
                 hits=_and_rest(sums.hits, whole.hits, at),

@@ -195,7 +195,8 @@ def _json(path: Path, text: str) -> tuple[str, Iterable[_Entry]]:
             where = f"{path}:{line}"
             records.append(_record(line, where, parse_json(content, where, once=True)))
         return "jsonl", _select(path, records)
-    value = parse_json(text, str(path))
+    # Keys of a map that stand twice are told apart from those that differ, further down.
+    value = parse_json(text, str(path), once=text.lstrip()[:1] == "[")
     if isinstance(value, list):
         items = enumerate(value, start=1)
         return "json list", _select(path, [_record(place, f"{path}, entry {place}", item) for place, item in items])
