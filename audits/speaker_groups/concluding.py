@@ -26,14 +26,17 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     if not verdicts:
         return
     rejected = [verdict for verdict in verdicts if verdict.found]
-    spurious = list(
-        dict.fromkeys(
-            f"{rung.attribute}={rung.level} against {rung.reference}"
-            + (f" ({data.systems[rung.system]})" if len(data.systems) > 1 else "")
-            for rung in results.adjusted.rungs
-            if rung.spurious
-        )
-    )
+    # A pair and its mirror image are one difference.
+    pairs = {
+        (rung.system, rung.attribute, frozenset((rung.level, rung.reference))): rung
+        for rung in reversed(results.adjusted.rungs)
+        if rung.spurious
+    }
+    spurious = [
+        f"{rung.attribute}={rung.level} against {rung.reference}"
+        + (f" ({data.systems[rung.system]})" if len(data.systems) > 1 else "")
+        for rung in reversed(pairs.values())
+    ]
     may = [
         f"Declared was that {HYPOTHESIS_WORDS[options.hypothesis]}, in {METRIC_WORDS[options.metric]}: rejected in "
         f"{len(rejected)} of {len(verdicts)} tests, with a chance of about {percent(1 - context.level)} at most of any "
