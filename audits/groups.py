@@ -31,6 +31,12 @@ class GroupSet:
     names: tuple[str, ...]
     member: NDArray[np.int64]
 
+    @property
+    def masks(self) -> NDArray[np.bool_]:
+        """Who is in which group, shape (groups, clips)."""
+        inside: NDArray[np.bool_] = self.member[None] == np.arange(len(self.names))[:, None]
+        return inside
+
 
 def group_sets(attributes: Sequence[Mapping[str, str]], by: Sequence[str], *, max_order: int) -> list[GroupSet]:
     """Return the groups of every attribute and of every crossing of up to `max_order` attributes.

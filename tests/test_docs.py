@@ -287,7 +287,6 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         adjusting,
         counts,
         designs,
-        discovery,
         gaps,
         indices,
         inputs,
@@ -295,7 +294,7 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         outlook,
         rates,
     )
-    from audits.statistics import poisson_gee
+    from audits.statistics import permutation, poisson_gee
     from audits.statistics.faas import SIGNIFICANT
 
     text = " ".join(prose(AUDITS["speaker_groups"]).split()).casefold()
@@ -312,7 +311,7 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         f"at least {adjusting.MOST:g} of what was lost",
         f"at least {counts.MIN_REPORTED} speakers on both sides",
         f"labels shuffled {indices.SHUFFLES} times",
-        f"up to {discovery.MOST_PERMUTATIONS:,}",
+        f"up to {permutation.MOST:,}",
         f"p / {SIGNIFICANT:g}",
         f"`{designs.FEW}`",
         f"more than e^{poisson_gee.FURTHEST:g}",

@@ -88,8 +88,7 @@ class GapRows:
 
 def compare_groups(groups: GroupSet, counts: TaskCounts, cohort: Cohort, options: Options) -> Comparison | None:
     """Return the comparison of a set's groups, or None where fewer than two have enough speakers."""
-    member = groups.member[None] == np.arange(len(groups.names))[:, None]
-    sums = sums_of(counts, cohort.speakers, member)
+    sums = sums_of(counts, cohort.speakers, groups.masks)
     enough = sums.speakers >= options.min_speakers
     if counts.task == "asr":
         enough &= sums.sizes.sum(0) >= MIN_WORDS

@@ -1,6 +1,5 @@
 """The audit from plan to draft: measure, estimate, compare, judge, draw, list."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,9 +16,9 @@ from audits.asr_fairness.measuring import Measured, measure
 from audits.asr_fairness.outlook import few_clips_for_folds, silent_clips
 from audits.context import Context, Draft, Plan
 from audits.records import Coverage, Json
+from audits.statistics import enough_permutations
 from probes.activations import RATE
 
-MOST_PERMUTATIONS = 20_000
 FIXED = ("path", "line", "speaker", "status", "seconds", "text")
 """Columns of records.csv that are always there."""
 LIMITATIONS = (
@@ -39,9 +38,9 @@ LIMITATIONS = (
 def run(options: Options, plan: Plan, context: Context) -> Draft:
     """Carry the audit out on checked inputs."""
     inputs: Inputs = plan.inputs
-    # With fewer, no p-value could be small enough after Holm's correction over both places of every comparison.
-    needed = math.ceil(20 * 2 * len(inputs.sets) / (1 - context.level))
-    options = replace(options, permutations=max(options.permutations, min(needed, MOST_PERMUTATIONS)))
+    # Every comparison is tested in two places.
+    tests = 2 * len(inputs.sets)
+    options = replace(options, permutations=enough_permutations(options.permutations, tests, context.level))
     measured = measure(inputs, options, context)
     draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
     _warn_about_data(draft, inputs, measured, options)

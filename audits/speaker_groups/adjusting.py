@@ -6,7 +6,6 @@ form): with one attribute alone, the marginal ratios; with everything, the adjus
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 
@@ -21,12 +20,13 @@ from audits.statistics import (
     Ends,
     Kind,
     NotFitted,
+    all_pairs,
     attenuation,
     coefficient_interval,
     coefficient_p,
-    contrast,
     generator,
     simultaneous_contrasts,
+    unscaled,
     wald_test,
 )
 
@@ -100,8 +100,29 @@ class Adjusted:
     gap: dict[tuple[int, str, Kind], int] = field(default_factory=dict)
     left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
     extremes: dict[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
-    used: dict[int, int] = field(default_factory=dict)
-    dispersion: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One system with its fitted model: what all the steps below work on."""
+
+    draft: Draft
+    found: Adjusted
+    data: Utterances
+    counts: Counts
+    system: int
+    design: Design
+    full: Model
+    context: Context
+
+    def add(self, name: str, ends: Ends, method: str, n: int, **where: str) -> int:
+        """Add an estimate of this system and return its place."""
+        coordinates = place(self.data, self.counts, self.system, **where)
+        return self.draft.add(self.data.estimate(name, ends, method, n, coordinates, self.context.level))
+
+    def others(self, term: Term) -> tuple[str, ...]:
+        """Return what is held fixed for a term."""
+        return tuple(other.name for other in self.design.terms if other.name != term.name)
 
 
 def adjust_gaps(
@@ -141,7 +162,6 @@ def adjust_gaps(
                 **place(data, counts, system),
             )
             continue
-        found.used[system], found.dispersion[system] = len(design.rows), full[0].dispersion
         draft.add(
             Estimate(
                 name="overdispersion",
@@ -158,104 +178,69 @@ def adjust_gaps(
             for row in rows
             if not row.crossed
         }
+        case = _Case(
+            draft=draft,
+            found=found,
+            data=data,
+            counts=counts,
+            system=system,
+            design=design,
+            full=full,
+            context=context,
+        )
         for term in design.attributes:
-            _add_term(draft, found, data, counts, system, design, term, told.get(term.name, []), full, context)
+            _add_term(case, term, told.get(term.name, []))
     return found
 
 
-def _add_term(
-    draft: Draft,
-    found: Adjusted,
-    data: Utterances,
-    counts: Counts,
-    system: int,
-    design: Design,
-    term: Term,
-    told: Sequence[tuple[str, str]],
-    full: Model,
-    context: Context,
-) -> None:
-    if not term.shown:
-        return
+def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]]) -> None:
     try:
-        alone = design.fit([term.name])
+        alone = case.design.fit([term.name])
     except NotFitted as reason:
-        draft.warn(
+        case.draft.warn(
             "not-adjusted",
-            f"The model of {data.systems[system]} with {term.name} alone cannot be fitted: {reason}.",
-            **place(data, counts, system, by=term.name),
+            f"The model of {case.data.systems[case.system]} with {term.name} alone cannot be fitted: {reason}.",
+            **place(case.data, case.counts, case.system, by=term.name),
         )
         return
-    columns = [full[1][term.name, level] for level in term.shown]
-    found.held[system, term.name] = tuple(other.name for other in design.terms if other.name != term.name)
-    found.p[system, term.name] = wald_test(full[0], columns)
-    _add_adjusted_gap(draft, found, data, counts, system, design, term, full, context)
+    columns = [case.full.columns[term.name, level] for level in term.shown]
+    case.found.held[case.system, term.name] = case.others(term)
+    case.found.p[case.system, term.name] = wald_test(case.full.fit, columns)
+    _add_adjusted_gap(case, term)
     pairs = [(level, term.reference) for level in term.shown]
     for groups in told:
         one, other = (name.partition("=")[2] for name in groups)
         if {one, other} <= {term.reference, *term.shown}:
             pairs.append((one, other))
     for pair in dict.fromkeys(pairs):
-        rung = _rung(draft, data, counts, system, design, term, pair, alone, full, context)
-        found.rungs.append(rung)
-        if rung.shown and len(design.terms) > 1:
-            _judge_rung(rung, data, counts, design, term, full, context)
-            _add_strata(draft, rung, data, counts, context)
+        rung = _rung(case, term, pair, alone)
+        case.found.rungs.append(rung)
+        if rung.shown and rung.held:
+            _judge_rung(case, rung, term)
+            _add_strata(case, rung)
 
 
-def _rung(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    system: int,
-    design: Design,
-    term: Term,
-    pair: tuple[str, str],
-    alone: Model,
-    full: Model,
-    context: Context,
-) -> Rung:
+def _rung(case: _Case, term: Term, pair: tuple[str, str], alone: Model) -> Rung:
     where = {"attribute": term.name, "level": pair[0], "reference": pair[1]}
+    before, after = (_contrast(model, term.name, pair) for model in (alone, case.full))
     ends, places = [], []
-    for model, adjusted in ((alone, "no"), (full, "yes")):
-        fit = model[0]
-        ends.append(coefficient_interval(fit, _contrast(model, term.name, pair), level=context.level))
-        low, value, high = (float(np.exp(np.clip(end, -50, 50))) for end in (ends[-1][1], ends[-1][0], ends[-1][2]))
-        places.append(
-            draft.add(
-                data.estimate(
-                    "rate_ratio",
-                    (value, low, high),
-                    GEE,
-                    fit.clusters,
-                    place(data, counts, system, **where, adjusted=adjusted),
-                    context.level,
-                )
-            )
-        )
+    for model, row, adjusted in ((alone, before, "no"), (case.full, after, "yes")):
+        ends.append(coefficient_interval(model.fit, row, level=case.context.level))
+        ratio = unscaled("ratio", ends[-1])
+        places.append(case.add("rate_ratio", ratio, GEE, model.fit.clusters, **where, adjusted=adjusted))
     rung = Rung(
-        system=system,
+        system=case.system,
         attribute=term.name,
         level=pair[0],
         reference=pair[1],
         marginal=ends[0],
         adjusted=ends[1],
         places=(places[0], places[1]),
-        held=tuple(other.name for other in design.terms if other.name != term.name),
+        held=case.others(term),
     )
-    if len(design.terms) > 1:
-        before, after = (_contrast(model, term.name, pair) for model in (alone, full))
-        rung.faded = attenuation(alone[0], before, full[0], after, level=context.level)
-        draft.add(
-            data.estimate(
-                "attenuation",
-                rung.faded,
-                ATTENUATION,
-                full[0].clusters,
-                place(data, counts, system, **where),
-                context.level,
-            )
-        )
+    if rung.held:
+        rung.faded = attenuation(alone.fit, before, case.full.fit, after, level=case.context.level)
+        case.add("attenuation", rung.faded, ATTENUATION, case.full.fit.clusters, **where)
     return rung
 
 
@@ -269,16 +254,14 @@ def _contrast(model: Model, name: str, pair: tuple[str, str]) -> Floats:
     return row
 
 
-def _judge_rung(
-    rung: Rung, data: Utterances, counts: Counts, design: Design, term: Term, full: Model, context: Context
-) -> None:
+def _judge_rung(case: _Case, rung: Rung, term: Term) -> None:
     """Say what the adjustment took away, and what explains it where the loss is beyond chance."""
     sign = 1.0 if rung.marginal[0] > 0 else -1.0
     pair = (rung.level, rung.reference)
-    rung.strata = strata_of(data, counts, design, rung.system, (term.name, *pair), context)
+    rung.strata = strata_of(case.data, case.counts, case.design, case.system, (term.name, *pair), case.context)
     if sign * rung.adjusted[0] < HALF * sign * rung.marginal[0]:
         rung.lost.append("size")
-    if coefficient_p(full[0], _contrast(full, term.name, pair)) >= 1 - context.level:
+    if coefficient_p(case.full.fit, _contrast(case.full, term.name, pair)) >= 1 - case.context.level:
         rung.lost.append("significance")
     rung.turned_by = turned(rung.strata, sign)
     if rung.turned_by:
@@ -286,93 +269,57 @@ def _judge_rung(
     least = rung.faded[1] if sign > 0 else -rung.faded[2]
     if not rung.lost or least <= 0:
         return
-    others = [other.name for other in design.terms if other.name != term.name]
     taken: dict[str, float] = {}
-    for other in others:
+    for other in rung.held:
         try:
-            model = design.fit([term.name, other])
+            model = case.design.fit([term.name, other])
         except NotFitted:
             continue
-        taken[other] = sign * (rung.marginal[0] - float(model[0].coefficients @ _contrast(model, term.name, pair)))
+        taken[other] = sign * (rung.marginal[0] - float(model.fit.coefficients @ _contrast(model, term.name, pair)))
     ranked = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])
     whole = sign * rung.faded[0]
     shares = np.cumsum([taken[name] for name in ranked])
     enough = int(np.searchsorted(shares, MOST * whole)) + 1
-    rung.explained_by = tuple(ranked[:enough]) or tuple(others)
+    rung.explained_by = tuple(ranked[:enough]) or rung.held
 
 
-def _add_adjusted_gap(
-    draft: Draft,
-    found: Adjusted,
-    data: Utterances,
-    counts: Counts,
-    system: int,
-    design: Design,
-    term: Term,
-    full: Model,
-    context: Context,
-) -> None:
+def _add_adjusted_gap(case: _Case, term: Term) -> None:
     """Add the adjusted gap of the worst and the best level, as ratio, relative and absolute.
 
     Absolute: rates with the adjusted ratios that, over the words heard of each level, make as many errors as there
     were (indirect standardisation).
     """
-    fit, columns, _ = full
+    fit, columns, _ = case.full
+    design, level = case.design, case.context.level
     levels = [term.reference, *term.shown]
-    rng = generator(context.seed, "adjusted", counts.metric, term.name)
-    chosen = [columns[term.name, level] for level in term.shown]
+    rng = generator(case.context.seed, "adjusted", case.counts.metric, term.name)
+    chosen = [columns[term.name, name] for name in term.shown]
     covariance = fit.covariance[np.ix_(chosen, chosen)]
     drawn = rng.multivariate_normal(fit.coefficients[chosen], covariance, size=DRAWS, method="eigh")
     logs = np.concatenate([np.zeros((DRAWS + 1, 1)), np.vstack([fit.coefficients[chosen], drawn])], axis=1)
-    labels = data.labels(term.name)[design.rows]
-    words = np.array([design.sizes[labels == level].sum() for level in levels])
-    errors = sum(design.errors[labels == level].sum() for level in levels)
+    labels = case.data.labels(term.name)[design.rows]
+    words = np.array([design.sizes[labels == name].sum() for name in levels])
+    errors = sum(design.errors[labels == name].sum() for name in levels)
     rates = np.exp(logs) * (errors / (np.exp(logs) @ words))[:, None]
-    people = np.array([len(np.unique(design.clusters[labels == level])) for level in levels])
-    worst, best = int(np.argmax(logs[0])), int(np.argmin(logs[0]))
-    found.extremes[system, term.name] = (f"{term.name}={levels[worst]}", f"{term.name}={levels[best]}")
-    pairs = np.array([contrast(len(levels), *pair) for pair in combinations(range(len(levels)), 2)])
-    mine = next(at for at, row in enumerate(pairs) if row[worst] != 0 and row[best] != 0)
-    pairs[mine] = contrast(len(levels), worst, best)
-    log_ends = simultaneous_contrasts(logs[0], logs[1:], pairs, people, level=context.level).at(mine)
-    ratio_ends = tuple(float(np.exp(np.clip(end, -50, 50))) for end in log_ends)
-    absolute = simultaneous_contrasts(rates[0], rates[1:], pairs, people, level=context.level).at(mine)
+    people = np.array([len(np.unique(design.clusters[labels == name])) for name in levels])
+    worst = int(np.argmax(logs[0]))
+    best = int(np.argmin(np.where(np.arange(len(levels)) == worst, np.inf, logs[0])))
+    case.found.extremes[case.system, term.name] = (f"{term.name}={levels[worst]}", f"{term.name}={levels[best]}")
+    pairs, mine = all_pairs(len(levels), worst, best)
+    log_ends = simultaneous_contrasts(logs[0], logs[1:], pairs, people, level=level).at(mine)
+    absolute = simultaneous_contrasts(rates[0], rates[1:], pairs, people, level=level).at(mine)
     kinds: dict[Kind, Ends] = {
         "absolute": absolute,
-        "ratio": (ratio_ends[0], ratio_ends[1], ratio_ends[2]),
-        "relative": (ratio_ends[0] - 1, ratio_ends[1] - 1, ratio_ends[2] - 1),
+        "ratio": unscaled("ratio", log_ends),
+        "relative": unscaled("relative", log_ends),
     }
     for kind, ends in kinds.items():
-        found.gap[system, term.name, kind] = draft.add(
-            data.estimate(
-                name_of(kind),
-                ends,
-                GEE_PAIRS,
-                fit.clusters,
-                place(data, counts, system, by=term.name, kind=kind, adjusted="yes"),
-                context.level,
-            )
-        )
+        where = {"by": term.name, "kind": kind, "adjusted": "yes"}
+        case.found.gap[case.system, term.name, kind] = case.add(name_of(kind), ends, GEE_PAIRS, fit.clusters, **where)
 
 
-def _add_strata(draft: Draft, rung: Rung, data: Utterances, counts: Counts, context: Context) -> None:
+def _add_strata(case: _Case, rung: Rung) -> None:
+    where = {"attribute": rung.attribute, "level": rung.level, "reference": rung.reference}
     for stratum, ends in rung.strata.items():
-        value, low, high = (float(np.exp(np.clip(end, -50, 50))) for end in ends)
-        draft.add(
-            data.estimate(
-                "stratum_ratio",
-                (value, low, high),
-                LINEARISED,
-                data.people,
-                place(
-                    data,
-                    counts,
-                    rung.system,
-                    attribute=rung.attribute,
-                    level=rung.level,
-                    reference=rung.reference,
-                    within=stratum,
-                ),
-                context.level,
-            )
-        )
+        ratio = unscaled("ratio", ends)
+        case.add("stratum_ratio", ratio, LINEARISED, case.data.people, **where, within=stratum)

@@ -4,7 +4,6 @@ Every group and crossing is set against all others of its kind, and every crossi
 expect. Nothing that is found by looking at many counts until speakers who took no part in the search show it too.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,13 +14,14 @@ from audits.context import Context, Draft
 from audits.groups import MIN_WORDS
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances, place, sums_of
-from audits.speaker_groups.crossings import confirm_crossing, score_crossings
-from audits.speaker_groups.gaps import MOST_COMPARED
+from audits.speaker_groups.crossings import Half, confirm_crossing, half_of, score_crossings
+from audits.speaker_groups.gaps import MOST_COMPARED, OTHERS
 from audits.statistics import (
     Ends,
     MaybeEnds,
     SpeakerSums,
     adjust,
+    enough_permutations,
     generator,
     linearised_differences,
     monte_carlo_p,
@@ -31,13 +31,13 @@ from audits.statistics import (
     shuffle_labels,
 )
 
-OTHERS, PARTS = "others", "parts"
+PARTS = "parts"
+"""What a crossing is set against: what its attributes lead to expect. Else it is all `OTHERS`."""
 TESTS = {
     OTHERS: ("discovery", "confirmation"),
     PARTS: ("discovery-beyond-parts", "confirmation-beyond-parts"),
 }
 """Names of the tests of the search and of its confirmation, by what a group is set against."""
-MOST_PERMUTATIONS = 20_000
 CONFIRMED = "permutation of labels over the other half of the speakers, Holm"
 DIFFERENCE = "Student t, linearised over clusters, on speakers who took no part in the search"
 BEYOND = "Poisson GEE with all attributes, clusters of speakers, on speakers who took no part in the search"
@@ -125,7 +125,7 @@ def _candidates(data: Utterances, counts: Counts, half: NDArray[np.bool_], optio
     """Return all groups that have enough speakers and words, and some speakers in both halves."""
     found = []
     for groups in data.sets:
-        member = groups.member[None] == np.arange(len(groups.names))[:, None]
+        member = groups.masks
         sums = sums_of(data, counts, member)
         whole = SpeakerSums(errors=sums.errors.sum(1), hits=sums.hits.sum(1), sizes=sums.sizes.sum(1))
         enough = (sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS)
@@ -178,7 +178,7 @@ def _against_parts(
     if not crossed:
         return []
     member = np.stack([item.member for item in crossed], axis=1)
-    found = score_crossings(data, counts, system, half, member, options)
+    found = score_crossings(half_of(data, counts, system, half, options), member)
     if found is None:
         return []
     signs = np.sign(np.nan_to_num(found.value)).tolist()
@@ -199,15 +199,14 @@ def _confirm(
     options: Options,
     context: Context,
 ) -> list[Discovery]:
-    # With fewer, no p-value could be small enough after Holm's correction.
-    needed = min(MOST_PERMUTATIONS, math.ceil(20 * len(named) / (1 - context.level)))
-    options = replace(options, permutations=max(options.permutations, needed))
+    options = replace(options, permutations=enough_permutations(options.permutations, len(named), context.level))
+    design = half_of(data, counts, system, half, options)
     checked: list[tuple[_Test, MaybeEnds, int | None, bool]] = []
     for test in named:
         if test.against == OTHERS:
             checked.append(_against_others_again(draft, data, counts, test, half, system, options, context))
         else:
-            checked.append(_against_parts_again(draft, data, counts, test, half, system, options, context))
+            checked.append(_against_parts_again(draft, data, counts, test, design, system, context))
     found = []
     for (test, raw, size, beyond), p in zip(checked, adjust([item[1][0] for item in checked], "holm"), strict=True):
         ends = scaled(raw, p)
@@ -259,12 +258,11 @@ def _against_parts_again(
     data: Utterances,
     counts: Counts,
     test: _Test,
-    half: NDArray[np.bool_],
+    half: Half,
     system: int,
-    options: Options,
     context: Context,
 ) -> tuple[_Test, tuple[float, None, None], int | None, bool]:
-    found = confirm_crossing(data, counts, system, half, test.candidate.member, test.sign, options, context)
+    found = confirm_crossing(half, test.candidate.member, test.sign, context)
     if found is None:
         return test, (1.0, None, None), None, False
     p, ends, people = found

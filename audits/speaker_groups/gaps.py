@@ -100,8 +100,7 @@ def _row(
     options: Options,
     context: Context,
 ) -> GapRow | None:
-    member = groups.member[None] == np.arange(len(groups.names))[:, None]
-    sums = sums_of(data, counts, member)
+    sums = sums_of(data, counts, groups.masks)
     chosen = np.flatnonzero((sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS))
     if len(chosen) > MOST_COMPARED:
         draft.warn(
@@ -239,7 +238,10 @@ def clearest(row: GapRow, system: int, hypothesis: str) -> tuple[str, str]:
     variance = row.chance.variance[:, system]
     if row.reference == "best" or (hypothesis == "parity" and row.reference == "overall"):
         scale = np.sqrt(variance[:, None] + variance[None])
-        one, other = np.unravel_index(np.argmax((rates[:, None] - rates[None]) / scale), scale.shape)
+        apart = (rates[:, None] - rates[None]) / scale
+        # Where all are equal there is still a pair, of two groups.
+        np.fill_diagonal(apart, -np.inf)
+        one, other = np.unravel_index(np.argmax(apart), scale.shape)
         return row.names[int(one)], row.names[int(other)]
     if row.reference == "overall":
         totals = row.sums.totals()
@@ -250,8 +252,8 @@ def clearest(row: GapRow, system: int, hypothesis: str) -> tuple[str, str]:
         return row.names[int(np.argmax(apart))], OTHERS
     own = row.names.index(row.reference)
     apart = (rates - rates[own]) / np.sqrt(variance + variance[own])
-    apart[own] = -np.inf if hypothesis == "worst-group" else 0.0
     sizes = apart if hypothesis == "worst-group" else np.abs(apart)
+    sizes[own] = -np.inf
     return row.names[int(np.argmax(sizes))], row.reference
 
 

@@ -140,11 +140,7 @@ def add_faas(draft: Draft, data: Utterances, counts: Counts) -> None:
     used = counts.sizes > 0
     for groups in data.singles():
         used &= groups.member >= 0
-    attributes = [
-        np.array([row[groups.by] for row in data.attributes])[used]
-        for groups in data.singles()
-        if len(groups.names) > 1
-    ]
+    attributes = [data.labels(groups.by)[used] for groups in data.singles() if len(groups.names) > 1]
     clips = int(used.sum())
     for system in range(len(data.systems)):
         where = place(data, counts, system)

@@ -148,8 +148,7 @@ def add_shrunken(draft: Draft, data: Utterances, metric: str, context: Context) 
     """Add rates pulled towards the rate of all groups of a set, the more the fewer words a group has."""
     counts = data.of(metric)
     for groups in data.sets:
-        member = groups.member[None] == np.arange(len(groups.names))[:, None]
-        sums = sums_of(data, counts, member)
+        sums = sums_of(data, counts, groups.masks)
         kept = np.flatnonzero(sums.sizes.sum(0) > 0)
         if len(kept) < 2:
             continue

@@ -1,6 +1,5 @@
 """The audit from plan to draft: count, estimate, compare, adjust, search, judge, draw, list."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from audits.speaker_groups.adjusting import Adjusted, adjust_gaps
 from audits.speaker_groups.cautions import warn_about_data
 from audits.speaker_groups.counting import count
 from audits.speaker_groups.counts import MIN_REPORTED, Utterances, cohort_of
-from audits.speaker_groups.discovery import MOST_PERMUTATIONS, Search, search
+from audits.speaker_groups.discovery import Search, search
 from audits.speaker_groups.figures import draw
 from audits.speaker_groups.gaps import GapRow, compare
 from audits.speaker_groups.indices import add_faas, add_indices
@@ -22,7 +21,7 @@ from audits.speaker_groups.inputs import Inputs, useful
 from audits.speaker_groups.judging import Verdict, declare, judge
 from audits.speaker_groups.rates import Rates, add_rates, add_shrunken
 from audits.speaker_groups.systems import Compared, compare_systems
-from audits.statistics import generator
+from audits.statistics import enough_permutations, generator
 
 FIXED = ("path", "line", "speaker", "status", "words", "characters")
 COUNTED = ("word_errors_", "character_errors_", "attribute_")
@@ -74,9 +73,8 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
 
 def examine(draft: Draft, data: Utterances, options: Options, context: Context) -> Results:
     """Estimate everything from the counts; no text and no model is looked at again."""
-    # With fewer, no p-value could be small enough after Holm's correction over all declared tests.
-    needed = math.ceil(20 * len(data.singles()) * len(data.systems) / (1 - context.level))
-    options = replace(options, permutations=max(options.permutations, min(needed, MOST_PERMUTATIONS)))
+    tests = len(data.singles()) * len(data.systems)
+    options = replace(options, permutations=enough_permutations(options.permutations, tests, context.level))
     counts = data.of(options.metric)
     cohort = cohort_of(data, options.bootstrap, generator(context.seed, "bootstrap"))
     with context.progress.phase("Statistics", 6, "steps") as advance:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from audits.groups import ALL
 from audits.speaker_groups.counts import Cohort, Counts, Utterances, place, sums_of
 from audits.speaker_groups.gaps import GapRow
 from audits.speaker_groups.rates import BLOCK
-from audits.statistics import contrast, on_scale, percentile_interval, ratio, simultaneous_contrasts
+from audits.statistics import all_pairs, on_scale, percentile_interval, ratio, simultaneous_contrasts
 
 PAIRED = "percentile cluster bootstrap of the paired difference, widened for few clusters"
 PAIRED_GAP = "cluster bootstrap of the paired difference, simultaneous over all pairs of groups"
@@ -87,9 +86,7 @@ def _add_gap_difference(draft: Draft, data: Utterances, row: GapRow, system: int
     worst, best = (row.names.index(names[0]) for names in (row.worst, row.best))
     totals = row.sums.totals()
     point, drawn = (on_scale(sums, system, "absolute") - on_scale(sums, 0, "absolute") for sums in (totals, row.drawn))
-    pairs = np.array([contrast(len(row.names), *pair) for pair in combinations(range(len(row.names)), 2)])
-    mine = next(at for at, weights in enumerate(pairs) if weights[worst] != 0 and weights[best] != 0)
-    pairs[mine] = contrast(len(row.names), worst, best)
+    pairs, mine = all_pairs(len(row.names), worst, best)
     found = simultaneous_contrasts(point[0], drawn, pairs, row.sums.speakers, level=context.level)
     # Of a system and itself there is no difference in any sample, and no interval about nought.
     value, low, high = found.at(mine) if drawn.any() else (0.0, 0.0, 0.0)

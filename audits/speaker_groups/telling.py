@@ -8,7 +8,8 @@ from audits.numbers import decimals, written
 from audits.records import Estimate
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Utterances, place
-from audits.speaker_groups.discovery import OTHERS, PARTS, Discovery
+from audits.speaker_groups.discovery import PARTS, Discovery
+from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.wording import listed, many, size_words, span
 
@@ -38,12 +39,13 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
                 f"{span(draft.estimates[rung.places[1]])} after"
                 for rung in alike[:MOST_NAMED]
             )
+            who = name if len(data.systems) > 1 else "the system"
             held = f"{listed(rungs[0].held)} {'is' if len(rungs[0].held) == 1 else 'are'}"
             explained = dict.fromkeys(other for rung in alike for other in rung.explained_by)
             draft.find(
                 "groups.spurious",
                 "info",
-                f"Spurious: {name} seems to err at another rate on some levels of {attribute} than on {reference} "
+                f"Spurious: {who} seems to err at another rate on some levels of {attribute} than on {reference} "
                 f"(each looked at on its own), but that goes with {listed(tuple(explained))}. Ratio of the rates "
                 f"before and after {held} held fixed: {named}.",
                 [at for rung in alike for at in rung.places],

@@ -22,7 +22,7 @@ from audits.statistics.group_gaps import (
     OTHERS_METHOD,
     Ends,
     Kind,
-    contrast,
+    all_pairs,
     extremes,
     gap_between,
     gaps_to_one,
@@ -44,7 +44,7 @@ from audits.statistics.inequality import (
 from audits.statistics.label_shuffling import Chance, Contrast, shuffle_labels
 from audits.statistics.linearised import Differences, linearised_differences
 from audits.statistics.multiplicity import MaybeEnds, adjust, scaled
-from audits.statistics.permutation import monte_carlo_p, permuted_group_sums
+from audits.statistics.permutation import enough_permutations, monte_carlo_p, permuted_group_sums
 from audits.statistics.poisson_gee import (
     NotFitted,
     PoissonFit,
@@ -77,14 +77,15 @@ __all__ = [
     "Split",
     "Undefined",
     "adjust",
+    "all_pairs",
     "atkinson",
     "attenuation",
     "clopper_pearson",
     "cluster_weights",
     "coefficient_interval",
     "coefficient_p",
-    "contrast",
     "differential_fairness",
+    "enough_permutations",
     "extremes",
     "fairness_adjusted_score",
     "fit_poisson_gee",

@@ -71,9 +71,7 @@ def gap_between(
     """
     points = on_scale(sums.totals(), column, kind, smooth=0.5 if kind == "log_odds" else 0.0)[0]
     replicates = on_scale(drawn, column, kind)
-    pairs = np.array([contrast(points.size, *other) for other in combinations(range(points.size), 2)])
-    mine = next(place for place, row in enumerate(pairs) if row[pair[0]] != 0 and row[pair[1]] != 0)
-    pairs[mine] = contrast(points.size, *pair)
+    pairs, mine = all_pairs(points.size, *pair)
     floor = spread_floor(sums, column, kind)
     return simultaneous_contrasts(points, replicates, pairs, sums.speakers, level=level, floor=floor).at(mine)
 
@@ -140,6 +138,21 @@ def contrast(groups: int, plus: int, minus: int) -> Floats:
     row = np.zeros(groups)
     row[plus], row[minus] = 1.0, -1.0
     return row
+
+
+def all_pairs(groups: int, plus: int, minus: int) -> tuple[Floats, int]:
+    """Return the contrasts of all pairs of groups, shape (pairs, groups), and the place of one group less another.
+
+    Examples
+    --------
+    >>> rows, place = all_pairs(3, 2, 0)
+    >>> len(rows), rows[place].tolist()
+    (3, [-1.0, 0.0, 1.0])
+    """
+    order = list(combinations(range(groups), 2))
+    place = order.index((min(plus, minus), max(plus, minus)))
+    order[place] = (plus, minus)
+    return np.array([contrast(groups, *pair) for pair in order]), place
 
 
 def _rest(sums: SpeakerSums, column: int) -> Floats:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 BLOCK = 250
+MOST = 20_000
+"""Permutations that are made at most without being asked for."""
 
 
 def permuted_group_sums(sums: Floats, present: Bools, repeats: int, rng: np.random.Generator) -> Iterator[Floats]:
@@ -88,3 +90,17 @@ def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> 
     low, high = clopper_pearson(exceeding, permuted.size, level=level)
     p = (1 + exceeding) / (1 + permuted.size)
     return p, min(low, p), max(high, p)
+
+
+def enough_permutations(asked: int, tests: int, level: float) -> int:
+    """Return how many permutations to make so that one of many tests can reject after Holm's correction.
+
+    Twenty times as many as the smallest p-value needs, never fewer than were asked for.
+
+    Examples
+    --------
+    >>> enough_permutations(2000, 3, 0.95), enough_permutations(2000, 10, 0.95), enough_permutations(2000, 99, 0.95)
+    (2000, 4000, 20000)
+    """
+    needed = round(20 * tests / (1 - level))
+    return max(asked, min(needed, MOST))

@@ -198,14 +198,15 @@ def _cannot(key: str, value: object, where: str, hint: str) -> InputError:
 
 
 def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
-    with _opened(path) as (sizes, open_member):
-        _check_sizes(sizes, path)
-        both = [_object(open_member(name), f"{path}, {name}") for name in _NAMES[:2]]
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "model.pt"
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "model.pt"
+        # Only the archive is read in here: what goes wrong with the weights says so itself.
+        with _opened(path) as (sizes, open_member):
+            _check_sizes(sizes, path)
+            both = [_object(open_member(name), f"{path}, {name}") for name in _NAMES[:2]]
             with copy.open("wb") as target:
                 shutil.copyfileobj(open_member("model.pt"), target)
-            tensors = _tensors(copy, f"{path}, model.pt")
+        tensors = _tensors(copy, f"{path}, model.pt")
     return both[0], both[1], tensors
 
 

@@ -19,8 +19,8 @@ from audits.speaker_groups import Options, gaps
 from audits.speaker_groups.adjusting import adjust_gaps
 from audits.speaker_groups.counts import Counts, Utterances, cohort_of, sums_of
 from audits.speaker_groups.designs import design_of
-from audits.speaker_groups.discovery import OTHERS, PARTS, search
-from audits.speaker_groups.gaps import GapRow, compare
+from audits.speaker_groups.discovery import PARTS, search
+from audits.speaker_groups.gaps import OTHERS, GapRow, compare
 from audits.speaker_groups.rates import add_rates
 from audits.speaker_groups.systems import compare_systems
 from audits.statistics import generator, shuffle_labels, wald_test

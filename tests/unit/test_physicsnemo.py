@@ -352,3 +352,14 @@ def test_damaged_archives_are_refused_wherever_they_are_cut(tmp_path: Path) -> N
     path.write_bytes(flipped)
     with pytest.raises(InputError, match="damaged"):
         read_physicsnemo(path)
+
+
+def test_what_goes_wrong_with_the_weights_is_not_called_a_damaged_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect of our own")
+
+    monkeypatch.setattr("probes.fno.physicsnemo._tensors", fail)
+    with pytest.raises(RuntimeError, match="of our own"):
+        read_physicsnemo(packed(tmp_path / "m.mdlus", members(arguments(), weights(arguments()))))

@@ -243,6 +243,15 @@ def test_more_errors_than_words_everywhere(hear: Hear) -> None:
     assert {row.value for row in heard.rows("gap", kind="absolute", metric="wer")} == {0.0}
 
 
+@pytest.mark.parametrize("hypothesis", ["parity", "worst-group"])
+@pytest.mark.parametrize("reference", ["overall", "best", "accent=north"])
+def test_where_all_err_alike_every_difference_is_nought(hear: Hear, reference: str, hypothesis: str) -> None:
+    rows = written([{**row, "prediction": "uh " * 20} for row in clips()])
+    heard = hear(rows, reference=(reference,), hypothesis=hypothesis)
+    assert {row.value for row in heard.rows("gap_to_reference", metric="wer")} == {0.0}
+    assert not heard.found()
+
+
 def test_an_empty_reference_counts_insertions_without_words(hear: Hear) -> None:
     rows = written(clips())
     rows[0]["text"], rows[0]["prediction"] = "?!", "uh uh uh"
