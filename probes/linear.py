@@ -17,11 +17,18 @@ Objective = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def softmax_probe(
-    features: Tensor, labels: Tensor, classes: int, *, penalty: float = 1.0, tolerance: float = 1e-3, steps: int = 300
+    features: Tensor,
+    labels: Tensor,
+    classes: int,
+    *,
+    shares: Tensor | None = None,
+    penalty: float = 1.0,
+    tolerance: float = 1e-3,
+    steps: int = 300,
 ) -> tuple[Tensor, Tensor]:
     """Fit a multinomial logistic regression for each layer.
 
-    Minimises sum_i -log softmax(W x_i + b)[y_i] + penalty / 2 ||W||^2; the bias is not penalised. It is
+    Minimises sum_i s_i -log softmax(W x_i + b)[y_i] + penalty / 2 ||W||^2; the bias is not penalised. It is
     scikit-learn's LogisticRegression with C = 1 / penalty.
 
     Parameters
@@ -29,7 +36,9 @@ def softmax_probe(
     features
         Shape (layers, items, width), standardised by the caller.
     labels
-        Classes 0..classes-1, shape (items,).
+        Classes 0..classes-1, shape (items,), or (layers, items) where every layer has items of its own.
+    shares
+        Weights s_i, shape (layers, items); without them all are 1. Layers of fewer items are filled up with weight 0.
     tolerance
         A layer is done when no entry of its gradient is larger.
 
@@ -49,10 +58,11 @@ def softmax_probe(
     ones = torch.ones((*reduced.shape[:2], 1), dtype=reduced.dtype, device=reduced.device)
     design = torch.cat([reduced, ones], dim=2)
     targets = one_hot(labels, classes).to(design.dtype)
+    weighed = torch.ones(design.shape[:2], dtype=design.dtype, device=design.device) if shares is None else shares
     ridge = torch.full((design.shape[2], 1), penalty, dtype=design.dtype, device=design.device)
     ridge[-1] = 0.0
     start = torch.zeros((len(design), design.shape[2], classes), dtype=design.dtype, device=design.device)
-    found = _minimise(start, lambda point: _objective(point, design, targets, ridge), tolerance, steps)
+    found = _minimise(start, lambda point: _objective(point, design, targets, weighed, ridge), tolerance, steps)
     weights = found[:, :-1] if basis is None else basis @ found[:, :-1]
     return weights, found[:, -1]
 
@@ -68,11 +78,13 @@ def _row_space(features: Tensor) -> Tensor | None:
     return basis
 
 
-def _objective(point: Tensor, design: Tensor, targets: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
+def _objective(
+    point: Tensor, design: Tensor, targets: Tensor, shares: Tensor, ridge: Tensor
+) -> tuple[Tensor, Tensor]:
     logits = design @ point
     normaliser = torch.logsumexp(logits, dim=2)
-    loss = (normaliser - (logits * targets).sum(2)).sum(1) + 0.5 * (ridge * point**2).sum((1, 2))
-    residual = torch.exp(logits - normaliser[:, :, None]) - targets
+    loss = (shares * (normaliser - (logits * targets).sum(2))).sum(1) + 0.5 * (ridge * point**2).sum((1, 2))
+    residual = shares[:, :, None] * (torch.exp(logits - normaliser[:, :, None]) - targets)
     return loss, design.transpose(1, 2) @ residual + ridge * point
 
 

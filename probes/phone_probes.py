@@ -1,0 +1,268 @@
+"""Would a probe that knows only one group's phones read that group better? Four probes a group, folds by speaker.
+
+For every group g and fold, phones are read by probes that learned from all other folds: `all` (everyone), `matched`
+(as many random tokens of everyone as g has), `in` (g alone) and `out` (everyone but g). The tokens of a fold are
+answered by probes that heard none of its speakers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from probes.discriminant import ClassMoments, Probe, fit_discriminant
+from probes.linear import softmax_probe
+from probes.token_moments import Chunks, Floats, Ints, Standard
+
+Bools = NDArray[np.bool_]
+Told = Callable[[int], None]
+BATCH_VALUES = 2**24
+MOMENT_BYTES = 2**28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """Who is tested when, and which tokens stand for everyone where a group is matched.
+
+    Parameters
+    ----------
+    phones, speakers
+        Class and speaker of each token, shape (tokens,); the class is -1 for phones that take no part.
+    member
+        Who is in which group, shape (groups, speakers).
+    fold
+        Of each speaker, shape (speakers,).
+    matched
+        Tokens of everyone, as many in each fold as the group has there, shape (groups, tokens).
+    """
+
+    phones: Ints
+    speakers: Ints
+    member: Bools
+    fold: Ints
+    folds: int
+    matched: Bools
+
+    @property
+    def classes(self) -> int:
+        """Number of phones that take part."""
+        return int(self.phones.max()) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    """Tokens read right, by the speaker and the phone; means over repetitions.
+
+    Parameters
+    ----------
+    trials
+        Tokens, shape (speakers, phones).
+    everyone
+        Right under the probe of everyone, shape (speakers, phones).
+    matched
+        Right under the probe matched to each group, on whoever speaks, shape (groups, speakers, phones).
+    inside, outside
+        Right under the probe of the group alone and of everyone else, for the group's speakers; 0 elsewhere.
+    """
+
+    trials: Floats
+    everyone: Floats
+    matched: Floats
+    inside: Floats
+    outside: Floats
+
+
+def deal(phones: Ints, speakers: Ints, member: Bools, folds: int, rng: np.random.Generator) -> Design:
+    """Deal speakers into folds, those of every crossing of groups evenly, and draw the matched tokens.
+
+    Examples
+    --------
+    >>> member = np.array([[True, True, False, False]])
+    >>> design = deal(np.zeros(4, int), np.arange(4), member, 2, np.random.default_rng(0))
+    >>> sorted(design.fold[:2].tolist()), sorted(design.fold[2:].tolist()), int(design.matched.sum())
+    ([0, 1], [0, 1], 2)
+    """
+    people = member.shape[1]
+    order = rng.permutation(people)
+    crossing = np.unique(member, axis=1, return_inverse=True)[1].ravel()
+    order = order[np.argsort(crossing[order], kind="stable")]
+    fold = np.empty(people, dtype=np.int64)
+    fold[order] = np.arange(people) % folds
+    matched = np.zeros((len(member), len(phones)), dtype=bool)
+    used = phones >= 0
+    for k in range(folds):
+        here = np.flatnonzero(used & (fold[speakers] == k))
+        for group, inside in enumerate(member):
+            own = int(inside[speakers[here]].sum())
+            matched[group, rng.choice(here, own, replace=False)] = True
+    return Design(phones=phones, speakers=speakers, member=member, fold=fold, folds=folds, matched=matched)
+
+
+def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: str, told: Told) -> Hits:
+    """Fit every probe on one layer and count what it reads right.
+
+    Parameters
+    ----------
+    method
+        "discriminant": two readings of the layer, of which nothing stays in memory. "logistic": its tokens do.
+    told
+        Called with the number of tokens that have been gone through; a layer's come to twice their number.
+    """
+    if method == "discriminant":
+        probes = _discriminants(design, chunks, standard, told)
+    else:
+        probes = _logistic(design, chunks, standard, told)
+    return _count(design, probes, chunks, standard, told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Probes:
+    """Probes of each fold: of everyone, and of each group matched, in and out."""
+
+    everyone: list[Probe]
+    matched: list[list[Probe]]
+    inside: list[list[Probe]]
+    outside: list[list[Probe]]
+
+
+def _discriminants(design: Design, chunks: Chunks, standard: Standard, told: Told) -> _Probes:
+    folds, width = range(design.folds), len(standard.mean)
+    everyone = _moments(design, chunks, standard, [np.ones(len(design.phones), dtype=bool)], told)[0]
+    rest = [everyone.total([other for other in folds if other != k]) for k in folds]
+    found = _Probes(
+        [fit_discriminant(part) for part in rest], [[] for _ in folds], [[] for _ in folds], [[] for _ in folds]
+    )
+    groups = len(design.member)
+    # Second moments of many groups at once would not fit in memory; a layer is read again for each block.
+    block = max(1, MOMENT_BYTES // (2 * 8 * design.folds * width**2))
+    for start in range(0, groups, block):
+        chosen = range(start, min(start + block, groups))
+        masks = [design.member[group][design.speakers] for group in chosen]
+        masks += [design.matched[group] for group in chosen]
+        moments = _moments(design, chunks, standard, masks, lambda count: None)
+        for place in range(len(chosen)):
+            own, matched = moments[place], moments[len(chosen) + place]
+            for k in folds:
+                others = [other for other in folds if other != k]
+                inside = own.total(others)
+                found.inside[k].append(fit_discriminant(inside))
+                found.matched[k].append(fit_discriminant(matched.total(others)))
+                found.outside[k].append(fit_discriminant(rest[k].less(inside)))
+    return found
+
+
+def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Bools], told: Told) -> list[ClassMoments]:
+    """Return the moments of every fold of some sets of tokens, one record a set."""
+    found = [ClassMoments.empty(design.folds, design.classes, len(standard.mean)) for _ in masks]
+    fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
+    read = 0
+    for part in chunks():
+        rows = slice(read, read + len(part))
+        read += len(part)
+        values = torch.from_numpy(standard.apply(part).astype(np.float32))
+        labels = torch.from_numpy(design.phones[rows])
+        for mask, moments in zip(masks, found, strict=True):
+            for k in range(design.folds):
+                chosen = torch.from_numpy(np.flatnonzero(mask[rows] & (fold[rows] == k)))
+                if len(chosen):
+                    moments.add(k, values[chosen], labels[chosen])
+        told(len(part))
+    return found
+
+
+def _logistic(design: Design, chunks: Chunks, standard: Standard, told: Told) -> _Probes:
+    values = torch.from_numpy(np.concatenate([standard.apply(part).astype(np.float32) for part in chunks()]))
+    labels, folds = torch.from_numpy(design.phones), range(design.folds)
+    fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
+    training = [(fold >= 0) & (fold != k) for k in folds]
+
+    def fit(mask: Bools | None) -> list[Probe]:
+        sets = [np.flatnonzero(rows if mask is None else rows & mask) for rows in training]
+        return _softmax(values, labels, sets, design.classes)
+
+    parts: list[list[list[Probe]]] = [[], [], []]
+    everyone = fit(None)
+    for group, inside in enumerate(design.member):
+        own = inside[design.speakers]
+        for part, mask in zip(parts, (design.matched[group], own, ~own), strict=True):
+            part.append(fit(mask))
+    told(len(values))
+    return _Probes(everyone, *([[part[group][k] for group in range(len(part))] for k in folds] for part in parts))
+
+
+def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], classes: int) -> list[Probe]:
+    """Fit one softmax probe on each set of tokens, standardised by its own, as many at once as memory allows."""
+    longest, width = max(max(map(len, sets)), 1), values.shape[1]
+    step = max(1, BATCH_VALUES // (longest * width))
+    found: list[Probe] = []
+    for start in range(0, len(sets), step):
+        part = sets[start : start + step]
+        longest = max(map(len, part))
+        features = torch.zeros((len(part), longest, width))
+        targets, shares = torch.zeros((len(part), longest), dtype=torch.long), torch.zeros((len(part), longest))
+        means, scales = torch.zeros((len(part), width)), torch.ones((len(part), width))
+        for row, chosen in enumerate(part):
+            mine = values[torch.from_numpy(chosen)]
+            means[row], spread = mine.mean(0), mine.std(0, unbiased=False)
+            scales[row] = torch.where(spread > 1e-6, spread, torch.ones_like(spread))
+            features[row, : len(chosen)] = (mine - means[row]) / scales[row]
+            targets[row, : len(chosen)], shares[row, : len(chosen)] = labels[torch.from_numpy(chosen)], 1.0
+        weights, biases = softmax_probe(features, targets, classes, shares=shares)
+        weights = weights / scales[:, :, None]
+        biases = biases - (means[:, None] @ weights)[:, 0]
+        found += list(zip(weights, biases, strict=True))
+    return found
+
+
+def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard, told: Told) -> Hits:
+    people, classes, groups = design.member.shape[1], design.classes, len(design.member)
+    hits = [np.zeros(people * classes) for _ in range(1 + 3 * groups)]
+    cells = design.speakers * classes + design.phones
+    fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
+    read = 0
+    for part in chunks():
+        rows = slice(read, read + len(part))
+        read += len(part)
+        values = torch.from_numpy(standard.apply(part).astype(np.float32))
+        for k in range(design.folds):
+            chosen = np.flatnonzero(fold[rows] == k)
+            if not len(chosen):
+                continue
+            tokens, x = chosen + rows.start, values[torch.from_numpy(chosen)]
+            jobs = [(0, probes.everyone[k], np.ones(len(chosen), dtype=bool))]
+            for group in range(groups):
+                inside = design.member[group][design.speakers[tokens]]
+                jobs.append((1 + group, probes.matched[k][group], np.ones(len(chosen), dtype=bool)))
+                jobs.append((1 + groups + group, probes.inside[k][group], inside))
+                jobs.append((1 + 2 * groups + group, probes.outside[k][group], inside))
+            for place, (weights, biases), who in jobs:
+                right = _right(x, weights, biases, design.phones[tokens], who)
+                hits[place] += np.bincount(cells[tokens[who]], weights=right, minlength=people * classes)
+        told(len(part))
+    trials = np.bincount(cells[fold >= 0], minlength=people * classes).astype(np.float64)
+    shape = (people, classes)
+    stacked = np.stack(hits[1:]).reshape(3, groups, *shape) if groups else np.zeros((3, 0, *shape))
+    return Hits(
+        trials=trials.reshape(shape),
+        everyone=hits[0].reshape(shape),
+        matched=stacked[0],
+        inside=stacked[1],
+        outside=stacked[2],
+    )
+
+
+def _right(x: Tensor, weights: Tensor, biases: Tensor, phones: Ints, who: Bools) -> Floats:
+    mine = x if who.all() else x[torch.from_numpy(np.flatnonzero(who))]
+    best = (mine @ weights + biases).argmax(1).numpy()
+    right: Floats = (best == phones[who]).astype(np.float64)
+    return right
+
+
+def mean_hits(repeats: list[Hits]) -> Hits:
+    """Return the mean over repetitions."""
+    names = ("trials", "everyone", "matched", "inside", "outside")
+    means = {name: np.mean([getattr(one, name) for one in repeats], axis=0) for name in names}
+    return Hits(**means)

@@ -1,0 +1,229 @@
+"""How noisily, and how far from where others place it, does an encoder place a phone of some group of speakers?
+
+Two errors are told apart. Random: tokens of one phone scatter around their own group's centroid. Systematic: that
+centroid lies elsewhere than that of everyone else. Both are measured without bias by the number of speakers or
+tokens, and each with what it would be without any one of the speakers, from which its interval comes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.token_moments import Floats, PhoneMoments
+
+MIN_SPEAKERS = 3
+"""Speakers of a phone that a group needs: with one left out, two are left to be compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter:
+    """Means over phones; each also with any one of the speakers left out.
+
+    Parameters
+    ----------
+    variance
+        Half the mean squared distance of two tokens of one phone from two speakers of the group, shape (groups,).
+    within
+        The same of two tokens of one speaker; NaN where no speaker said a phone twice.
+    shift
+        Squared distance of the group's centroid to that of all others, less what chance adds, over the variance of a
+        dimension within the phone; it may be negative.
+    variance_without, within_without, shift_without
+        Shape (groups, speakers).
+    total
+        Half the mean squared distance of any two tokens of different speakers, whatever their phone.
+    total_without
+        Shape (speakers,).
+    phones
+        How many phones the means are over.
+    """
+
+    variance: Floats
+    variance_without: Floats
+    within: Floats
+    within_without: Floats
+    shift: Floats
+    shift_without: Floats
+    total: float
+    total_without: Floats
+    phones: int
+
+
+def pair_variance(counts: Floats, scatter: Floats, distances: Floats) -> tuple[Floats, Floats]:
+    """Return half the mean squared distance of two tokens of different speakers, and that without each speaker.
+
+    With n_u tokens of speaker u, S_u their scatter around their own mean, d_u^2 the squared distance of that mean
+    to the centroid of all, N = sum n_u and Q = sum (S_u + n_u d_u^2), it is (N Q - sum n_u S_u) / (N^2 - sum n_u^2):
+    the unbiased variance, within speakers and between them, of a token of a random speaker. With one token a
+    speaker it is the trace of the usual covariance, Q / (N - 1).
+
+    Parameters
+    ----------
+    counts, scatter, distances
+        n_u, S_u and d_u^2, shape (..., speakers); all are 0 for who is not in the group.
+
+    Returns
+    -------
+    shapes (...) and (..., speakers); NaN where fewer than two speakers are left
+
+    Examples
+    --------
+    >>> alone, without = pair_variance(np.ones(3), np.zeros(3), np.array([1.0, 0.0, 1.0]))
+    >>> float(alone), without.tolist()
+    (1.0, [0.5, 2.0, 0.5])
+    """
+    n = counts.sum(-1)
+    q = (scatter + counts * distances).sum(-1)
+    own, squares = (counts * scatter).sum(-1), (counts**2).sum(-1)
+    left = n[..., None] - counts
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = (n * q - own) / (n**2 - squares)
+        # Taking a speaker out moves the centroid too (Chan's merge, backwards).
+        moved = q[..., None] - scatter - counts * distances * np.where(left > 0, n[..., None] / left, 0.0)
+        without = (left * moved - own[..., None] + counts * scatter) / (left**2 - squares[..., None] + counts**2)
+    enough = (counts > 0).sum(-1)
+    value = np.where(enough > 1, value, np.nan)
+    return value, np.where(enough[..., None] - (counts > 0) > 1, without, np.nan)
+
+
+def measure_scatter(moments: Iterable[PhoneMoments], member: NDArray[np.bool_], rest: NDArray[np.bool_]) -> Scatter:
+    """Return the mean scatter and shift of every group over phones, each phone counting alike.
+
+    Parameters
+    ----------
+    moments
+        Of the phones that every group has; others would not be compared like with like.
+    member, rest
+        Who is in which group, and whom it is compared with, shape (groups, speakers).
+    """
+    groups, people = member.shape
+    masks = np.concatenate([member, rest]).astype(np.float64)
+    sums = _Sums(groups, people)
+    for moment in moments:
+        n = masks * moment.counts
+        centre = n @ moment.means / np.maximum(n.sum(1), 1)[:, None]
+        # Squared distances of every speaker's centroid to every group's.
+        lengths = (moment.means**2).sum(1) + (centre**2).sum(1)[:, None]
+        distances = np.maximum(lengths - 2 * centre @ moment.means.T, 0.0) * (n > 0)
+        inside = (n > 0) * moment.scatter
+        variance, without = pair_variance(n[:groups], inside[:groups], distances[:groups])
+        shift, shift_without = _shift(n, inside, distances, moment.means, centre, groups)
+        sums.add(variance, without, shift, shift_without, *_within(n[:groups], inside[:groups]))
+        sums.overall(moment)
+    return sums.means()
+
+
+def _within(n: Floats, scatter: Floats) -> tuple[Floats, Floats]:
+    """Return the pooled variance of one speaker's tokens, and that without each speaker."""
+    freedom = np.maximum(n - 1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = scatter.sum(1) / freedom.sum(1)
+        without = (scatter.sum(1)[:, None] - scatter) / (freedom.sum(1)[:, None] - freedom)
+    return np.where(freedom.sum(1) > 0, value, np.nan), np.where(freedom.sum(1)[:, None] - freedom > 0, without, np.nan)
+
+
+def _shift(
+    n: Floats, scatter: Floats, distances: Floats, means: Floats, centre: Floats, groups: int
+) -> tuple[Floats, Floats]:
+    """Return the squared shift of each group against all others, in variances of a dimension, and without each."""
+    sides = tuple(_Side(n[rows], scatter[rows], distances[rows], centre[rows]) for rows in _halves(groups))
+    here, there = sides
+    delta = here.centre - there.centre
+    size, width = (delta**2).sum(1), means.shape[1]
+    spread = (here.q + there.q) / np.maximum(here.total + there.total - 2, 1) / width
+    value = (size - here.noise() - there.noise()) / spread
+    without = np.broadcast_to(value[:, None], here.n.shape).copy()
+    along = [(delta * side.centre).sum(1)[:, None] - delta @ means.T for side in sides]
+    for side, other, away in ((here, there, along[0]), (there, here, -along[1])):
+        # Leaving speaker u out of a group moves its centroid by c (centroid - m_u), c = n_u / (N - n_u).
+        moved = size[:, None] + 2 * side.c * away + side.c**2 * side.distances
+        q = side.q[:, None] - side.scatter - side.n * side.distances * (1 + side.c) + other.q[:, None]
+        left = np.maximum(side.left + other.total[:, None] - 2, 1)
+        less = (moved - side.noise_without(means) - other.noise()[:, None]) / (q / left / width)
+        without = np.where(side.n > 0, less, without)
+    return value, without
+
+
+def _halves(groups: int) -> tuple[slice, slice]:
+    """Return the rows of the groups, and those of all others of each."""
+    return slice(None, groups), slice(groups, None)
+
+
+class _Side:
+    """One phone's centroids as some groups see them, and how far chance moves these: rows are groups."""
+
+    def __init__(self, n: Floats, scatter: Floats, distances: Floats, centre: Floats) -> None:
+        self.n, self.scatter, self.distances, self.centre = n, scatter, distances, centre
+        self.total, self.people = n.sum(1), (n > 0).sum(1)
+        self.q = (scatter + n * distances).sum(1)
+        self.left = self.total[:, None] - n
+        self.c = n / np.maximum(self.left, 1)
+        self._spread = (n**2 * distances).sum(1)
+
+    def noise(self) -> Floats:
+        """Return the variance of the centroid over speakers, summed over dimensions."""
+        noise: Floats = self.people / np.maximum(self.people - 1, 1) * self._spread / np.maximum(self.total, 1) ** 2
+        return noise
+
+    def noise_without(self, means: Floats) -> Floats:
+        """Return the same without each speaker, around the centroid of those who are left."""
+        squares = (self.n**2).sum(1)[:, None]
+        lean = self.n**2 @ means - squares * self.centre
+        leaning = (lean * self.centre).sum(1)[:, None] - lean @ means.T
+        own = self.n**2 * self.distances
+        around = self._spread[:, None] - own - 2 * self.c * (leaning + own)
+        around = around + self.c**2 * (squares - self.n**2) * self.distances
+        fewer = np.maximum(self.people - 1, 2)[:, None]
+        noise: Floats = fewer / (fewer - 1) * around / np.maximum(self.left, 1) ** 2
+        return noise
+
+
+class _Sums:
+    """Sums over phones of what is averaged in the end."""
+
+    def __init__(self, groups: int, people: int) -> None:
+        self._phones = 0
+        self._variance, self._variance_without = np.zeros(groups), np.zeros((groups, people))
+        self._shift, self._shift_without = np.zeros(groups), np.zeros((groups, people))
+        self._within, self._within_without = np.zeros(groups), np.zeros((groups, people))
+        self._counts, self._squares = np.zeros(people), np.zeros(people)
+        self._vectors: Floats | None = None
+
+    def add(
+        self, variance: Floats, without: Floats, shift: Floats, shift_without: Floats, within: Floats, apart: Floats
+    ) -> None:
+        self._phones += 1
+        self._variance += variance
+        self._variance_without += without
+        self._shift += shift
+        self._shift_without += shift_without
+        self._within += within
+        self._within_without += apart
+
+    def overall(self, moment: PhoneMoments) -> None:
+        weighted = moment.counts[:, None] * moment.means
+        self._vectors = weighted if self._vectors is None else self._vectors + weighted
+        self._counts += moment.counts
+        self._squares += moment.scatter + moment.counts * (moment.means**2).sum(1)
+
+    def means(self) -> Scatter:
+        count = self._phones
+        vectors = np.zeros((len(self._counts), 1)) if self._vectors is None else self._vectors
+        means = vectors / np.maximum(self._counts, 1)[:, None]
+        scatter = np.maximum(self._squares - self._counts * (means**2).sum(1), 0.0)
+        centre = vectors.sum(0) / max(self._counts.sum(), 1)
+        distances = ((means - centre) ** 2).sum(1) * (self._counts > 0)
+        total, total_without = pair_variance(self._counts, scatter, distances)
+        return Scatter(
+            variance=self._variance / count,
+            variance_without=self._variance_without / count,
+            within=self._within / count,
+            within_without=self._within_without / count,
+            shift=self._shift / count,
+            shift_without=self._shift_without / count,
+            total=float(total),
+            total_without=total_without,
+            phones=count,
+        )
