@@ -5,7 +5,6 @@ with clips of exactly their length, padded only in the one kind of encoder that 
 since otherwise a group of people with shorter clips would be embedded differently.
 """
 
-import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -19,21 +18,15 @@ import torch
 from torch import Tensor
 
 from probes.errors import IncompleteError, InputError
+from probes.frames import LIMITS, RATE, WHISPER_FRAMES, check_config, frame_count
 from probes.loading.checkpoints import ModelFolder, contradiction
 from probes.loading.guarded import torchaudio, transformers
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-RATE, WHISPER_SECONDS = 16000, 30.0
 FAMILIES = ("wav2vec2", "hubert", "wavlm", "unispeech-sat", "data2vec-audio", "whisper", "wav2vec2-bert")
-KERNELS, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)
-WHISPER_FRAMES = 1500
-_DEPTHS = "num_hidden_layers encoder_layers decoder_layers num_adapter_layers num_conv_pos_embeddings"
-_WIDTHS = "hidden_size d_model intermediate_size output_hidden_size vocab_size num_attention_heads num_mel_bins"
 _TOLD = {"output_loading_info": True, "ignore_mismatched_sizes": True}
-_LIMITS = dict.fromkeys(_DEPTHS.split(), 1000) | dict.fromkeys(_WIDTHS.split(), 2**20)
-"""Largest values of a configuration that are believed before the weights have been seen."""
 # oneDNN keeps what it made ready for each of the last 1024 lengths of clips, a gigabyte in all, for no gain in speed.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
@@ -156,39 +149,80 @@ class SpeechEncoder:
         InputError
             Where a state is not finite.
         """
-        self.forwards += len(waves)
-        inputs = self._inputs(waves)
-        counts = [self.frames(len(wave)) for wave in waves]
-        try:
-            with torch.inference_mode(), _undisturbed():
-                output = self._model(**inputs, output_hidden_states=True, return_dict=True)
-                heads = [self._best(output.last_hidden_state[row, :count]) for row, count in enumerate(counts)]
-        except torch.OutOfMemoryError as error:
-            raise IncompleteError(
-                f"The device ran out of memory on a batch of {len(waves)} clips.",
-                hint="Give --batch 1 or --device cpu.",
-            ) from error
+        output, logits = self._run(waves, hidden=True)
         hidden = list(output.hidden_states)
         # The last state of some families lacks the encoder's final layer norm; users build on the normed one.
         if hidden[-1].shape == output.last_hidden_state.shape:
             hidden[-1] = output.last_hidden_state
         stacked = torch.stack([state.float() for state in hidden])
-        layers = [stacked[:, row, :count].cpu() for row, count in enumerate(counts)]
-        if not all(bool(torch.isfinite(part).all()) for part in layers):
+        layers = [stacked[:, row, : self.frames(len(wave))].cpu() for row, wave in enumerate(waves)]
+        self._check_finite(layers)
+        if not logits:
+            return [States(part) for part in layers]
+        return [States(part, one.argmax(-1).cpu()) for part, one in zip(layers, logits, strict=True)]
+
+    def log_probs(self, waves: Sequence[Tensor]) -> list[Tensor]:
+        """Return the log-probabilities that the checkpoint's own CTC head gives, from one forward pass over all clips.
+
+        An adapter shortens the frames; `probes.frames.head_centres` says when they are.
+
+        Returns
+        -------
+        for each clip float32 on the CPU, shape (frames of the head, symbols)
+
+        Raises
+        ------
+        IncompleteError
+            Where the device runs out of memory.
+        InputError
+            Where there is no CTC head, or what it gives is not finite.
+        """
+        if self._head is None:
+            raise InputError(
+                "The checkpoint has no CTC head: --align-with needs a checkpoint with a CTC head.",
+                where=f"{self.folder.path / 'config.json'}, key architectures",
+                hint="Give a model fine-tuned with CTC, such as one saved as Wav2Vec2ForCTC.",
+            )
+        _, logits = self._run(waves, hidden=False)
+        found = [torch.log_softmax(one.float(), dim=-1).cpu() for one in logits]
+        self._check_finite(found)
+        return found
+
+    def _run(self, waves: Sequence[Tensor], *, hidden: bool) -> tuple[Any, list[Tensor]]:
+        """Return the model's output of one forward pass, and for each clip what the head makes of it, if there is one.
+
+        Parameters
+        ----------
+        hidden
+            Whether the output is to hold all layers.
+        """
+        self.forwards += len(waves)
+        inputs = self._inputs(waves)
+        try:
+            with torch.inference_mode(), _undisturbed():
+                output = self._model(**inputs, output_hidden_states=hidden, return_dict=True)
+                if self._head is None:
+                    return output, []
+                last = [output.last_hidden_state[row, : self.frames(len(wave))] for row, wave in enumerate(waves)]
+                return output, [self._logits(states) for states in last]
+        except torch.OutOfMemoryError as error:
+            raise IncompleteError(
+                f"The device ran out of memory on a batch of {len(waves)} clips.",
+                hint="Give --batch 1 or --device cpu.",
+            ) from error
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """Return what the head makes of one clip's last states (frames, width), shape (frames of the head, symbols)."""
+        logits: Tensor = self._head(states[None] if self._adapter is None else self._adapter(states[None]))[0]
+        return logits
+
+    def _check_finite(self, parts: Sequence[Tensor]) -> None:
+        if not all(bool(torch.isfinite(part).all()) for part in parts):
             raise InputError(
                 "The encoder gives states that are not finite numbers.",
                 where=str(self.folder.path),
                 hint="Its weights are damaged, or too large for the number format: try --dtype float32.",
             )
-        return [States(part, head) for part, head in zip(layers, heads, strict=True)]
-
-    def _best(self, states: Tensor) -> Tensor | None:
-        """Return the head's best symbols from the last states of one clip, shape (frames, width)."""
-        if self._head is None:
-            return None
-        adapted = states[None] if self._adapter is None else self._adapter(states[None])
-        best: Tensor = self._head(adapted)[0].argmax(-1).cpu()
-        return best
 
     def pool(self, layers: Tensor) -> Tensor:
         """Return the mean over frames, shape (layers, width)."""
@@ -220,67 +254,6 @@ def _undisturbed() -> Iterator[None]:
         # WavLM gives torch two masks of different types, which is allowed and means the same.
         warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
         yield
-
-
-def check_config(folder: ModelFolder) -> None:
-    """Check the numbers of a configuration on which memory, time and the frame count depend.
-
-    Raises
-    ------
-    InputError
-        Where one is no whole number, or larger than any encoder's; `where` names the key.
-    """
-    config = folder.config
-    for key, most in _LIMITS.items():
-        if config.get(key) is not None and not _is_count(config[key], most):
-            raise _implausible(folder, key, f"is not a whole number from 1 to {most}")
-    kernels = config.get("conv_kernel", KERNELS)
-    for key, values in (("conv_kernel", kernels), ("conv_stride", config.get("conv_stride", STRIDES))):
-        if not isinstance(values, list | tuple) or not all(_is_count(value, 10**4) for value in values):
-            raise _implausible(folder, key, "is not a list of whole numbers from 1 to 10000")
-        if not 0 < len(values) == len(kernels) <= 64:
-            raise _implausible(folder, key, f"and conv_kernel have {len(values)} and {len(kernels)} entries")
-    if folder.family == "whisper" and config.get("max_source_positions", WHISPER_FRAMES) != WHISPER_FRAMES:
-        raise _implausible(folder, "max_source_positions", f"is not {WHISPER_FRAMES}, the 30 s of Whisper")
-    names = config.get("architectures") or []
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _implausible(folder, "architectures", "is not a list of names")
-
-
-def _is_count(value: object, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
-
-
-def _implausible(folder: ModelFolder, key: str, what: str) -> InputError:
-    return InputError(
-        f"{key} = {str(folder.config.get(key))[:80]} {what}.",
-        where=f"{folder.path / 'config.json'}, key {key}",
-        hint="Fetch the configuration again, or save the model again with save_pretrained.",
-    )
-
-
-def frame_count(folder: ModelFolder, samples: int) -> int:
-    """Return how many frames the family makes of `samples` at 16 kHz, and 0 or less where it cannot.
-
-    Convolutional front ends: n -> floor((n - k) / s) + 1 over the kernels k and strides s of the
-    configuration. Whisper: ceil(n / 320), at most 1500. wav2vec2-bert: Kaldi frames of 25 ms each 10 ms,
-    in pairs.
-
-    Raises
-    ------
-    InputError
-        Where the configuration makes no sense.
-    """
-    check_config(folder)
-    if folder.family == "whisper":
-        return min(math.ceil(samples / 320), WHISPER_FRAMES) if samples >= 400 else 0
-    if folder.family == "wav2vec2-bert":
-        return (1 + (samples - 400) // 160) // 2 if samples >= 400 else 0
-    count = samples
-    kernels, strides = folder.config.get("conv_kernel", KERNELS), folder.config.get("conv_stride", STRIDES)
-    for kernel, stride in zip(kernels, strides, strict=True):
-        count = (count - kernel) // stride + 1 if count >= kernel else 0
-    return int(count)
 
 
 def encoder_key(folder: ModelFolder, *, device: str, dtype: str, random_seed: int | None = None) -> dict[str, object]:
@@ -330,7 +303,7 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
             hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
         ) from error
     if mismatched:
-        raise contradiction(folder, mismatched, _LIMITS)
+        raise contradiction(folder, mismatched, LIMITS)
     # What is missing would be random; the mask embedding is of no use outside training.
     missing = [name for name in missing if not name.endswith("masked_spec_embed")]
     if folder.family == "whisper":

@@ -68,6 +68,17 @@ class Cache:
             return None
         return tensors
 
+    def read_one(self, kind: str, key: object, label: str) -> "Tensor | None":
+        """Return one tensor of an entry without reading the others, or None where it cannot be had."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path(kind, key), framework="pt") as entry:
+                tensor: Tensor = entry.get_tensor(label)
+        except (SafetensorError, OSError):
+            return None
+        return tensor
+
     def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor]") -> None:
         """Write an entry whole or not at all.
 

@@ -14,6 +14,10 @@ from torch import Tensor
 
 from probes.activations import Encoder, States
 from probes.cache import Cache
+from probes.errors import InputError
+from probes.loading.audio import load_clip
+from probes.loading.hashing import sha256_json
+from probes.loading.manifests import Clip
 from probes.progress import Progress
 
 POOLED = "pooled-embeddings"
@@ -60,6 +64,25 @@ def plan_batches(items: Sequence[Item], batching: str, *, largest: int = 8) -> l
             current = []
         current.append(index)
     return [*batches, Batch(tuple(current))] if current else batches
+
+
+def clip_item(clip: Clip, sha256: str, samples: int) -> Item:
+    """Return a clip as the encoder sees it, read anew whenever it is encoded.
+
+    Parameters
+    ----------
+    sha256, samples
+        Of the clip's whole file, and of the clip at 16 kHz, as they were when the inputs were checked.
+    """
+
+    def read() -> Tensor:
+        loaded = load_clip(clip)
+        if loaded.sha256 != sha256:
+            raise InputError("The recording changed while the audit ran.", where=clip.where, hint="Run it again.")
+        return torch.from_numpy(loaded.waveform.samples)
+
+    content = sha256 if clip.start is None else sha256_json([sha256, clip.start, clip.end])
+    return Item(sha256=content, samples=samples, read=read)
 
 
 class Embeddings:

@@ -5,7 +5,6 @@ For every group g and fold, phones are read by probes that learned from all othe
 answered by probes that heard none of its speakers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +17,10 @@ from probes.linear import softmax_probe
 from probes.token_moments import Chunks, Floats, Ints, Standard
 
 Bools = NDArray[np.bool_]
-Told = Callable[[int], None]
 BATCH_VALUES = 2**24
 MOMENT_BYTES = 2**28
+MOST_PRODUCTS = 1e9
+"""Tokens by width by phones by probes that one softmax step may take: measured as about two minutes on one core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +101,24 @@ def deal(phones: Ints, speakers: Ints, member: Bools, folds: int, rng: np.random
     return Design(phones=phones, speakers=speakers, member=member, fold=fold, folds=folds, matched=matched)
 
 
-def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: str, told: Told) -> Hits:
+def affordable(tokens: int, width: int, classes: int, groups: int, fits: int) -> bool:
+    """Tell whether softmax probes of this size take minutes at most; `fits` are folds times repetitions."""
+    return tokens * width * classes * (2 * groups + 1) * fits <= MOST_PRODUCTS
+
+
+def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: str) -> Hits:
     """Fit every probe on one layer and count what it reads right.
 
     Parameters
     ----------
     method
         "discriminant": two readings of the layer, of which nothing stays in memory. "logistic": its tokens do.
-    told
-        Called with the number of tokens that have been gone through; a layer's come to twice their number.
     """
     if method == "discriminant":
-        probes = _discriminants(design, chunks, standard, told)
+        probes = _discriminants(design, chunks, standard)
     else:
-        probes = _logistic(design, chunks, standard, told)
-    return _count(design, probes, chunks, standard, told)
+        probes = _logistic(design, chunks, standard)
+    return _count(design, probes, chunks, standard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +131,9 @@ class _Probes:
     outside: list[list[Probe]]
 
 
-def _discriminants(design: Design, chunks: Chunks, standard: Standard, told: Told) -> _Probes:
+def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
     folds, width = range(design.folds), len(standard.mean)
-    everyone = _moments(design, chunks, standard, [np.ones(len(design.phones), dtype=bool)], told)[0]
+    everyone = _moments(design, chunks, standard, [np.ones(len(design.phones), dtype=bool)])[0]
     rest = [everyone.total([other for other in folds if other != k]) for k in folds]
     found = _Probes(
         [fit_discriminant(part) for part in rest], [[] for _ in folds], [[] for _ in folds], [[] for _ in folds]
@@ -142,7 +145,7 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard, told: Tol
         chosen = range(start, min(start + block, groups))
         masks = [design.member[group][design.speakers] for group in chosen]
         masks += [design.matched[group] for group in chosen]
-        moments = _moments(design, chunks, standard, masks, lambda count: None)
+        moments = _moments(design, chunks, standard, masks)
         for place in range(len(chosen)):
             own, matched = moments[place], moments[len(chosen) + place]
             for k in folds:
@@ -154,7 +157,7 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard, told: Tol
     return found
 
 
-def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Bools], told: Told) -> list[ClassMoments]:
+def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Bools]) -> list[ClassMoments]:
     """Return the moments of every fold of some sets of tokens, one record a set."""
     found = [ClassMoments.empty(design.folds, design.classes, len(standard.mean)) for _ in masks]
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
@@ -169,11 +172,10 @@ def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Boo
                 chosen = torch.from_numpy(np.flatnonzero(mask[rows] & (fold[rows] == k)))
                 if len(chosen):
                     moments.add(k, values[chosen], labels[chosen])
-        told(len(part))
     return found
 
 
-def _logistic(design: Design, chunks: Chunks, standard: Standard, told: Told) -> _Probes:
+def _logistic(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
     values = torch.from_numpy(np.concatenate([standard.apply(part).astype(np.float32) for part in chunks()]))
     labels, folds = torch.from_numpy(design.phones), range(design.folds)
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
@@ -189,7 +191,6 @@ def _logistic(design: Design, chunks: Chunks, standard: Standard, told: Told) ->
         own = inside[design.speakers]
         for part, mask in zip(parts, (design.matched[group], own, ~own), strict=True):
             part.append(fit(mask))
-    told(len(values))
     return _Probes(everyone, *([[part[group][k] for group in range(len(part))] for k in folds] for part in parts))
 
 
@@ -217,7 +218,7 @@ def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], class
     return found
 
 
-def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard, told: Told) -> Hits:
+def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard) -> Hits:
     people, classes, groups = design.member.shape[1], design.classes, len(design.member)
     hits = [np.zeros(people * classes) for _ in range(1 + 3 * groups)]
     cells = design.speakers * classes + design.phones
@@ -241,7 +242,6 @@ def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard, 
             for place, (weights, biases), who in jobs:
                 right = _right(x, weights, biases, design.phones[tokens], who)
                 hits[place] += np.bincount(cells[tokens[who]], weights=right, minlength=people * classes)
-        told(len(part))
     trials = np.bincount(cells[fold >= 0], minlength=people * classes).astype(np.float64)
     shape = (people, classes)
     stacked = np.stack(hits[1:]).reshape(3, groups, *shape) if groups else np.zeros((3, 0, *shape))

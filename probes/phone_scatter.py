@@ -36,6 +36,12 @@ class Scatter:
         Half the mean squared distance of any two tokens of different speakers, whatever their phone.
     total_without
         Shape (speakers,).
+    own
+        Of each speaker: variance of the tokens of one phone, in units of that phone's over all speakers, mean over
+        the phones that the speaker said twice, whose number is `own_phones`; shape (speakers,).
+    around
+        Of each speaker: mean squared distance of a token to the centroid of the speaker's home group, less what the
+        speaker's own part in it hides; shape (speakers,), NaN without a home group.
     phones
         How many phones the means are over.
     """
@@ -48,6 +54,9 @@ class Scatter:
     shift_without: Floats
     total: float
     total_without: Floats
+    own: Floats
+    own_phones: Floats
+    around: Floats
     phones: int
 
 
@@ -88,7 +97,9 @@ def pair_variance(counts: Floats, scatter: Floats, distances: Floats) -> tuple[F
     return value, np.where(enough[..., None] - (counts > 0) > 1, without, np.nan)
 
 
-def measure_scatter(moments: Iterable[PhoneMoments], member: NDArray[np.bool_], rest: NDArray[np.bool_]) -> Scatter:
+def measure_scatter(
+    moments: Iterable[PhoneMoments], member: NDArray[np.bool_], rest: NDArray[np.bool_], home: NDArray[np.int64]
+) -> Scatter:
     """Return the mean scatter and shift of every group over phones, each phone counting alike.
 
     Parameters
@@ -97,6 +108,8 @@ def measure_scatter(moments: Iterable[PhoneMoments], member: NDArray[np.bool_], 
         Of the phones that every group has; others would not be compared like with like.
     member, rest
         Who is in which group, and whom it is compared with, shape (groups, speakers).
+    home
+        Row of the group to whose centroid a speaker's own tokens are compared, -1 for none, shape (speakers,).
     """
     groups, people = member.shape
     masks = np.concatenate([member, rest]).astype(np.float64)
@@ -112,6 +125,7 @@ def measure_scatter(moments: Iterable[PhoneMoments], member: NDArray[np.bool_], 
         shift, shift_without = _shift(n, inside, distances, moment.means, centre, groups)
         sums.add(variance, without, shift, shift_without, *_within(n[:groups], inside[:groups]))
         sums.overall(moment)
+        sums.by_speaker(moment, n[:groups], distances[:groups], home)
     return sums.means()
 
 
@@ -180,6 +194,12 @@ class _Side:
         return noise
 
 
+def _mean(sums: Floats, counts: Floats) -> Floats:
+    """Return means, NaN where there is nothing."""
+    with np.errstate(invalid="ignore"):
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
 class _Sums:
     """Sums over phones of what is averaged in the end."""
 
@@ -190,6 +210,8 @@ class _Sums:
         self._within, self._within_without = np.zeros(groups), np.zeros((groups, people))
         self._counts, self._squares = np.zeros(people), np.zeros(people)
         self._vectors: Floats | None = None
+        self._own, self._own_phones = np.zeros(people), np.zeros(people)
+        self._around, self._around_tokens = np.zeros(people), np.zeros(people)
 
     def add(
         self, variance: Floats, without: Floats, shift: Floats, shift_without: Floats, within: Floats, apart: Floats
@@ -208,6 +230,20 @@ class _Sums:
         self._counts += moment.counts
         self._squares += moment.scatter + moment.counts * (moment.means**2).sum(1)
 
+    def by_speaker(self, moment: PhoneMoments, n: Floats, distances: Floats, home: NDArray[np.int64]) -> None:
+        freedom = np.maximum(moment.counts - 1, 0)
+        pooled = moment.scatter.sum() / max(freedom.sum(), 1)
+        twice = (freedom > 0) & (pooled > 0)
+        self._own[twice] += moment.scatter[twice] / freedom[twice] / pooled
+        self._own_phones[twice] += 1
+        here = np.flatnonzero((home >= 0) & (moment.counts > 0))
+        left = n.sum(1)[home[here]] - moment.counts[here]
+        here, left = here[left > 0], left[left > 0]
+        spread = moment.scatter[here] + moment.counts[here] * distances[home[here], here]
+        # A speaker's own tokens pull the centroid towards them.
+        self._around[here] += spread * (1 + moment.counts[here] / left)
+        self._around_tokens[here] += moment.counts[here]
+
     def means(self) -> Scatter:
         count = self._phones
         vectors = np.zeros((len(self._counts), 1)) if self._vectors is None else self._vectors
@@ -225,5 +261,8 @@ class _Sums:
             shift_without=self._shift_without / count,
             total=float(total),
             total_without=total_without,
+            own=_mean(self._own, self._own_phones),
+            own_phones=self._own_phones,
+            around=_mean(self._around, self._around_tokens),
             phones=count,
         )

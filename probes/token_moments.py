@@ -111,7 +111,9 @@ def phone_moments(
         block = wanted[start : start + size]
         place = np.full(int(phones.max(initial=0)) + 1, -1)
         place[block] = np.arange(len(block))
-        cells = np.where(place[phones] >= 0, place[phones] * people + speakers, -1)
+        # Phones that take no part have the number -1, which would index the last.
+        row = np.where(phones >= 0, place[phones], -1)
+        cells = np.where(row >= 0, row * people + speakers, -1)
         counts = np.bincount(cells[cells >= 0], minlength=len(block) * people)
         sums = torch.zeros((len(block) * people, width), dtype=torch.float64)
         squares = np.zeros(len(block) * people)

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD, TaskCounts
-from audits.asr_fairness.heads import Vocabulary
 from audits.asr_fairness.inputs import Recording
 from audits.asr_fairness.splits import across_speakers
 from audits.asr_fairness.stacks import Stack
 from audits.context import Context
 from audits.statistics import generator
 from probes.ctc import Alphabet, Utterances, fit_ctc
+from probes.loading.vocabularies import Vocabulary
 from probes.words import count_characters, count_words, normalise
 
 ALIGNMENTS = 4

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.heads import Vocabulary, read_vocabulary
 from audits.asr_fairness.outlook import coordinates_of, cost_of, notes_of
 from audits.context import Context, Plan
 from audits.groups import GroupSet, group_sets
 from audits.records import Skipped, Source, Subject
-from probes.activations import FAMILIES, RATE, WHISPER_SECONDS, frame_count
+from probes.activations import FAMILIES
 from probes.errors import InputError
+from probes.frames import RATE, WHISPER_SECONDS, frame_count
 from probes.loading.audio import load_clip
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
 from probes.loading.levels import parse_bins
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.loading.vocabularies import Vocabulary, read_vocabulary
 from probes.words import normalise
 
 SHORTEST = 400

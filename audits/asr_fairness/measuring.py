@@ -18,11 +18,11 @@ from audits.asr_fairness.asr import (
     with_head,
 )
 from audits.asr_fairness.counts import CONTROLS, TaskCounts
-from audits.asr_fairness.heads import Vocabulary
 from audits.asr_fairness.inputs import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
 from audits.asr_fairness.stacks import Stack, baseline_stack, encoder_stack
 from audits.context import Context
+from probes.loading.vocabularies import Vocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, KINDS, METRICS, TASK_WORDS, TEST
 from audits.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.records import Coordinate
-from probes.activations import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
+from probes.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
 
 if TYPE_CHECKING:
     from audits.asr_fairness.inputs import Inputs, Recording

@@ -17,7 +17,7 @@ from audits.asr_fairness.outlook import few_clips_for_folds, silent_clips
 from audits.context import Context, Draft, Plan
 from audits.records import Coverage, Json
 from audits.statistics import enough_permutations
-from probes.activations import RATE
+from probes.frames import RATE
 
 FIXED = ("path", "line", "speaker", "status", "seconds", "text")
 """Columns of records.csv that are always there."""

@@ -1,19 +1,14 @@
 """The layers that are probed: the encoder's own, the log-mel baseline, and the twin that learned nothing."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE
 from audits.asr_fairness.inputs import Inputs, Recording
 from audits.context import Context
 from probes.activations import LogMel, SpeechEncoder, batching_of, encoder_key
-from probes.embeddings import Embeddings, Item
+from probes.embeddings import Embeddings, Item, clip_item
 from probes.errors import InputError
-from probes.loading.audio import load_clip
 from probes.loading.hashing import sha256_json
 
 
@@ -67,26 +62,10 @@ def _stack(
     embeddings: Embeddings, layers: tuple[int, ...], places: tuple[int, ...], inputs: Inputs, options: Options
 ) -> Stack:
     # In the order of the manifest, in which answers are kept too.
-    key = sha256_json([embeddings.key, options.batch, [_content(item) for item in inputs.recordings]])
+    key = sha256_json([embeddings.key, options.batch, [item.sha256 for item in items_of(inputs.recordings)]])
     return Stack(embeddings=embeddings, layers=layers, places=places, key=key)
 
 
 def items_of(recordings: tuple[Recording, ...]) -> list[Item]:
     """Return the recordings as the embeddings see them."""
-    return [Item(sha256=_content(item), samples=item.samples, read=_reader(item)) for item in recordings]
-
-
-def _content(item: Recording) -> str:
-    if item.clip.start is None:
-        return item.sha256
-    return sha256_json([item.sha256, item.clip.start, item.clip.end])
-
-
-def _reader(item: Recording) -> Callable[[], Tensor]:
-    def read() -> Tensor:
-        loaded = load_clip(item.clip)
-        if loaded.sha256 != item.sha256:
-            raise InputError("The recording changed while the audit ran.", where=item.clip.where, hint="Run it again.")
-        return torch.from_numpy(loaded.waveform.samples)
-
-    return read
+    return [clip_item(item.clip, item.sha256, item.samples) for item in recordings]

@@ -7,7 +7,7 @@ from audits.numbers import percent
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.counts import METRIC_WORDS, Utterances
-from audits.speaker_groups.wording import many
+from audits.wording import many
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results

@@ -9,7 +9,6 @@ from audits.context import Context, Draft
 from audits.groups import MIN_WORDS, GroupSet
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import METRIC_WORDS, Cohort, Counts, Utterances, place, sums_of
-from audits.speaker_groups.wording import many
 from audits.statistics import (
     GAP_METHOD,
     OTHERS_METHOD,
@@ -30,6 +29,7 @@ from audits.statistics import (
     undefined,
     unscaled,
 )
+from audits.wording import many
 
 KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
 """Kinds of gap, nought where two groups are alike."""

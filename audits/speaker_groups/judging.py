@@ -20,8 +20,9 @@ from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, difference_of, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.telling import tell_explained, tell_search, tell_skipped, tell_systems
-from audits.speaker_groups.wording import listed, p_words, size_words, span, whose
+from audits.speaker_groups.wording import whose
 from audits.statistics import MaybeEnds, adjust, scaled
+from audits.wording import listed, p_words, size_words, span
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results

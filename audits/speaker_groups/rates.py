@@ -10,8 +10,8 @@ import numpy as np
 from audits.context import Context, Draft
 from audits.groups import ALL, MIN_WORDS
 from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterances, place, sums_of
-from audits.speaker_groups.wording import many
 from audits.statistics import SpeakerSums, rate_intervals, shrink_rates, sum_by_speaker
+from audits.wording import many
 
 NAMED = 12
 MOST_SMALL = 60

@@ -11,7 +11,7 @@ from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.discovery import PARTS, Discovery
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.wording import listed, many, size_words, span
+from audits.wording import listed, many, size_words, span
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results

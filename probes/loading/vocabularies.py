@@ -1,7 +1,7 @@
 """What do the symbols of a checkpoint's own CTC head stand for?
 
 Read before anything runs, from vocab.json and tokenizer_config.json as wav2vec2 tokenizers write them. Where they do
-not say it plainly, the head is not judged, and the report says why.
+not say it plainly, the answer is the reason why the head cannot be used.
 """
 
 import re
@@ -15,15 +15,27 @@ from probes.loading.tables import parse_json, read_text
 
 _SPECIAL = re.compile(r"<[^<>]+>|\[[^\[\]]+\]")
 """Symbols that are no text, such as <pad>, <s>, [UNK]."""
-_HINT = "Save the tokenizer's files again; or remove vocab.json, and the head is not judged."
+_HINT = "Save the tokenizer's files again; without vocab.json the head is not used."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """What each symbol's number stands for; `blank` is CTC's, which stands for nothing."""
+    """What each symbol's number stands for; `blank` is CTC's, which stands for nothing.
+
+    A symbol may have several characters, as phones have; the delimiter of words is a space.
+    """
 
     symbols: Mapping[int, str]
     blank: int
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each symbol; the smallest where several stand for the same.
+
+        >>> Vocabulary(symbols={1: "aɪ", 2: " ", 3: "tʃ"}, blank=0).numbers["tʃ"]
+        3
+        """
+        return {self.symbols[number]: number for number in sorted(self.symbols, reverse=True)}
 
     def decode(self, path: Sequence[int]) -> str:
         """Return the text of a path whose repeats are joined.
@@ -35,7 +47,7 @@ class Vocabulary:
 
 
 def read_vocabulary(folder: ModelFolder) -> Vocabulary | str:
-    """Return the symbols of the checkpoint's own CTC head; or why it is not judged, empty where it has none.
+    """Return the symbols of the checkpoint's own CTC head; or why it cannot be used, empty where it has none.
 
     Raises
     ------

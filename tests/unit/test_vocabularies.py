@@ -1,4 +1,4 @@
-"""What the checkpoint's own CTC head is said to have heard, and when it is not asked."""
+"""What the checkpoint's own CTC head is said to have heard, and when it cannot be asked."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from audits.asr_fairness.heads import Vocabulary, read_vocabulary
 from probes.errors import InputError
 from probes.loading.checkpoints import ModelFolder
+from probes.loading.vocabularies import Vocabulary, read_vocabulary
 
 CTC = {"architectures": ["Wav2Vec2ForCTC"]}
 
@@ -50,11 +50,11 @@ def test_files_that_cannot_be_read_are_wrong_input(tmp_path: Path, name: str, co
     with pytest.raises(InputError) as error:
         read_vocabulary(model)
     assert name in error.value.where
-    assert "not judged" in error.value.hint
+    assert "not used" in error.value.hint
 
 
 @pytest.mark.parametrize("vocabulary", [{"eng": {"<pad>": 0, "a": 1}}, {"a": True}, {"a": 1.5}, [], {}, {"<pad>": 0}])
-def test_a_vocabulary_that_says_no_symbols_is_a_reason_not_to_judge(tmp_path: Path, vocabulary: object) -> None:
+def test_a_vocabulary_that_says_no_symbols_is_a_reason_not_to_use_the_head(tmp_path: Path, vocabulary: object) -> None:
     found = read_vocabulary(folder(tmp_path, vocabulary))
     assert isinstance(found, str)
     assert "vocab.json" in found
@@ -64,3 +64,9 @@ def test_without_a_head_nothing_is_read_and_with_one_a_missing_vocabulary_is_tol
     assert read_vocabulary(folder(tmp_path, b"{bad", architectures=["Wav2Vec2Model"])) == ""
     (tmp_path / "vocab.json").unlink()
     assert "no vocab.json" in str(read_vocabulary(folder(tmp_path, None)))
+
+
+def test_a_symbol_of_several_characters_has_its_number(tmp_path: Path) -> None:
+    found = read_vocabulary(folder(tmp_path, {"<pad>": 0, "|": 1, "tʃ": 2, "aɪ": 3, "AH0": 4, "t": 5, " ": 6}))
+    assert isinstance(found, Vocabulary)
+    assert found.numbers == {" ": 1, "tʃ": 2, "aɪ": 3, "AH0": 4, "t": 5}

@@ -1,0 +1,147 @@
+"""Where do the phones of some groups of speakers lie elsewhere (a bias), and where are they only noisy?
+
+From phone tokens with feature vectors, or from a speech encoder, recordings and alignments.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.options import argument, option
+from audits.registry import AuditSpec
+
+PROBES = ("auto", "logistic", "discriminant")
+TRANSFORMS = ("none", "log")
+WEIGHTS = ("tokens", "phones")
+_TOKENS, _SPEECH, _ALIGNMENT, _PROBING, _GROUPS = (
+    "Tokens",
+    "Recordings",
+    "Alignment",
+    "Probes",
+    "Groups and statistics",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `miles audit-phonemes` can be asked."""
+
+    tokens: str = argument(
+        "Phone tokens: CSV, TSV, JSONL or NPZ with phone, speaker, attributes and features; or a speech encoder: a "
+        "local Hugging Face folder or a hub id, with --manifest.",
+        metavar="TOKENS|MODEL",
+    )
+    by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
+    against: str | None = option(
+        "The same tokens in another file or encoder, such as after a fine-tuning: what changed?",
+        metavar="TOKENS2|MODEL2",
+    )
+    layers: tuple[str, ...] = option("Layers to look at: all, or numbers such as 0,3,6.", ("all",), metavar="all|N,...")
+    features: tuple[str, ...] = option(
+        "Feature columns of a table; default all of x0, x1, ...", (), metavar="COLUMN,...", panel=_TOKENS
+    )
+    transform: str = option(
+        "What is done to every feature first.", "none", choices=TRANSFORMS, metavar="none|log", panel=_TOKENS
+    )
+    phone_col: str | None = option("Column of the phone.", metavar="COLUMN", panel=_TOKENS)
+    speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=_TOKENS)
+    values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=_TOKENS)
+    bin: tuple[str, ...] = option(
+        "Bins of a numeric column, such as age=0,13,18,30,50; repeatable.",
+        (),
+        listed=False,
+        metavar="COLUMN=N,...",
+        panel=_TOKENS,
+    )
+    on_bad: str = option(
+        "A token or a clip that cannot be used stops the audit, or is skipped and counted.",
+        "stop",
+        choices=("stop", "skip"),
+        metavar="stop|skip",
+        panel=_TOKENS,
+    )
+    manifest: Path | None = option(
+        "Recordings with speaker and attributes, for an encoder: CSV, TSV or JSONL; with --preset the corpus.",
+        metavar="FILE",
+        panel=_SPEECH,
+    )
+    preset: str | None = option("Layout of a published corpus; see docs/formats.md.", metavar="NAME", panel=_SPEECH)
+    path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=_SPEECH)
+    text_col: str | None = option("Column of the transcript.", metavar="COLUMN", panel=_SPEECH)
+    audio_root: Path | None = option("Folder of relative recording paths.", metavar="DIR", panel=_SPEECH)
+    batch: int = option("Most clips in one forward pass.", 8, metavar="N", panel=_SPEECH)
+    alignments: Path | None = option(
+        "Where the phones lie: a folder of TextGrid, CTM, TIMIT PHN or CSV files, or one file for all.",
+        metavar="DIR",
+        panel=_ALIGNMENT,
+    )
+    align_with: str | None = option(
+        "Without alignments: a CTC checkpoint that places the phones itself, a folder or a hub id.",
+        metavar="MODEL",
+        panel=_ALIGNMENT,
+    )
+    phones_col: str | None = option(
+        "Column of the phones that --align-with places; without one it places the letters of the text.",
+        metavar="COLUMN",
+        panel=_ALIGNMENT,
+    )
+    tier: str | None = option("Tier of the phones in a TextGrid.", metavar="NAME", panel=_ALIGNMENT)
+    phone_map: Path | None = option(
+        "Names of phones to be joined or left out: CSV from,to.", metavar="FILE", panel=_ALIGNMENT
+    )
+    keep_stress: bool = option("Keep the stress digits of ARPAbet vowels.", False, panel=_ALIGNMENT)
+    probe: str = option(
+        "What reads the phones: a softmax regression (C = 1), a linear discriminant, or the first where it takes "
+        "minutes at most and else the second.",
+        "auto",
+        choices=PROBES,
+        metavar="auto|logistic|discriminant",
+        panel=_PROBING,
+    )
+    folds: int = option(
+        "Parts that the speakers are dealt into; each is read by probes of the others.", 5, panel=_PROBING
+    )
+    repeats: int = option("How often the speakers are dealt anew.", 5, metavar="N", panel=_PROBING)
+    weights: str = option(
+        "Whether every token counts alike in an accuracy, or every phone.",
+        "tokens",
+        choices=WEIGHTS,
+        metavar="tokens|phones",
+        panel=_PROBING,
+    )
+    max_order: int = option("Largest number of attributes crossed.", 1, metavar="N", panel=_GROUPS)
+    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS)
+    min_tokens: int = option("Tokens of a phone that every compared group needs.", 5, metavar="N", panel=_GROUPS)
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS)
+    permutations: int = option("Permutations of speakers.", 2000, metavar="N", panel=_GROUPS)
+
+
+_COMPARED = ("accuracy", "systematic_error", "random_error")
+
+AUDIT = AuditSpec(
+    name="audit-phonemes",
+    title="Random and systematic error of phones in embeddings",
+    question=(
+        "Are the phones of a group of speakers read worse because the embeddings place them elsewhere, which data of "
+        "the group can mend, or because they place them noisily, which it cannot?"
+    ),
+    summary="Does an encoder place some groups' sounds elsewhere, or only noisily?",
+    options=Options,
+    plan="audits.phoneme_errors.inputs:plan",
+    run="audits.phoneme_errors.report:run",
+    demo="audits.phoneme_errors.demo:prepare",
+    estimates=(
+        *_COMPARED,
+        "own_data_gain",
+        "accuracy_gap",
+        "remaining_gap",
+        "systematic_minus_remaining",
+        "random_error_within_speakers",
+        "random_error_cosine",
+        "variance_ratio",
+        "centroid_shift",
+        "variance_accuracy_correlation",
+        "p_value",
+        *(f"against_{name}" for name in _COMPARED),
+        *(f"{name}_difference" for name in _COMPARED),
+    ),
+)

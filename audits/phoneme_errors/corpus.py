@@ -1,0 +1,154 @@
+"""Which speakers, groups and phones take part, once the tokens are known?
+
+A speaker who has several levels of an attribute counts as several, each with one. Phones are compared like with
+like: only those that every compared group has enough tokens of take part.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.groups import ALL, GroupSet, group_sets
+from audits.phoneme_errors import Options
+from probes.errors import InputError
+from probes.loading.tokens import Tokens
+from probes.phone_scatter import MIN_SPEAKERS
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+SHARED = "phone not shared by all compared groups"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """Tokens as the statistics see them.
+
+    Parameters
+    ----------
+    phones, speakers
+        Number of each token's phone among `phone_names`, -1 where it takes no part, and of its speaker; (tokens,).
+    names, attributes
+        Of each speaker.
+    groups, member, rest
+        Names of the compared groups; who is in each, and who in the others of its kind, shape (groups, speakers).
+    by
+        The attributes of each group.
+    small
+        Groups with too few speakers, and how many they have.
+    dropped
+        Phones that take no part, and how many tokens they have.
+    """
+
+    phones: Ints
+    speakers: Ints
+    phone_names: tuple[str, ...]
+    names: tuple[str, ...]
+    attributes: tuple[Mapping[str, str], ...]
+    groups: tuple[str, ...]
+    by: tuple[str, ...]
+    member: Bools
+    rest: Bools
+    small: Mapping[str, int]
+    dropped: Mapping[str, int]
+    several: int
+
+    @property
+    def used(self) -> int:
+        """Tokens that take part."""
+        return int((self.phones >= 0).sum())
+
+    @property
+    def home(self) -> Ints:
+        """Row of each speaker's group by the first attribute, -1 for none."""
+        first = [row for row, by in enumerate(self.by) if by == self.by[0]]
+        home = np.full(len(self.names), -1)
+        for row in first:
+            home[self.member[row]] = row
+        return home
+
+    def inside(self, group: str) -> Bools:
+        """Return who is in a compared group, or everyone, shape (speakers,)."""
+        return np.ones(len(self.names), dtype=bool) if group == ALL else self.member[self.groups.index(group)]
+
+
+def corpus_of(tokens: Tokens, options: Options) -> Corpus:
+    """Find the speakers, the compared groups and the phones that they share.
+
+    Raises
+    ------
+    InputError
+        Where fewer than two phones are left.
+    """
+    codes = np.stack([tokens.speakers, *(tokens.levels[name] for name in options.by)])
+    kinds, speakers = np.unique(codes, axis=1, return_inverse=True)
+    speakers = speakers.ravel()
+    attributes = tuple(
+        {name: tokens.level_names[name][code] for name, code in zip(options.by, column[1:], strict=True)}
+        for column in kinds.T.tolist()
+    )
+    sets = group_sets(attributes, options.by, max_order=options.max_order)
+    groups, by, member, rest, small = _compared(sets, options.min_speakers)
+    kept = _shared(tokens, speakers, member, options)
+    place = np.full(len(tokens.phone_names), -1)
+    place[kept] = np.arange(len(kept))
+    counts = np.bincount(tokens.phones, minlength=len(place))
+    people = [tokens.speaker_names[code] for code in kinds[0].tolist()]
+    return Corpus(
+        phones=place[tokens.phones],
+        speakers=speakers,
+        phone_names=tuple(tokens.phone_names[number] for number in kept),
+        names=tuple(people),
+        attributes=attributes,
+        groups=groups,
+        by=by,
+        member=member,
+        rest=rest,
+        small=small,
+        dropped={name: int(counts[n]) for n, name in enumerate(tokens.phone_names) if place[n] < 0},
+        several=len(people) - len(set(people)),
+    )
+
+
+def _compared(
+    sets: list[GroupSet], least: int
+) -> tuple[tuple[str, ...], tuple[str, ...], Bools, Bools, dict[str, int]]:
+    names: list[str] = []
+    by: list[str] = []
+    inside: list[Bools] = []
+    others: list[Bools] = []
+    small: dict[str, int] = {}
+    for groups in sets:
+        masks = groups.masks
+        enough = masks.sum(1) >= least
+        small |= {groups.names[row]: int(masks[row].sum()) for row in np.flatnonzero(~enough).tolist()}
+        if enough.sum() < 2:
+            continue
+        for row in np.flatnonzero(enough).tolist():
+            names.append(groups.names[row])
+            by.append(groups.by)
+            inside.append(masks[row])
+            others.append((groups.member >= 0) & ~masks[row])
+    people = len(sets[0].member)
+    stacked = [np.stack(part) if part else np.zeros((0, people), dtype=bool) for part in (inside, others)]
+    return tuple(names), tuple(by), stacked[0], stacked[1], small
+
+
+def _shared(tokens: Tokens, speakers: Ints, member: Bools, options: Options) -> list[int]:
+    """Return the phones of which every compared group has enough tokens, of enough speakers."""
+    people = int(speakers.max()) + 1
+    counts = np.zeros((people, len(tokens.phone_names)))
+    np.add.at(counts, (speakers, tokens.phones), 1)
+    masks = np.concatenate([member, np.ones((1, people), dtype=bool)]).astype(np.float64)
+    enough = (masks @ counts >= options.min_tokens) & (masks @ (counts > 0) >= MIN_SPEAKERS)
+    kept: list[int] = np.flatnonzero(enough.all(0)).tolist()
+    if len(kept) < 2:
+        raise InputError(
+            f"The compared groups share {len(kept)} phones of which each has {options.min_tokens} tokens of "
+            f"{MIN_SPEAKERS} speakers.",
+            where="--min-tokens",
+            hint="Lower --min-tokens, raise --min-speakers so that small groups are not compared, or join phones with "
+            "--phone-map.",
+        )
+    return kept

@@ -1,0 +1,124 @@
+"""Are those speakers read worse whose phones scatter more? Rank correlations, raw and partial, and their chance."""
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.statistics import MaybeEnds, monte_carlo_p, percentile_interval
+
+Floats = NDArray[np.float64]
+EXACT_UP_TO = 8
+"""Units up to which all orders are gone through instead of random ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """Spearman's coefficient with its interval, and the two-sided p-value of a permutation test with its own.
+
+    `p` has no ends where all orders were gone through.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: MaybeEnds
+    n: int
+
+
+def rank_correlation(
+    x: Floats, y: Floats, controls: Floats, repeats: int, rng: np.random.Generator, *, level: float = 0.95
+) -> Correlation | None:
+    """Return the Spearman correlation of x and y over n units, partial where controls are given.
+
+    The ranks of x, y and of every control are taken, those of the controls are regressed out, and what is left is
+    correlated. The interval is Fisher's with the variance (1 + r^2 / 2) / (n - 3 - k) for k controls (Bonett and
+    Wright 2000, section 3); the p-value shuffles what is left of y over the units.
+
+    Parameters
+    ----------
+    controls
+        Shape (units, k); columns of 0 and 1 are taken as they are.
+
+    Returns
+    -------
+    None where x or y is all alike once the controls are held fixed, or where n - 3 - k is less than 3
+
+    Examples
+    --------
+    >>> x = np.arange(20.0)
+    >>> found = rank_correlation(x, -(x**3), np.zeros((20, 0)), 200, np.random.default_rng(0))
+    >>> found.value, found.p[0] < 0.01
+    (-1.0, True)
+    """
+    from scipy.stats import norm, rankdata
+
+    freedom = len(x) - 3 - controls.shape[1]
+    if freedom < 3:
+        return None
+    ranked = [column if set(np.unique(column)) <= {0.0, 1.0} else rankdata(column) for column in controls.T]
+    design = np.stack([np.ones(len(x)), *ranked], axis=1)
+    left = []
+    for values in (rankdata(x), rankdata(y)):
+        rest = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
+        if np.abs(rest).max() < 1e-8 * len(x):
+            return None
+        left.append(rest / np.linalg.norm(rest))
+    r = float(np.clip(left[0] @ left[1], -1, 1))
+    half = float(norm.isf((1 - level) / 2)) * np.sqrt((1 + r**2 / 2) / freedom)
+    z = np.arctanh(np.clip(r, -0.999999, 0.999999))
+    orders = rng.permuted(np.broadcast_to(np.arange(len(x)), (repeats, len(x))), axis=1)
+    shuffled = np.abs(left[1][orders] @ left[0])
+    return Correlation(
+        value=r,
+        low=min(float(np.tanh(z - half)), r),
+        high=max(float(np.tanh(z + half)), r),
+        p=monte_carlo_p(abs(r), shuffled, level=level),
+        n=len(x),
+    )
+
+
+def group_correlation(
+    values: tuple[Floats, Floats],
+    replicates: tuple[Floats, Floats],
+    clusters: int,
+    repeats: int,
+    rng: np.random.Generator,
+    *,
+    level: float = 0.95,
+) -> Correlation | None:
+    """Return the Spearman correlation over groups; its interval is from bootstrap samples of the speakers in them.
+
+    Parameters
+    ----------
+    values
+        x and y of each group, shape (groups,).
+    replicates
+        The same in every bootstrap sample, shape (samples, groups).
+    clusters
+        Speakers of the smallest group.
+    """
+    r = _spearman(*values)
+    if r is None:
+        return None
+    drawn = np.array([_spearman(x, y) or 0.0 for x, y in zip(*replicates, strict=True)])
+    ends = percentile_interval(drawn, clusters, level=level)
+    if ends is None:
+        return None
+    groups = len(values[0])
+    if groups <= EXACT_UP_TO:
+        met = [abs(_spearman(values[0], values[1][list(order)]) or 0.0) for order in permutations(range(groups))]
+        p: MaybeEnds = (sum(one >= abs(r) - 1e-12 for one in met) / len(met), None, None)
+    else:
+        met = [abs(_spearman(values[0], rng.permutation(values[1])) or 0.0) for _ in range(repeats)]
+        p = monte_carlo_p(abs(r), np.array(met), level=level)
+    return Correlation(value=r, low=min(ends[0], r), high=max(ends[1], r), p=p, n=groups)
+
+
+def _spearman(x: Floats, y: Floats) -> float | None:
+    from scipy.stats import rankdata
+
+    a, b = (rankdata(values) - (len(values) + 1) / 2 for values in (x, y))
+    size = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / size if size > 0 else None

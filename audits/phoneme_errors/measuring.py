@@ -1,0 +1,162 @@
+"""From vectors to counts: what is measured of each layer, speaker by speaker, and kept by content."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from audits.context import Context
+from audits.phoneme_errors import Options
+from audits.phoneme_errors.corpus import Corpus
+from audits.statistics import generator
+from probes.loading.hashing import sha256_json
+from probes.loading.tokens import Vectors
+from probes.phone_probes import Hits, affordable, deal, mean_hits, read_phones
+from probes.phone_scatter import Scatter, measure_scatter
+from probes.progress import Advance
+from probes.token_moments import phone_moments, standardisation
+
+STATISTICS = "phone-statistics"
+CHUNK = 8192
+"""Tokens that are read at once: 25 MB of a layer 768 wide."""
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCounts:
+    """What one layer gave: scatter of the phones as they are and by their direction alone, and tokens read right."""
+
+    layer: int
+    width: int
+    scatter: Scatter
+    cosine: Scatter
+    hits: Hits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """All layers of one encoder, and which probe read them."""
+
+    layers: tuple[LayerCounts, ...]
+    method: str
+
+
+def probe_of(vectors: Vectors, layers: tuple[int, ...], corpus: Corpus, options: Options) -> str:
+    """Return which probe is used: the one asked for, or the softmax regression where it takes minutes at most."""
+    if options.probe != "auto":
+        return options.probe
+    widest = max(vectors.width(layer) for layer in layers)
+    fits = options.folds * options.repeats * len(layers)
+    cheap = affordable(corpus.used, widest, len(corpus.phone_names), len(corpus.groups), fits)
+    return "logistic" if cheap else "discriminant"
+
+
+def measure(
+    vectors: Vectors,
+    layers: tuple[int, ...],
+    corpus: Corpus,
+    method: str,
+    key: object,
+    options: Options,
+    context: Context,
+) -> Measured:
+    """Measure every layer; one that the cache has is not read again.
+
+    Parameters
+    ----------
+    key
+        What the vectors depend on.
+    """
+    content = [_VERSION, key, method, context.seed, options.folds, options.repeats, _identity(corpus)]
+    found = []
+    steps = 3 + options.repeats
+    with context.progress.phase("Reading the phones of each layer", steps * len(layers), "steps") as advance:
+        for layer in layers:
+            kept = context.cache.read(STATISTICS, [*content, layer])
+            if kept is None:
+                counts = _measure_layer(vectors, layer, corpus, method, options, context, advance)
+                context.cache.write(STATISTICS, [*content, layer], _packed(counts))
+            else:
+                counts = _unpacked(layer, kept)
+                advance(steps)
+            found.append(counts)
+    return Measured(layers=tuple(found), method=method)
+
+
+def _identity(corpus: Corpus) -> str:
+    parts = [part.tolist() for part in (corpus.phones, corpus.speakers, corpus.member, corpus.rest)]
+    return sha256_json([*parts, corpus.home.tolist(), len(corpus.phone_names)])
+
+
+def _measure_layer(
+    vectors: Vectors,
+    layer: int,
+    corpus: Corpus,
+    method: str,
+    options: Options,
+    context: Context,
+    advance: Advance,
+) -> LayerCounts:
+    used = corpus.phones >= 0
+
+    def chunks() -> Iterator[NDArray[np.float32]]:
+        for part in vectors.chunks(layer, CHUNK):
+            # Nothing is done yet, but who wants to stop is heard.
+            advance(0)
+            yield part
+
+    standard = standardisation(lambda: _taking_part(chunks(), used))
+    advance(1)
+    scatters = []
+    for cosine in (False, True):
+        moments = phone_moments(
+            chunks, standard, corpus.speakers, corpus.phones, np.arange(len(corpus.phone_names)), cosine=cosine
+        )
+        scatters.append(measure_scatter(moments, corpus.member, corpus.rest, corpus.home))
+        advance(1)
+    hits = []
+    for repeat in range(options.repeats):
+        # The same in every layer and encoder, so that these are compared on the same folds and matched tokens.
+        rng = generator(context.seed, "folds", str(repeat))
+        design = deal(corpus.phones, corpus.speakers, corpus.member, options.folds, rng)
+        hits.append(read_phones(design, chunks, standard, method=method))
+        advance(1)
+    return LayerCounts(
+        layer=layer, width=len(standard.mean), scatter=scatters[0], cosine=scatters[1], hits=mean_hits(hits)
+    )
+
+
+def _taking_part(chunks: Iterator[NDArray[np.float32]], used: NDArray[np.bool_]) -> Iterator[NDArray[np.float32]]:
+    read = 0
+    for part in chunks:
+        yield part[used[read : read + len(part)]]
+        read += len(part)
+
+
+def _packed(counts: LayerCounts) -> dict[str, torch.Tensor]:
+    parts: dict[str, Scatter | Hits] = {"scatter": counts.scatter, "cosine": counts.cosine, "hits": counts.hits}
+    found = {"width": torch.tensor(counts.width)}
+    for name, record in parts.items():
+        for item in fields(record):
+            found[f"{name}.{item.name}"] = torch.as_tensor(np.asarray(getattr(record, item.name), dtype=np.float64))
+    return found
+
+
+def _unpacked(layer: int, kept: dict[str, torch.Tensor]) -> LayerCounts:
+    def arrays(name: str) -> dict[str, NDArray[np.float64]]:
+        return {key.partition(".")[2]: kept[key].numpy() for key in kept if key.startswith(f"{name}.")}
+
+    def scatter(name: str) -> Scatter:
+        found: dict[str, Any] = dict(arrays(name))
+        return Scatter(**found | {"total": float(found["total"]), "phones": int(found["phones"])})
+
+    return LayerCounts(
+        layer=layer,
+        width=int(kept["width"]),
+        scatter=scatter("scatter"),
+        cosine=scatter("cosine"),
+        hits=Hits(**arrays("hits")),
+    )

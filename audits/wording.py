@@ -1,0 +1,43 @@
+"""How numbers stand in the sentences of findings, whatever was audited."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from audits.numbers import interval, point
+from audits.records import Estimate
+
+
+def span(estimate: Estimate) -> str:
+    """Return a number with its interval in brackets."""
+    return f"{point(estimate)} ({interval(estimate)})"
+
+
+def p_words(p: float) -> str:
+    """Return a p-value as a sentence carries it."""
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
+
+
+def size_words(estimate: Estimate) -> str:
+    """Return how large a difference is, whichever way it points: a word beside it says which."""
+    if estimate.value >= 0 or estimate.low is None or estimate.high is None:
+        return span(estimate)
+    return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))
+
+
+def many(count: int, one: str, several: str) -> str:
+    """Return a count and the words for one or for several.
+
+    >>> many(1, "group was", "groups were"), many(3, "group was", "groups were")
+    ('1 group was', '3 groups were')
+    """
+    return f"{count} {one if count == 1 else several}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them; nothing where there are none.
+
+    >>> listed(["age"]), listed(["age", "gender", "duration"])
+    ('age', 'age, gender and duration')
+    """
+    *first, last = names or ("nothing",)
+    return f"{', '.join(first)} and {last}" if first else last
