@@ -50,7 +50,7 @@ class PhoneEmbeddings:
         largest: int = 8,
     ) -> None:
         self._items, self._phones, self._centres = items, phones, centres
-        self._open, self._key, self._cache = open_encoder, key, cache
+        self._open, self.key, self._cache = open_encoder, key, cache
         self._reopened: Encoder | None = None
         self._batches = plan_batches(items, batching, largest=largest)
         self.tokens = [
@@ -104,7 +104,7 @@ class PhoneEmbeddings:
         places = [
             [self._items[index].sha256, [[one.start, one.end] for one in self._phones[index]]] for index in batch.items
         ]
-        return [self._key, places]
+        return [self.key, places]
 
     def _present(self, batch: Batch) -> bool:
         return self._cache.has(PHONES, self._key_of(batch))

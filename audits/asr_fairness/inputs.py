@@ -12,20 +12,15 @@ from audits.groups import GroupSet, group_sets
 from audits.records import Skipped, Source, Subject
 from probes.activations import FAMILIES
 from probes.errors import InputError
-from probes.frames import RATE, WHISPER_SECONDS, frame_count
-from probes.loading.audio import load_clip
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
 from probes.loading.levels import parse_bins
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.loading.recordings import measure_sound
 from probes.loading.vocabularies import Vocabulary, read_vocabulary
 from probes.words import normalise
 
-SHORTEST = 400
-"""Samples of one window of log-mel energies, 25 ms."""
-TOO_SHORT = "shorter than one frame of the encoder"
-TOO_LONG = "longer than the 30 s that whisper takes"
 NO_TEXT = "empty transcript"
 NO_SPEAKER = "no speaker"
 UNREADABLE = "unreadable recording"
@@ -255,20 +250,17 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording |
                 hint="Name its speaker, or leave such clips out with --on-bad-clip skip.",
             )
         return NO_SPEAKER
-    loaded = load_clip(clip)
-    samples = len(loaded.waveform.samples)
-    if folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:
-        return TOO_LONG
-    if samples < SHORTEST or frame_count(folder, samples) < 1:
-        return TOO_SHORT
+    sound = measure_sound(clip, folder)
+    if isinstance(sound, str):
+        return sound
     return Recording(
         clip=clip,
-        sha256=loaded.sha256,
-        samples=samples,
+        sha256=sound.sha256,
+        samples=sound.samples,
         text=text,
-        rate=loaded.waveform.original_rate,
-        channels=loaded.waveform.channels,
-        silent=bool((loaded.waveform.samples == loaded.waveform.samples[0]).all()),
+        rate=sound.rate,
+        channels=sound.channels,
+        silent=sound.silent,
     )
 
 

@@ -7,7 +7,6 @@ speakers, the same voices and the same sentences, and a coin that means nothing 
 """
 
 import contextlib
-import csv
 import ctypes
 import shutil
 import tempfile
@@ -23,6 +22,7 @@ import numpy.typing as npt
 
 from probes.errors import InputError
 from probes.progress import Progress, Silent
+from probes.synthetic.speech_files import write_alignments, write_manifest
 
 SAMPLE_RATE = 16_000
 """Samples per second of every clip."""
@@ -50,9 +50,6 @@ AUDIT_VOICES = ("f1", "f2", "m3", "m5", "m7")
 TRACTS = ((3, 4), (11, 15), (8, 11), (5, 7), (7, 10))
 """Fractions (up, down) by which a speaker's 22 050 Hz signal is resampled, to be read at 16 000 Hz. Their
 distance from 320/441 stands for the length of the vocal tract: formants 3 % lower to 4 % higher."""
-
-COLUMNS = ("path", "text", "speaker", "gender", "accent", "coin", "split", "duration", "voice")
-"""Columns of both manifests."""
 
 Samples = npt.NDArray[np.int16]
 Split = Literal["training", "audit"]
@@ -96,6 +93,16 @@ class Clip:
     duration: float
     phones: tuple[Phone, ...]
 
+    @property
+    def spoken(self) -> tuple[Phone, ...]:
+        """The phones that take time and are no pause.
+
+        Of "pull" at the end of a clip, espeak-ng tells no time for the last sound, which it joins to the vowel.
+        """
+        # Rounding leaves less than a sample of a phone without length; the shortest with a length has 10 ms.
+        timed = (phone for phone in self.phones if phone.end - phone.start > 1 / SAMPLE_RATE)
+        return tuple(phone for phone in timed if not phone.name.startswith("_"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenCorpus:
@@ -122,6 +129,7 @@ def speak_corpus(
     training_speakers: int = 150,
     audit_speakers: int = 24,
     clips_per_speaker: int = 5,
+    alignments: bool = False,
     progress: Progress | None = None,
 ) -> SpokenCorpus:
     """Speak the corpus into `folder`: clips (16 kHz, mono, 16 bit), `manifest.csv` and `audit.csv`.
@@ -136,6 +144,9 @@ def speak_corpus(
         Totals over all accents, whether `balanced` or not.
     audit_speakers, clips_per_speaker
         Speakers for each accent, and clips for each of them.
+    alignments
+        Write where the phones lie too, to `alignments/<split>/<stem>.TextGrid`, and which they are, to a column
+        `phones` of the manifests.
 
     Raises
     ------
@@ -159,8 +170,10 @@ def speak_corpus(
         for index, text in enumerate(_deal_sentences(training_clips, texts))
     ]
     clips = _record(folder, parts, progress or Silent())
-    _write_manifest(folder / "manifest.csv", folder, clips)
-    _write_manifest(folder / "audit.csv", folder, [clip for clip in clips if clip.split == "audit"])
+    write_manifest(folder / "manifest.csv", clips, phones=alignments)
+    write_manifest(folder / "audit.csv", [clip for clip in clips if clip.split == "audit"], phones=alignments)
+    if alignments:
+        write_alignments(folder / "alignments", clips)
     return SpokenCorpus(
         clips=tuple(clips),
         manifest=folder / "manifest.csv",
@@ -232,18 +245,6 @@ def _record(folder: Path, parts: Sequence[tuple[Split, Speaker, str]], progress:
             clips.append(Clip(path=path, text=text, speaker=speaker, split=split, duration=duration, phones=phones))
             advance(1)
     return clips
-
-
-def _write_manifest(path: Path, folder: Path, clips: Sequence[Clip]) -> None:
-    """Write one row for each clip, with paths relative to the folder of the manifest."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(COLUMNS)
-        for clip in clips:
-            who = clip.speaker
-            name = clip.path.relative_to(folder).as_posix()
-            row = (name, clip.text, who.name, who.gender, who.accent, who.coin, clip.split)
-            rows.writerow((*row, f"{clip.duration:.4f}", who.voice))
 
 
 class _EventText(ctypes.Union):

@@ -2,7 +2,8 @@
 
 Answers "what would a real wav2vec2 checkpoint look like that never heard one accent?". Sounds and spelling are
 learned together: a cross-entropy on the phoneme of each frame, whose times the synthesiser told, and CTC on the
-characters. Only the character head is saved, so that the folder loads like any other.
+characters or, where phones are asked for, on the phonemes in their order. Only the CTC head is saved, so that the
+folder loads like any other.
 """
 
 import json
@@ -10,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,9 +31,12 @@ WARM_UP = 60
 """Small batches and few passes: from the same minutes of computing, more steps beat more clips a step."""
 
 CTC_WEIGHT = 0.5
-"""Share of the character loss beside the phoneme loss."""
+"""Share of the CTC loss beside the phoneme loss."""
 
-_SPECIAL = ("<pad>", "<unk>", "|")
+Units = Literal["letters", "phones"]
+"""What the CTC head writes: characters, or espeak-ng's names of phonemes."""
+
+_SPECIAL = ("<pad>", "<unk>")
 _SILENCE, _IGNORED = 0, -100
 
 
@@ -42,17 +46,17 @@ class TrainingSummary:
 
     steps: int
     phoneme_loss: float
-    character_loss: float
+    symbol_loss: float
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """One clip, ready: normalised signal, phoneme of each frame, characters."""
+    """One clip, ready: normalised signal, phoneme of each frame, symbols to write."""
 
     signal: torch.Tensor
     frames: torch.Tensor
-    characters: torch.Tensor
+    symbols: torch.Tensor
 
 
 def train_encoder(
@@ -60,6 +64,7 @@ def train_encoder(
     folder: Path,
     *,
     seed: int,
+    units: Units = "letters",
     passes: int = PASSES,
     max_steps: int | None = None,
     progress: Progress | None = None,
@@ -70,14 +75,17 @@ def train_encoder(
 
     Parameters
     ----------
+    units
+        What the CTC head learns to write.
     passes, max_steps
         How often every clip is heard; the number of steps after which training ends even so.
     """
     started = time.monotonic()
-    vocabulary = _vocabulary(corpus)
+    vocabulary = _vocabulary(corpus, units)
     clips = corpus.part("training")
     names = sorted({phone.name for clip in clips for phone in clip.phones})
-    examples = [_prepare(clip, {name: 1 + at for at, name in enumerate(names)}, vocabulary) for clip in clips]
+    numbers = {name: 1 + at for at, name in enumerate(names)}
+    examples = [_prepare(clip, numbers, vocabulary, units) for clip in clips]
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         model = _build(len(vocabulary))
@@ -88,12 +96,12 @@ def train_encoder(
             for batch in _batches(examples, torch.Generator().manual_seed(seed * 1_000 + turn))
         ][:max_steps]
         losses = _fit(model, sounds, batches, progress or Silent())
-    _save(model, vocabulary, folder)
+    _save(model, vocabulary, folder, units)
     tail = losses[-max(1, len(losses) // passes) :]
     return TrainingSummary(
         steps=len(batches),
         phoneme_loss=sum(pair[0] for pair in tail) / len(tail),
-        character_loss=sum(pair[1] for pair in tail) / len(tail),
+        symbol_loss=sum(pair[1] for pair in tail) / len(tail),
         seconds=time.monotonic() - started,
     )
 
@@ -107,13 +115,19 @@ def frame_labels(clip: Clip, frames: int, numbers: dict[str, int]) -> torch.Tens
     return torch.from_numpy(labels)
 
 
-def _vocabulary(corpus: SpokenCorpus) -> dict[str, int]:
-    """Number the characters: the blank (and padding) is 0, the space is `|`."""
-    letters = sorted({letter for clip in corpus.clips for letter in clip.text if letter != " "})
-    return {token: number for number, token in enumerate((*_SPECIAL, *letters))}
+def _written(clip: Clip, units: Units) -> list[str]:
+    """Return what the CTC head should write of a clip; the space between words is `|`."""
+    return list(clip.text.replace(" ", "|")) if units == "letters" else [phone.name for phone in clip.spoken]
 
 
-def _prepare(clip: Clip, numbers: dict[str, int], vocabulary: dict[str, int]) -> _Example:
+def _vocabulary(corpus: SpokenCorpus, units: Units) -> dict[str, int]:
+    """Number the symbols: the blank (and padding) is 0, the space, of letters only, is `|`."""
+    special = (*_SPECIAL, "|") if units == "letters" else _SPECIAL
+    symbols = {symbol for clip in corpus.clips for symbol in _written(clip, units)}
+    return {token: number for number, token in enumerate((*special, *sorted(symbols.difference(special))))}
+
+
+def _prepare(clip: Clip, numbers: dict[str, int], vocabulary: dict[str, int], units: Units) -> _Example:
     """Read a clip and normalise it as the saved feature extractor will: zero mean, unit variance."""
     import soundfile
 
@@ -123,7 +137,7 @@ def _prepare(clip: Clip, numbers: dict[str, int], vocabulary: dict[str, int]) ->
     return _Example(
         signal=torch.from_numpy(signal),
         frames=frame_labels(clip, frames, numbers),
-        characters=torch.tensor([vocabulary[letter] for letter in clip.text.replace(" ", "|")]),
+        symbols=torch.tensor([vocabulary[symbol] for symbol in _written(clip, units)]),
     )
 
 
@@ -194,7 +208,7 @@ def _fit(
 
 
 def _losses(model: Any, sounds: torch.nn.Module, batch: Sequence[_Example]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the frame cross-entropy and the character CTC loss (per character) of one batch."""
+    """Return the frame cross-entropy and the CTC loss (per symbol) of one batch."""
     pad = torch.nn.utils.rnn.pad_sequence
     signals = pad([example.signal for example in batch], batch_first=True)
     lengths = torch.tensor([len(example.signal) for example in batch])
@@ -207,17 +221,17 @@ def _losses(model: Any, sounds: torch.nn.Module, batch: Sequence[_Example]) -> t
     logs = model.lm_head(hidden).log_softmax(-1).transpose(0, 1)
     spelling = functional.ctc_loss(
         logs,
-        torch.cat([example.characters for example in batch]),
+        torch.cat([example.symbols for example in batch]),
         torch.tensor([len(example.frames) for example in batch]),
-        torch.tensor([len(example.characters) for example in batch]),
+        torch.tensor([len(example.symbols) for example in batch]),
         blank=0,
         zero_infinity=True,
     )
     return sound, spelling
 
 
-def _save(model: Any, vocabulary: dict[str, int], folder: Path) -> None:
-    """Write the folder: weights, configuration, feature extractor and character vocabulary."""
+def _save(model: Any, vocabulary: dict[str, int], folder: Path, units: Units) -> None:
+    """Write the folder: weights, configuration, feature extractor and the head's vocabulary."""
     transformers = guarded.transformers()
     folder.mkdir(parents=True, exist_ok=True)
     model.eval().save_pretrained(folder)
@@ -225,13 +239,16 @@ def _save(model: Any, vocabulary: dict[str, int], folder: Path) -> None:
         feature_size=1, sampling_rate=SAMPLE_RATE, padding_value=0.0, do_normalize=True, return_attention_mask=True
     ).save_pretrained(folder)
     (folder / "vocab.json").write_text(json.dumps(vocabulary, indent=1) + "\n", encoding="utf-8")
-    tokeniser = {
-        "tokenizer_class": "Wav2Vec2CTCTokenizer",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-        "word_delimiter_token": "|",
-        "bos_token": None,
-        "eos_token": None,
-        "do_lower_case": False,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(tokeniser, indent=1) + "\n", encoding="utf-8")
+    settings = json.dumps(_tokeniser(units), indent=1) + "\n"
+    (folder / "tokenizer_config.json").write_text(settings, encoding="utf-8")
+
+
+def _tokeniser(units: Units) -> dict[str, object]:
+    """Return the tokenizer's settings: phones have names of several letters, divided by spaces."""
+    common = {"pad_token": "<pad>", "unk_token": "<unk>"}
+    ends = {"bos_token": None, "eos_token": None}
+    if units == "letters":
+        letters = {"tokenizer_class": "Wav2Vec2CTCTokenizer", **common, "word_delimiter_token": "|"}
+        return {**letters, **ends, "do_lower_case": False}
+    delimiters = {"phone_delimiter_token": " ", "word_delimiter_token": None}
+    return {"tokenizer_class": "Wav2Vec2PhonemeCTCTokenizer", **common, **delimiters, **ends, "do_phonemize": False}

@@ -1,12 +1,16 @@
 """Does the demo's encoder train on the right labels, repeatably, into a folder that any tool can load?"""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from probes.activations import SpeechEncoder
 from probes.loading import guarded
+from probes.loading.checkpoints import find_model
+from probes.loading.vocabularies import Vocabulary, read_vocabulary
 from probes.synthetic.speech import Clip, Phone, Speaker, SpokenCorpus, speak_corpus
 from probes.synthetic.speech_encoder import _prepare, frame_labels, train_encoder
 
@@ -27,6 +31,26 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> SpokenCorpus:
 def folder(corpus: SpokenCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     train_encoder(corpus, folder, seed=5, max_steps=3)
+    return folder
+
+
+ODD_NAMES = {"b": "@", "d": "t[", "s": ";", "f": "?", "p": "w#"}
+"""Names that espeak-ng has for other sounds than those of the corpus."""
+
+
+@pytest.fixture(scope="module")
+def odd_corpus(corpus: SpokenCorpus) -> SpokenCorpus:
+    def rename(phone: Phone) -> Phone:
+        return replace(phone, name=ODD_NAMES.get(phone.name, phone.name))
+
+    clips = tuple(replace(clip, phones=tuple(map(rename, clip.phones))) for clip in corpus.clips)
+    return replace(corpus, clips=clips)
+
+
+@pytest.fixture(scope="module")
+def phone_folder(odd_corpus: SpokenCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("phones")
+    train_encoder(odd_corpus, folder, seed=5, units="phones", max_steps=2)
     return folder
 
 
@@ -95,17 +119,47 @@ def test_training_lowers_both_losses(corpus: SpokenCorpus, tmp_path: Path) -> No
     last = train_encoder(corpus, tmp_path / "last", seed=5, passes=8)
     assert (first.steps, last.steps) == (1, 8 * 3)
     assert last.phoneme_loss < 0.95 * first.phoneme_loss
-    assert last.character_loss < 0.5 * first.character_loss
+    assert last.symbol_loss < 0.5 * first.symbol_loss
 
 
 def test_frames_are_counted_as_the_encoder_counts_them(corpus: SpokenCorpus, folder: Path) -> None:
     encoder = guarded.transformers().AutoModel.from_pretrained(folder, local_files_only=True).eval()
     vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     for clip in corpus.clips[:4]:
-        example = _prepare(clip, {}, vocabulary)
+        example = _prepare(clip, {}, vocabulary, "letters")
         with torch.inference_mode():
             states = encoder(example.signal[None]).last_hidden_state
         assert len(example.frames) == states.shape[1]
-        assert len(example.characters) == len(clip.text)
+        assert len(example.symbols) == len(clip.text)
         assert float(example.signal.mean()) == pytest.approx(0, abs=1e-4)
         assert float(example.signal.std()) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_head_of_phones_writes_every_phone_of_the_corpus(odd_corpus: SpokenCorpus, phone_folder: Path) -> None:
+    vocabulary = read_vocabulary(find_model(str(phone_folder)))
+    assert isinstance(vocabulary, Vocabulary) and vocabulary.blank == 0
+    names = {phone.name for clip in odd_corpus.clips for phone in clip.spoken}
+    assert {"3:", "aI", "I", "E", *ODD_NAMES.values()} <= names
+    assert sorted(vocabulary.symbols.values()) == sorted(names)
+    vocab = json.loads((phone_folder / "vocab.json").read_text(encoding="utf-8"))
+    for clip in odd_corpus.clips:
+        example = _prepare(clip, {}, vocab, "phones")
+        assert [vocabulary.symbols[number] for number in example.symbols.tolist()] == [one.name for one in clip.spoken]
+
+
+def test_a_folder_with_a_head_of_phones_loads_like_any_other(odd_corpus: SpokenCorpus, phone_folder: Path) -> None:
+    encoder = SpeechEncoder(find_model(str(phone_folder)), device="cpu", dtype="float32")
+    vocabulary = json.loads((phone_folder / "vocab.json").read_text(encoding="utf-8"))
+    example = _prepare(odd_corpus.clips[0], {}, vocabulary, "phones")
+    (probabilities,) = encoder.log_probs([example.signal])
+    assert probabilities.shape == (len(example.frames), len(vocabulary))
+
+
+def test_a_tokeniser_of_phones_keeps_them_apart(phone_folder: Path) -> None:
+    tokeniser = guarded.transformers().AutoTokenizer.from_pretrained(phone_folder, local_files_only=True)
+    vocabulary = json.loads((phone_folder / "vocab.json").read_text(encoding="utf-8"))
+    numbers = [vocabulary[name] for name in ("w", "aI", "t", "t", "3:")]
+    assert tokeniser("w aI t t 3:").input_ids == numbers
+    path = [0, numbers[0], numbers[1], numbers[1], numbers[2], 0, *numbers[3:], 0]
+    assert tokeniser.decode(path) == "w aI t t 3:"
+    assert len(tokeniser) == len(vocabulary)

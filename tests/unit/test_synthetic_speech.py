@@ -2,9 +2,11 @@
 
 import csv
 import hashlib
+import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +21,23 @@ from probes.synthetic.speech import (
     TRACTS,
     TRAINING_VOICES,
     WORDS,
+    Clip,
+    Phone,
+    Speaker,
     SpokenCorpus,
     speak_corpus,
 )
+from probes.synthetic.speech_files import write_alignments, write_manifest
+
+INTERVAL = re.compile(r' {8}intervals \[(\d+)\]:\n {12}xmin = (\S+)\n {12}xmax = (\S+)\n {12}text = "(.*)"\n')
 
 
-def speak(folder: Path, *, seed: int = 7, balanced: bool = False) -> SpokenCorpus:
+def speak(folder: Path, *, seed: int = 7, balanced: bool = False, alignments: bool = False) -> SpokenCorpus:
     return speak_corpus(
         folder,
         seed=seed,
         balanced=balanced,
+        alignments=alignments,
         training_clips=36,
         training_speakers=12,
         audit_speakers=4,
@@ -43,9 +52,36 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def read_tier(path: Path) -> tuple[float, list[tuple[float, float, str]]]:
+    """Return the end of the file's only tier, and its intervals; what is not read must be as Praat writes it."""
+    text = path.read_text(encoding="utf-8")
+    head, _, body = text.partition("        intervals [1]:")
+    found = INTERVAL.findall("        intervals [1]:" + body)
+    assert INTERVAL.sub("", "        intervals [1]:" + body) == ""
+    assert [int(number) for number, *_ in found] == list(range(1, len(found) + 1))
+    assert head.startswith('File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\nxmax = ')
+    assert head.endswith(f"        intervals: size = {len(found)}\n")
+    assert re.findall(r'(?:class|name|size) = (\S+)\n', head) == [
+        '"TextGrid"', "1", '"IntervalTier"', '"phones"', str(len(found))
+    ]  # fmt: skip
+    ends = set(re.findall(r"xmax = (\S+)", head))
+    assert len(ends) == 1
+    return float(ends.pop()), [(float(start), float(end), label) for _, start, end, label in found]
+
+
+def invent(*phones: Phone, duration: float, path: Path = Path("audit/x.wav")) -> Clip:
+    who = Speaker(name="a0", accent="british", voice="f1", coin="heads", pitch=50, rate=150, tract=(5, 7))
+    return Clip(path=path, text="boo", speaker=who, split="audit", duration=duration, phones=phones)
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> SpokenCorpus:
     return speak(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def aligned(tmp_path_factory: pytest.TempPathFactory) -> SpokenCorpus:
+    return speak(tmp_path_factory.mktemp("aligned"), alignments=True)
 
 
 def test_the_manifests_describe_the_files(corpus: SpokenCorpus) -> None:
@@ -144,6 +180,64 @@ def test_phonemes_lie_inside_their_clip_in_order(corpus: SpokenCorpus) -> None:
         assert edges[0] >= 0 and clip.duration - 0.001 <= edges[-1] <= clip.duration
         assert len(clip.phones) >= 2 * len(clip.text.split())
         assert all(phone.name and not set(phone.name) & set("',") for phone in clip.phones)
+
+
+def test_alignments_cover_each_clip_with_the_phones_of_the_manifest(aligned: SpokenCorpus) -> None:
+    with aligned.manifest.open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    seen = Counter[str]()
+    for row, clip in zip(rows, aligned.clips, strict=True):
+        end, tier = read_tier(aligned.manifest.parent / "alignments" / clip.split / f"{clip.path.stem}.TextGrid")
+        assert end == clip.duration == tier[-1][1] and tier[0][0] == 0
+        assert all(start < stop for start, stop, _ in tier)
+        assert all(before[1] == after[0] for before, after in pairwise(tier))
+        spoken = [interval for interval in tier if interval[2]]
+        assert [label for _, _, label in spoken] == row["phones"].split() == [phone.name for phone in clip.spoken]
+        for (start, stop, _), phone in zip(spoken, clip.spoken, strict=True):
+            assert (start, stop) == pytest.approx((phone.start, phone.end), abs=1 / SAMPLE_RATE)
+        seen.update(row["phones"].split())
+    assert seen["3:"] > 5 and seen["aI"] > 5
+    assert len(list(aligned.manifest.parent.rglob("*.TextGrid"))) == len(rows)
+    with aligned.audit_manifest.open(encoding="utf-8") as stream:
+        assert list(csv.DictReader(stream)) == [row for row in rows if row["split"] == "audit"]
+
+
+def test_alignments_change_nothing_else(corpus: SpokenCorpus, aligned: SpokenCorpus) -> None:
+    plain, more = corpus.manifest.parent, aligned.manifest.parent
+    assert {path.name for path in more.iterdir()} - {path.name for path in plain.iterdir()} == {"alignments"}
+    for name in ("manifest.csv", "audit.csv"):
+        longer = (more / name).read_text(encoding="utf-8").splitlines()
+        assert [line.rpartition(",")[0] for line in longer] == (plain / name).read_text(encoding="utf-8").splitlines()
+    for path in plain.rglob("*.wav"):
+        assert path.read_bytes() == (more / path.relative_to(plain)).read_bytes()
+
+
+def test_pauses_and_sounds_without_length_are_no_phones_of_an_alignment(tmp_path: Path) -> None:
+    clip = invent(
+        Phone(name="b", start=0.01, end=0.05),
+        Phone(name="_:", start=0.05, end=0.2),
+        Phone(name='u"', start=0.2, end=0.39996),
+        Phone(name="l", start=0.39996, end=0.39995),
+        duration=0.4,
+        path=tmp_path / "audit" / "x.wav",
+    )
+    write_alignments(tmp_path, [clip])
+    tier = [(0, 0.01, ""), (0.01, 0.05, "b"), (0.05, 0.2, ""), (0.2, 0.4, 'u""')]
+    assert read_tier(tmp_path / "audit" / "x.TextGrid") == (0.4, tier)
+    write_manifest(tmp_path / "manifest.csv", [clip], phones=True)
+    with (tmp_path / "manifest.csv").open(encoding="utf-8") as stream:
+        assert [row["phones"] for row in csv.DictReader(stream)] == ['b u"']
+
+
+def test_silence_at_the_end_of_a_clip_is_an_empty_interval(tmp_path: Path) -> None:
+    write_alignments(tmp_path, [invent(Phone(name="b", start=0.0, end=0.25), duration=0.5)])
+    assert read_tier(tmp_path / "audit" / "x.TextGrid") == (0.5, [(0, 0.25, "b"), (0.25, 0.5, "")])
+
+
+def test_the_last_sound_of_pull_is_said_only_where_it_has_a_time(corpus: SpokenCorpus) -> None:
+    endings = {clip.text.split()[-1]: [phone.name for phone in clip.spoken[-2:]] for clip in corpus.clips}
+    assert endings["pull"] == ["p", "U"] and endings["look"] == ["U", "k"]
+    assert all(phone.end - phone.start > 0.01 for clip in corpus.clips for phone in clip.spoken)
 
 
 def test_phoneme_times_match_the_sound(corpus: SpokenCorpus) -> None:

@@ -1,0 +1,70 @@
+"""Did the errors move from one encoder to another? Paired differences on the same tokens, folds and matched draws."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.groups import ALL
+from audits.phoneme_errors import Options
+from audits.phoneme_errors.corpus import Corpus
+from audits.phoneme_errors.estimating import JACKKNIFE, STUDENT, At, Found, add, estimate
+from audits.phoneme_errors.measuring import Measured
+from audits.phoneme_errors.values import TRAININGS, Values
+from audits.statistics import adjust
+from audits.statistics.influences import Moved
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The estimates of the second encoder, the differences, and their Holm-adjusted p-values.
+
+    `adjusted` is by name, layer and group.
+    """
+
+    second: Found
+    differences: Found
+    adjusted: dict[tuple[str, int, str], float]
+
+
+def compare(
+    draft: Draft, first: Measured, second: Measured, corpus: Corpus, options: Options, context: Context
+) -> Changes:
+    """Add the estimates of the second encoder and the differences, second less first."""
+    others = estimate(draft, second, corpus, options, context, prefix="against_")
+    differences = Found()
+    tests: list[tuple[str, int, str, float]] = []
+    for one, other in zip(first.layers, second.layers, strict=True):
+        before, after = (Values(counts, corpus, options.weights == "phones") for counts in (one, other))
+        cells = [(ALL, "all"), *((group, training) for group in corpus.groups for training in TRAININGS)]
+        for group, training in cells:
+            at = At("accuracy_difference", one.layer, group, training)
+            moved = after.accuracy(group, training) - before.accuracy(group, training)
+            add(draft, differences, at, moved, after.strata(group), context, method=f"{STUDENT}, paired")
+        for group in corpus.groups:
+            strata = after.strata(group)
+            change = after.systematic(group) - before.systematic(group)
+            at = At("systematic_error_difference", one.layer, group)
+            add(draft, differences, at, change, strata, context, method=f"{STUDENT}, paired")
+            tests.append((at.name, one.layer, group, change.p(strata)))
+            spread = _difference(after, before, group)
+            everyone = np.stack([strata[0], ~strata[0]])
+            at = At("random_error_difference", one.layer, group)
+            add(draft, differences, at, spread, everyone, context, method=f"{JACKKNIFE}, paired")
+            if spread is not None:
+                tests.append((at.name, one.layer, group, spread.p(everyone)))
+    adjusted: dict[tuple[str, int, str], float] = {}
+    for name in ("systematic_error_difference", "random_error_difference"):
+        mine = [test for test in tests if test[0] == name]
+        for test, p in zip(mine, adjust([test[3] for test in mine], "holm"), strict=True):
+            adjusted[test[:3]] = p
+    return Changes(others, differences, adjusted)
+
+
+def _difference(after: Values, before: Values, group: str) -> Moved | None:
+    """Return the difference of two variances, each over that of its layer."""
+    logs = [values.variance(group) for values in (after, before)]
+    if logs[0] is None or logs[1] is None:
+        return None
+    plain = [Moved(float(np.exp(log.value)), np.exp(log.value) * log.moves) for log in logs if log is not None]
+    return plain[0] - plain[1]

@@ -1,0 +1,150 @@
+"""Phone tokens of recordings: what an encoder makes of the phones that an alignment places."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audits.context import Context
+from audits.phoneme_errors import Options
+from probes.activations import SpeechEncoder, batching_of, encoder_key
+from probes.align import Targets
+from probes.corpus_alignment import align_corpus
+from probes.embeddings import Item, clip_item
+from probes.errors import InputError
+from probes.frames import frame_centres
+from probes.loading.alignments import PhoneNames
+from probes.loading.checkpoints import ModelFolder
+from probes.loading.hashing import sha256_json
+from probes.loading.levels import Note
+from probes.loading.manifests import Clip
+from probes.loading.recordings import Sound
+from probes.loading.tokens import Tokens
+from probes.phone_embeddings import PhoneEmbeddings
+from probes.phones import PhoneInterval
+
+NO_ROOM = "the transcript has no room in the sound"
+NO_PHONES = "no phone is left of the alignment"
+NO_ALIGNMENT = "no alignment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A clip that can be encoded, and where its phones lie; `targets` where they have yet to be placed."""
+
+    clip: Clip
+    sound: Sound
+    phones: tuple[PhoneInterval, ...] = ()
+    targets: Targets | None = None
+
+    @property
+    def item(self) -> Item:
+        """The clip as the encoder sees it."""
+        return clip_item(self.clip, self.sound.sha256, self.sound.samples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aligner:
+    """The CTC checkpoint that places the phones, its blank, and what is done to the names of its symbols."""
+
+    folder: ModelFolder
+    blank: int
+    names: PhoneNames
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """Recordings whose phones become tokens.
+
+    Parameters
+    ----------
+    skipped
+        Left-out clips with the reason.
+    """
+
+    folder: ModelFolder
+    recordings: tuple[Recording, ...]
+    skipped: tuple[tuple[Clip, str], ...]
+    aligner: Aligner | None
+    notes: tuple[Note, ...]
+
+
+def placed(speech: Speech, options: Options, context: Context) -> Speech:
+    """Place the phones by the aligner where there is one; what it cannot place is left out."""
+    if speech.aligner is None:
+        return speech
+    aligner = speech.aligner
+    given = [(item, item.targets) for item in speech.recordings if item.targets is not None]
+    found = align_corpus(
+        [item.item for item, _ in given],
+        [targets for _, targets in given],
+        aligner.folder,
+        lambda: SpeechEncoder(aligner.folder, device=context.device, dtype=context.dtype),
+        blank=aligner.blank,
+        key=encoder_key(aligner.folder, device=context.device, dtype=context.dtype),
+        cache=context.cache,
+        progress=context.progress,
+        largest=options.batch,
+    )
+    kept: list[Recording] = []
+    skipped = list(speech.skipped)
+    for (item, _), clip in zip(given, found, strict=True):
+        phones = () if clip is None else aligner.names.applied(clip.phones)
+        if phones:
+            kept.append(Recording(clip=item.clip, sound=item.sound, phones=phones))
+        else:
+            skipped.append((item.clip, NO_ROOM if clip is None else NO_PHONES))
+    if not kept:
+        raise InputError(
+            "The checkpoint of --align-with could place the phones of no clip.",
+            where=str(aligner.folder.path),
+            hint="Its transcript must fit the sound: is it a CTC model of this language?",
+        )
+    return replace(speech, recordings=tuple(kept), skipped=tuple(skipped))
+
+
+def embeddings_of(
+    folder: ModelFolder, recordings: Sequence[Recording], options: Options, context: Context
+) -> PhoneEmbeddings:
+    """Return the embeddings of every phone under one encoder, which is not loaded yet."""
+    return PhoneEmbeddings(
+        [item.item for item in recordings],
+        [item.phones for item in recordings],
+        [frame_centres(folder, item.sound.samples) for item in recordings],
+        lambda: SpeechEncoder(folder, device=context.device, dtype=context.dtype),
+        key=encoder_key(folder, device=context.device, dtype=context.dtype),
+        batching=batching_of(folder),
+        cache=context.cache,
+        largest=options.batch,
+    )
+
+
+def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Sequence[str]) -> Tokens:
+    """Return the phones of the recordings as tokens, in the order of their vectors."""
+    owners = [recordings[index] for index, _ in vectors.tokens]
+    phones, phone_names = _coded([recordings[index].phones[place].phone for index, place in vectors.tokens])
+    speakers, speaker_names = _coded([str(owner.clip.speaker) for owner in owners])
+    levels = {name: _coded([owner.clip.attributes[name] for owner in owners]) for name in by}
+    return Tokens(
+        phones=phones,
+        phone_names=phone_names,
+        speakers=speakers,
+        speaker_names=speaker_names,
+        levels={name: coded for name, (coded, _) in levels.items()},
+        level_names={name: names for name, (_, names) in levels.items()},
+        vectors=vectors,
+        features=(),
+        given=len(owners),
+        skipped={},
+        lines=np.array([owner.clip.line for owner in owners], dtype=np.int64),
+        sha256=sha256_json(
+            [[item.sound.sha256, [[one.phone, one.start, one.end] for one in item.phones]] for item in recordings]
+        ),
+        notes=(),
+    )
+
+
+def _coded(labels: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], tuple[str, ...]]:
+    names = tuple(sorted(set(labels)))
+    place = {name: number for number, name in enumerate(names)}
+    return np.array([place[label] for label in labels], dtype=np.int64), names

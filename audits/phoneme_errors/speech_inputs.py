@@ -1,0 +1,261 @@
+"""The recordings, their alignments and the encoder, checked before anything runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from audits.context import Context
+from audits.phoneme_errors import Options
+from audits.phoneme_errors.speech import NO_ALIGNMENT, NO_PHONES, Aligner, Recording, Speech
+from audits.records import Source, Subject
+from probes.activations import FAMILIES
+from probes.align import Targets, targets_of
+from probes.errors import InputError
+from probes.frames import RATE
+from probes.loading.alignments import phone_names, read_alignments
+from probes.loading.audio import inspect_clip
+from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
+from probes.loading.corpora import read_corpus
+from probes.loading.hashing import sha256_json
+from probes.loading.levels import Note, parse_bins
+from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.loading.recordings import Sound, measure_sound
+from probes.loading.tables import suggest
+from probes.loading.vocabularies import Vocabulary, read_vocabulary
+
+NO_SPEAKER = "no speaker"
+UNREADABLE = "unreadable recording"
+PHONES_COLUMN = "phones"
+"""Usual name of the column with the phones that were said."""
+NO_TRANSCRIPT = "nothing in its transcript that the aligner knows"
+OWN_ALIGNMENT = (
+    "The phones were placed by the CTC checkpoint of --align-with, not by people: where it misplaces the sounds of a "
+    "group, that is part of what is measured."
+)
+LETTERS = "What is placed are the letters of the text, not phones: give the phones that were said with --phones-col."
+
+
+def read_speech(
+    options: Options, second: ModelFolder | None, context: Context
+) -> tuple[Speech, Manifest, tuple[Source, ...]]:
+    """Return the recordings that can be encoded, with their phones or the transcript by which these are placed.
+
+    Raises
+    ------
+    InputError
+        Where a model, the manifest, a recording or an alignment cannot be used.
+    """
+    folder = find_model(options.tokens)
+    for one in (folder, second):
+        if one is not None and one.family not in FAMILIES:
+            raise InputError(
+                f"{one.family!r} is no speech encoder that miles knows.",
+                where=f"{one.path / 'config.json'}, key model_type",
+                hint=f"Known families: {', '.join(FAMILIES)}.",
+            )
+    if (options.alignments is None) == (options.align_with is None):
+        what = "Nothing says" if options.alignments is None else "Two options say"
+        raise InputError(
+            f"{what} where the phones lie.",
+            where="--alignments",
+            hint="Give --alignments DIR, or --align-with MODEL to have a CTC checkpoint place them.",
+        )
+    manifest = _manifest(options)
+    skipped: list[tuple[Clip, str]] = []
+    heard = _sounds(manifest, [folder, *([second] if second else [])], options, context, skipped)
+    sources = [
+        Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
+        Source(
+            role="recordings",
+            path=str(manifest.path.parent),
+            sha256=sha256_json([[clip.name, clip.start, clip.end, sound.sha256] for clip, sound in heard]),
+            items=len(heard),
+        ),
+    ]
+    if options.alignments is not None:
+        speech, source = _aligned(folder, heard, skipped, options, options.alignments)
+    else:
+        speech, source = _unaligned(folder, heard, skipped, options, manifest)
+    if not speech.recordings:
+        raise InputError(
+            "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
+            where=str(options.manifest),
+        )
+    return speech, manifest, (*sources, source)
+
+
+def subject_of(folder: ModelFolder, path: str) -> Subject:
+    """Return the audited model as the report names it."""
+    return Subject(path=path, family=folder.family, sha256=folder.sha256, parameters=count_parameters(folder))
+
+
+def _manifest(options: Options) -> Manifest:
+    needs = frozenset({"path", "speaker"})
+    bins = parse_bins(options.bin)
+    if options.manifest is not None and options.preset is not None:
+        return read_corpus(
+            options.preset,
+            options.manifest,
+            audio_root=options.audio_root,
+            by=options.by,
+            values=options.values,
+            bins=bins,
+            needs=needs,
+        )
+    return read_manifest(
+        options.manifest or Path(),
+        columns=ColumnMap(path=options.path_col, text=options.text_col, speaker=options.speaker_col),
+        by=options.by,
+        values=options.values,
+        bins=bins,
+        audio_root=options.audio_root,
+        needs=needs,
+    )
+
+
+def _sounds(
+    manifest: Manifest,
+    folders: Sequence[ModelFolder],
+    options: Options,
+    context: Context,
+    skipped: list[tuple[Clip, str]],
+) -> list[tuple[Clip, Sound]]:
+    """Return the clips that every encoder can take, with what they are; the others are added to `skipped`."""
+    kept: list[tuple[Clip, Sound]] = []
+    with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
+        for clip in manifest.clips:
+            found = _sound(clip, folders, options)
+            if isinstance(found, Sound):
+                kept.append((clip, found))
+            else:
+                skipped.append((clip, found))
+            advance(1)
+    return kept
+
+
+def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options) -> Sound | str:
+    if clip.speaker is None:
+        return _stopped(clip, NO_SPEAKER, options)
+    try:
+        found = [measure_sound(clip, folder) for folder in folders]
+    except InputError:
+        if options.on_bad == "stop":
+            raise
+        return UNREADABLE
+    return next((one for one in found if isinstance(one, str)), found[0])
+
+
+def _stopped(clip: Clip, reason: str, options: Options) -> str:
+    """Return the reason why a clip is left out, if it may be."""
+    if options.on_bad == "stop":
+        raise InputError(
+            f"The clip cannot be used: {reason}.",
+            where=clip.where,
+            hint="Mend it, or leave such clips out with --on-bad skip.",
+        )
+    return reason
+
+
+def _aligned(
+    folder: ModelFolder,
+    heard: Sequence[tuple[Clip, Sound]],
+    skipped: list[tuple[Clip, str]],
+    options: Options,
+    path: Path,
+) -> tuple[Speech, Source]:
+    found = read_alignments(
+        path,
+        [clip for clip, _ in heard],
+        rates=[sound.rate for _, sound in heard],
+        seconds=[_length(clip, sound) for clip, sound in heard],
+        tier=options.tier,
+        phone_map=options.phone_map,
+        keep_stress=options.keep_stress,
+    )
+    recordings = []
+    for (clip, sound), aligned in zip(heard, found.clips, strict=True):
+        if aligned is not None and aligned.phones:
+            recordings.append(Recording(clip=clip, sound=sound, phones=aligned.phones))
+        else:
+            skipped.append((clip, _stopped(clip, NO_ALIGNMENT if aligned is None else NO_PHONES, options)))
+    speech = Speech(
+        folder=folder, recordings=tuple(recordings), skipped=tuple(skipped), aligner=None, notes=found.notes
+    )
+    source = Source(role="alignments", path=str(path), sha256=found.sha256, items=len(found.files))
+    return speech, source
+
+
+def _length(clip: Clip, sound: Sound) -> float:
+    """Return the length of the whole recording, seconds: alignments of its parts count from its start."""
+    if clip.start is None:
+        return sound.samples / RATE
+    return inspect_clip(replace(clip, start=None, end=None)).seconds
+
+
+def _unaligned(
+    folder: ModelFolder,
+    heard: Sequence[tuple[Clip, Sound]],
+    skipped: list[tuple[Clip, str]],
+    options: Options,
+    manifest: Manifest,
+) -> tuple[Speech, Source]:
+    """Return the recordings with the transcripts by which a CTC checkpoint will place their phones."""
+    model = find_model(str(options.align_with))
+    vocabulary = read_vocabulary(model)
+    if isinstance(vocabulary, str):
+        raise InputError(
+            f"This checkpoint cannot place phones: {vocabulary or 'it has no CTC head'}.",
+            where=f"--align-with {options.align_with}",
+            hint="Give a model fine-tuned with CTC, with its vocab.json.",
+        )
+    column = _phones_column(options, manifest)
+    recordings, left_out = [], 0
+    for clip, sound in heard:
+        transcript = clip.text if column is None else clip.extras.get(column)
+        targets = _targets(clip, transcript or "", vocabulary, column)
+        left_out += targets.left_out
+        if targets.numbers:
+            recordings.append(Recording(clip=clip, sound=sound, targets=targets))
+        else:
+            skipped.append((clip, _stopped(clip, NO_TRANSCRIPT, options)))
+    notes = [Note("phonemes.own-alignment", OWN_ALIGNMENT, len(recordings))]
+    if column is None:
+        notes.append(Note("phonemes.letters", LETTERS, len(recordings)))
+    if left_out:
+        unknown = f"{left_out:,} letters of the transcripts are unknown to the checkpoint and take no part."
+        notes.append(Note("phonemes.unknown-letters", unknown, left_out))
+    names = phone_names(options.phone_map, keep_stress=options.keep_stress)
+    speech = Speech(
+        folder=folder,
+        recordings=tuple(recordings),
+        skipped=tuple(skipped),
+        aligner=Aligner(folder=model, blank=vocabulary.blank, names=names),
+        notes=tuple(notes),
+    )
+    return speech, Source(role="aligner", path=str(options.align_with), sha256=model.sha256, items=1)
+
+
+def _phones_column(options: Options, manifest: Manifest) -> str | None:
+    """Return the column of the phones that were said; None where there is none and the letters of the text serve."""
+    if options.phones_col is not None and options.phones_col not in manifest.columns:
+        raise InputError(
+            f"There is no column {options.phones_col!r}.",
+            where=f"{manifest.path}, --phones-col",
+            hint=suggest(options.phones_col, manifest.columns),
+        )
+    if options.phones_col is None and options.text_col is None and PHONES_COLUMN in manifest.columns:
+        return PHONES_COLUMN
+    if options.phones_col is None and all(clip.text is None for clip in manifest.clips):
+        raise InputError(
+            "The manifest has neither phones nor text to be placed.",
+            where=str(manifest.path),
+            hint=f"Name a column with --phones-col or --text-col. {suggest(PHONES_COLUMN, manifest.columns)}",
+        )
+    return options.phones_col
+
+
+def _targets(clip: Clip, transcript: str, vocabulary: Vocabulary, column: str | None) -> Targets:
+    try:
+        return targets_of(vocabulary, transcript, phones=column is not None)
+    except InputError as error:
+        raise InputError(error.message, where=clip.where, hint=error.hint) from None

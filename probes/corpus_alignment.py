@@ -1,0 +1,101 @@
+"""Where does a CTC checkpoint hear the phones of a whole corpus? One forward pass a clip, kept by content."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from probes.activations import SpeechEncoder, batching_of
+from probes.align import SPACE, CtcPath, Targets, align_ctc, phone_intervals
+from probes.cache import Cache
+from probes.embeddings import Item, plan_batches
+from probes.errors import InputError
+from probes.frames import head_centres
+from probes.loading.checkpoints import ModelFolder
+from probes.phones import PhoneInterval
+from probes.progress import Progress
+
+ALIGNED = "ctc-alignments"
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One clip's phones and the mean log-probability of a frame on their path."""
+
+    phones: tuple[PhoneInterval, ...]
+    score: float
+
+
+def align_corpus(
+    items: Sequence[Item],
+    targets: Sequence[Targets],
+    folder: ModelFolder,
+    open_encoder: Callable[[], SpeechEncoder],
+    *,
+    blank: int,
+    key: dict[str, object],
+    cache: Cache,
+    progress: Progress,
+    largest: int = 8,
+) -> list[Placed | None]:
+    """Align every clip to its transcript; None where the head's frames have no room for it.
+
+    Parameters
+    ----------
+    targets
+        Transcript of each item.
+    key
+        What the head's answers depend on besides the clips.
+    """
+    found: list[Placed | None] = [None] * len(items)
+    encoder: SpeechEncoder | None = None
+    with progress.phase("Aligning the phones", len(items), "clips") as advance:
+        for batch in plan_batches(items, batching_of(folder), largest=largest):
+            mine = [items[index] for index in batch.items]
+            entry_key = [key, [[items[index].sha256, list(targets[index].numbers)] for index in batch.items]]
+            entry = cache.read(ALIGNED, entry_key)
+            if entry is None:
+                encoder = encoder or open_encoder()
+                logs = encoder.log_probs([item.read() for item in mine])
+                paths = [_path(log, targets[index], blank) for index, log in zip(batch.items, logs, strict=True)]
+                entry = _packed(paths)
+                cache.write(ALIGNED, entry_key, entry)
+            for index, path in zip(batch.items, _unpacked(entry), strict=True):
+                if path is not None:
+                    centres = head_centres(folder, items[index].samples)
+                    phones = phone_intervals(path, centres, targets[index].symbols, pauses=frozenset({SPACE}))
+                    found[index] = Placed(phones=phones, score=path.score)
+            advance(len(mine))
+    return found
+
+
+def _path(log_probs: Tensor, targets: Targets, blank: int) -> CtcPath | None:
+    try:
+        return align_ctc(log_probs, targets.numbers, blank=blank)
+    except InputError:
+        return None
+
+
+def _packed(paths: Sequence[CtcPath | None]) -> dict[str, Tensor]:
+    ends = [[path.starts, path.ends] for path in paths if path is not None]
+    spans = np.concatenate([np.stack(pair) for pair in ends], axis=1) if ends else np.zeros((2, 0), dtype=np.int64)
+    return {
+        "spans": torch.from_numpy(spans),
+        "counts": torch.tensor([_NONE if path is None else len(path.starts) for path in paths]),
+        "scores": torch.tensor([0.0 if path is None else path.score for path in paths], dtype=torch.float64),
+    }
+
+
+def _unpacked(entry: dict[str, Tensor]) -> list[CtcPath | None]:
+    found: list[CtcPath | None] = []
+    spans, place = entry["spans"].numpy(), 0
+    for count, score in zip(entry["counts"].tolist(), entry["scores"].tolist(), strict=True):
+        if count == _NONE:
+            found.append(None)
+            continue
+        found.append(CtcPath(spans[0, place : place + count], spans[1, place : place + count], score))
+        place += count
+    return found
