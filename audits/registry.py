@@ -86,6 +86,12 @@ AUDITS: tuple[Entry, ...] = (
         target="audits.speaker_groups:AUDIT",
     ),
     Entry(
+        name="audit-phonemes",
+        summary="Does an encoder place some groups' sounds elsewhere, or only noisily?",
+        needs="phone tokens with features, or a speech encoder with recordings and alignments",
+        target="audits.phoneme_errors:AUDIT",
+    ),
+    Entry(
         name="certify",
         summary="Within which radius can no perturbation change a smoothed classifier's answer?",
         needs="an image classifier and labelled images, or another tool's log of certificates",

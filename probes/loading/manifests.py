@@ -146,9 +146,12 @@ def assemble(
     Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
     """
     by = tuple(dict.fromkeys(by))
-    chosen = {role: _column(table, role, getattr(columns, role), role in needs) for role in ROLES}
+    chosen = {
+        role: find_column(table, role, getattr(columns, role), usual=usual, needed=role in needs)
+        for role, usual in ROLES.items()
+    }
     segment = _segment_columns(table, columns, chosen["path"])
-    levels = _levels(table, by, values, bins)
+    levels = level_rules(table, by, values, bins)
     places = Places(audio_root) if opened else None
     used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
     clips: list[Clip] = []
@@ -176,7 +179,14 @@ def assemble(
     )
 
 
-def _column(table: Table, role: str, name: str | None, needed: bool) -> str | None:
+def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:
+    """Return the column of a role: the one that is named, or the only one with a usual name.
+
+    Raises
+    ------
+    InputError
+        Where it is not there, several have a usual name, or none has and one is needed.
+    """
     option = f"--{role}-col"
     if name is not None:
         if name not in table.columns:
@@ -186,20 +196,20 @@ def _column(table: Table, role: str, name: str | None, needed: bool) -> str | No
                 hint=suggest(name, table.columns),
             )
         return name
-    usual = [column for column in table.columns if column.casefold() in ROLES[role]]
-    if len(usual) > 1:
+    found = [column for column in table.columns if column.casefold() in usual]
+    if len(found) > 1:
         raise InputError(
-            f"Several columns may hold the {role}: {', '.join(usual)}.",
+            f"Several columns may hold the {role}: {', '.join(found)}.",
             where=str(table.path),
             hint=f"Choose one with {option}.",
         )
-    if not usual and needed:
+    if not found and needed:
         raise InputError(
-            f"There is no column for the {role} (usual names: {', '.join(ROLES[role])}).",
+            f"There is no column for the {role} (usual names: {', '.join(usual)}).",
             where=str(table.path),
             hint=f"Name it with {option}. {suggest(role, table.columns)}",
         )
-    return usual[0] if usual else None
+    return found[0] if found else None
 
 
 def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tuple[str, str, bool] | None:
@@ -217,9 +227,16 @@ def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tupl
     return None
 
 
-def _levels(
+def level_rules(
     table: Table, by: Sequence[str], values: Path | None, bins: Mapping[str, Sequence[float]]
 ) -> dict[str, Levels]:
+    """Return how the values of each column of groups become levels.
+
+    Raises
+    ------
+    InputError
+        Where a column is not there, has bins without being asked for, or a name that no group can carry.
+    """
     mapping = read_value_map(values) if values is not None else {}
     for names, option in ((by, "--by"), (mapping, "--values"), (bins, "--bin")):
         for name in names:

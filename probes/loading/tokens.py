@@ -1,0 +1,400 @@
+"""Which phones were spoken, by whom, and which vector of features stands for each?
+
+One token is one spoken phone. A table (CSV, TSV, JSON lines) has one row for each, and its features become one
+array; an NPZ of any size keeps its vectors (see `probes.loading.token_arrays`).
+"""
+
+import math
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.errors import InputError
+from probes.loading.hashing import sha256_file
+from probes.loading.levels import Note, clean, is_unknown
+from probes.loading.manifests import ROLES, find_column, level_rules
+from probes.loading.tables import Row, Table, read_table, suggest
+from probes.loading.token_arrays import TokenArchive, as_float32, chosen_layers, expanded, layer_of, open_tokens
+from probes.progress import Progress, Silent
+
+PHONE_NAMES = ("phone", "phoneme", "phones", "segment", "label", "vowel")
+"""Usual names of the column of the phone; where the first is there, it is the one."""
+NO_PHONE, NO_SPEAKER, NO_FEATURE = "no phone", "no speaker", "a feature is missing or not a number"
+MAX_CELLS = 30_000_000
+"""A table is held as text, 150 bytes a cell as measured: about 4.5 GB."""
+_ABSENT = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "None", "null"})
+"""What programs write where there is nothing; `na` may be a syllable."""
+_NUMBERED = re.compile(r"x(0|[1-9]\d{0,5})", re.ASCII)
+_ROWS = 1024
+
+
+class Vectors(Protocol):
+    """The vectors of tokens in one or more layers, read in chunks."""
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Numbers of the layers; (0,) where there is one set of features without a number."""
+
+    def width(self, layer: int) -> int:
+        """Return how many numbers a vector of a layer has."""
+
+    def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of the used tokens in their order, at most `size` at once, shape (tokens, width)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Phone tokens whose phone, speaker and vectors are known.
+
+    Parameters
+    ----------
+    phones, speakers
+        Places in the sorted names, shape (tokens,).
+    levels, level_names
+        By attribute the place of each token's level, shape (tokens,), in its sorted names, maybe `unknown`.
+    features
+        Names of the numbers of a vector; empty for arrays without names.
+    given, skipped
+        Tokens in the file, and how many of them were left out, by reason.
+    lines
+        Line of each token; in an NPZ its number from 0. Shape (tokens,).
+    """
+
+    phones: NDArray[np.int64]
+    phone_names: tuple[str, ...]
+    speakers: NDArray[np.int64]
+    speaker_names: tuple[str, ...]
+    levels: Mapping[str, NDArray[np.int64]]
+    level_names: Mapping[str, tuple[str, ...]]
+    vectors: Vectors
+    features: tuple[str, ...]
+    given: int
+    skipped: Mapping[str, int]
+    lines: NDArray[np.int64]
+    sha256: str
+    notes: tuple[Note, ...]
+
+
+def read_tokens(
+    path: Path,
+    *,
+    by: Sequence[str],
+    features: Sequence[str] = (),
+    phone_col: str | None = None,
+    speaker_col: str | None = None,
+    values: Path | None = None,
+    bins: Mapping[str, Sequence[float]] = {},
+    transform: str = "none",
+    layers: Sequence[int] | None = None,
+    on_bad: str = "stop",
+    progress: Progress = Silent(),
+) -> Tokens:
+    """Read phone tokens from a CSV, TSV, JSON lines or NPZ file.
+
+    A token with a number that is missing or not finite, in any of the layers, is left out of all and counted.
+
+    Parameters
+    ----------
+    by
+        Columns of attributes of the speaker.
+    features
+        Columns of the features, ranges such as `x0..x12` among them; default x0, x1, ... or, in an NPZ, the array
+        `features` (tokens, width) or (layers, tokens, width), or `layer_0`, `layer_1`, ... (tokens, width) each.
+    values, bins
+        As for `probes.loading.manifests.read_manifest`.
+    transform
+        "none", or "log": the natural logarithm.
+    on_bad
+        "stop" or "skip", where a token has no phone or no speaker.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing or ambiguous, a cell is no number, a number has no logarithm, or no token is left.
+    """
+    for option, value, usual in (("transform", transform, ("none", "log")), ("on-bad", on_bad, ("stop", "skip"))):
+        if value not in usual:
+            raise InputError(f"{value!r} is unknown.", where=f"--{option}", hint=suggest(value, usual))
+    source = open_tokens(path) if _is_archive(path) else _Rows(path, *_read_rows(path))
+    table = Table(path=path, columns=source.names, rows=(), sources=(path,))
+    rules = level_rules(table, by, values, bins)
+    names = PHONE_NAMES[:1] if "phone" in map(str.casefold, source.names) else PHONE_NAMES
+    # Where a column is needed and none is found, this raises.
+    phone = find_column(table, "phone", phone_col, usual=names, needed=True) or ""
+    speaker = find_column(table, "speaker", speaker_col, usual=ROLES["speaker"], needed=True) or ""
+    wanted = _wanted(source, features, (phone, speaker, *rules))
+    texts = source.labels(tuple(dict.fromkeys((phone, speaker, *rules))))
+    labels = {NO_PHONE: _cleaned(texts[phone], _ABSENT.__contains__), NO_SPEAKER: _cleaned(texts[speaker], is_unknown)}
+    for (reason, cleaned), name in zip(labels.items(), (phone, speaker), strict=True):
+        if on_bad == "stop" and "" in cleaned:
+            hint = f"Fill in {name!r}, or leave such tokens out with --on-bad skip."
+            raise InputError(f"The token has {reason}.", where=source.spot(cleaned.index(""), name), hint=hint)
+    vectors = source.vectors(wanted, beside=phone, count=len(texts[phone]), layers=layers, transform=transform)
+    kept, skipped = _kept(labels, vectors.usable(progress), path)
+    places = np.flatnonzero(kept).tolist()
+    (phones, phone_names), (speakers, speaker_names) = (
+        _numbered(cleaned[place] for place in places) for cleaned in labels.values()
+    )
+    found = {
+        name: _numbered(rule.level(texts[name][place], source.spot(place, name)) for place in places)
+        for name, rule in rules.items()
+    }
+    return Tokens(
+        phones=phones,
+        phone_names=phone_names,
+        speakers=speakers,
+        speaker_names=speaker_names,
+        levels={name: numbers for name, (numbers, _) in found.items()},
+        level_names={name: names for name, (_, names) in found.items()},
+        vectors=vectors.keeping(kept),
+        features=vectors.features,
+        given=len(kept),
+        skipped=skipped,
+        lines=np.array([source.line(place) for place in places], dtype=np.int64),
+        sha256=sha256_file(path),
+        notes=tuple(note for rule in rules.values() for note in rule.notes()),
+    )
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError("This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV, JSONL or NPZ.")
+        with path.open("rb") as file:
+            return file.read(6).startswith((b"PK", b"\x93NUMPY"))
+    except OSError:
+        # Reading it as text says what is the matter.
+        return False
+
+
+def _read_rows(path: Path) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Return columns and rows of a table that is small enough to be held, which is judged before it is read."""
+    cells = 0
+    if path.is_file():
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                cells += max(block.count(b","), block.count(b"\t")) + block.count(b"\n")
+    if cells > MAX_CELLS:
+        said = f"The table has about {cells} cells; up to {MAX_CELLS} are read as text."
+        hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
+        raise InputError(said, where=str(path), hint=hint)
+    table = read_table(path)
+    return table.columns, table.rows
+
+
+def _wanted(source: "TokenArchive | _Rows", features: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the features, or the arrays that hold them."""
+    where = f"{source.path}, --features"
+    names = tuple(name for entry in features for name in expanded(entry, source.names, where))
+    names = names or _usual(source, labels)
+    twice = {name for name, times in Counter(names).items() if times > 1}
+    for name in names:
+        if name in labels or name in twice:
+            said = "is a label of the tokens" if name in labels else "is named twice"
+            raise InputError(f"The feature {name!r} {said}.", where=where, hint="Name every feature once.")
+    return names
+
+
+def _usual(source: "TokenArchive | _Rows", labels: Sequence[str]) -> tuple[str, ...]:
+    """Return x0, x1, ..., or the arrays of an archive that usually hold vectors."""
+    numbered = sorted((int(found[1]), name) for name in source.names if (found := _NUMBERED.fullmatch(name)))
+    forms = [form for form in (*source.packed, tuple(name for _, name in numbered)) if form]
+    where = str(source.path)
+    if not forms:
+        hint = f"Name columns of numbers: --features {','.join(source.numeric(labels)[:40]) or 'a,b,...'}."
+        raise InputError("There are no features x0, x1, ... and none are named.", where=where, hint=hint)
+    if len(forms) > 1:
+        said = f"The features may be {' or '.join(', '.join(form[:3]) for form in forms)}."
+        raise InputError(said, where=where, hint=f"Choose with --features {','.join(forms[0][:40])}.")
+    gap = next((place for place, (number, _) in enumerate(numbered) if number != place), None)
+    if gap is not None:
+        hint = f"Name the features, for instance --features {forms[0][0]}..{forms[0][-1]}."
+        raise InputError(f"There is no column 'x{gap}' before {numbered[gap][1]!r}.", where=where, hint=hint)
+    return forms[0]
+
+
+def _cleaned(texts: Sequence[str | None], absent: Callable[[str], bool]) -> list[str]:
+    """Return labels in one spelling each; "" where there is none."""
+    spelt = {text: clean(text) for text in set(texts)}
+    known = {text: "" if absent(value) else value for text, value in spelt.items()}
+    return [known[text] for text in texts]
+
+
+def _kept(
+    labels: Mapping[str, Sequence[str]], usable: NDArray[np.bool_], path: Path
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Return which tokens are used, and how many are not, by the first reason that holds."""
+    kept = np.ones(len(usable), dtype=np.bool_)
+    skipped = {}
+    reasons = {reason: np.array([bool(text) for text in texts]) for reason, texts in labels.items()}
+    for reason, fine in {**reasons, NO_FEATURE: usable}.items():
+        if (kept & ~fine).any():
+            skipped[reason] = int((kept & ~fine).sum())
+        kept &= fine
+    if not kept.any():
+        told = ", ".join(f"{times} ({reason})" for reason, times in skipped.items())
+        raise InputError(f"No token is left: {told}.", where=str(path), hint="Every token needs all of these.")
+    return kept, skipped
+
+
+def _numbered(texts: Iterable[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    places: dict[str, int] = {}
+    met = np.fromiter((places.setdefault(text, len(places)) for text in texts), dtype=np.int64)
+    names = tuple(sorted(places))
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[[places[name] for name in names]] = np.arange(len(names))
+    return rank[met], names
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Vectors in memory, shape (tokens, width)."""
+
+    values: NDArray[np.float32]
+    features: tuple[str, ...]
+    layers: tuple[int, ...] = (0,)
+
+    def width(self, layer: int) -> int:
+        return int(self.values.shape[1])
+
+    def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
+        for start in range(0, len(self.values), size):
+            yield self.values[start : start + size].copy()
+
+    def usable(self, progress: Progress) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(self.values).all(axis=1))
+
+    def keeping(self, kept: NDArray[np.bool_]) -> "_Held":
+        return replace(self, values=self.values[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A table, as tokens are read from it."""
+
+    path: Path
+    names: tuple[str, ...]
+    rows: tuple[Row, ...]
+    packed: tuple[tuple[str, ...], ...] = ()
+
+    def numeric(self, labels: Sequence[str]) -> list[str]:
+        cells = {name: [row.values.get(name) for row in self.rows[:100]] for name in self.names if name not in labels}
+        return [
+            name for name, texts in cells.items() if None not in map(_number, texts) and not all(map(is_unknown, texts))
+        ]
+
+    def line(self, index: int) -> int:
+        return self.rows[index].line
+
+    def spot(self, index: int, name: str) -> str:
+        return f"{self.path}:{self.line(index)}, column {name}"
+
+    def labels(self, names: Sequence[str]) -> dict[str, list[str | None]]:
+        return {name: [row.values.get(name) for row in self.rows] for name in names}
+
+    def vectors(
+        self, names: Sequence[str], *, beside: str, count: int, layers: Sequence[int] | None, transform: str
+    ) -> _Held:
+        chosen_layers(layers, (0,), self.path)
+        values = np.empty((count, len(names)), dtype=np.float32)
+        for start in range(0, count, _ROWS):
+            places = range(start, min(start + _ROWS, count))
+            block = np.array([[self._cell(place, name) for name in names] for place in places])
+            values[start : start + _ROWS] = as_float32(block, transform, partial(self._cell_spot, start, names))
+        return _Held(values, tuple(names))
+
+    def _cell_spot(self, start: int, names: Sequence[str], row: int, column: int) -> str:
+        return self.spot(start + row, names[column])
+
+    def _cell(self, index: int, name: str) -> float:
+        text = self.rows[index].values.get(name)
+        number = _number(text)
+        if number is None:
+            hint = "Write numbers with a full stop, and leave a cell empty where one is missing."
+            raise InputError(f"{text!r} is not a number.", where=self.spot(index, name), hint=hint)
+        return number
+
+
+def _number(text: str | None) -> float | None:
+    """Return the number of a cell, NaN where there is none and None where it holds something else."""
+    if is_unknown(text):
+        return math.nan
+    try:
+        # Python alone reads 1_000 as a number.
+        return None if text is None or "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def write_tokens(
+    path: Path,
+    *,
+    phones: Sequence[str],
+    speakers: Sequence[str],
+    attributes: Mapping[str, Sequence[str]],
+    layers: Mapping[int, Iterable[NDArray[Any]]],
+    dtype: str = "float32",
+) -> None:
+    """Write an NPZ of tokens, uncompressed, holding no more than one chunk of vectors at a time.
+
+    Parameters
+    ----------
+    attributes
+        By name, one entry a token.
+    layers
+        By number, the vectors of all tokens in chunks of shape (some tokens, width).
+
+    Raises
+    ------
+    InputError
+        Where lengths or widths differ, a number is too large for the type, or an attribute has a name in use.
+    """
+    own = {"phone": phones, "speaker": speakers}
+    taken = [name for name in attributes if name in {*own, "features", "layers"} or layer_of(name) is not None]
+    if taken or not layers:
+        said = f"The attribute {taken[0]!r} has the name of another array." if taken else "There are no layers."
+        raise InputError(said, where=str(path), hint="Give vectors, and attributes with names of their own.")
+    unfinished = path.with_name(f"{path.name}.part")
+    try:
+        with zipfile.ZipFile(unfinished, "w") as archive:
+            for name, texts in {**own, **attributes}.items():
+                _write(archive, name, len(phones), [np.array(texts, dtype=np.str_)])
+            for number, chunks in layers.items():
+                _write(archive, f"layer_{number}", len(phones), (_narrowed(chunk, dtype) for chunk in chunks))
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _narrowed(chunk: NDArray[Any], dtype: str) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        stored = chunk.astype(dtype)
+    if not np.array_equal(np.isfinite(stored), np.isfinite(chunk)):
+        raise InputError(f"A number is too large for {dtype}.", where="dtype", hint="Use float32 or float64.")
+    return stored
+
+
+def _write(archive: zipfile.ZipFile, name: str, count: int, chunks: Iterable[NDArray[Any]]) -> None:
+    written, row = 0, None
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+        for chunk in chunks:
+            if row is None:
+                row = chunk.shape[1:]
+                header = {"descr": chunk.dtype.str, "fortran_order": False, "shape": (count, *row)}
+                np.lib.format.write_array_header_1_0(file, header)
+            if chunk.shape[1:] != row:
+                said = f"A chunk holds entries of the shape {chunk.shape[1:]}, the first one of {row}."
+                raise InputError(said, where=name, hint="Give chunks (some tokens, width).")
+            file.write(chunk.tobytes())
+            written += len(chunk)
+    if row is None or written != count:
+        hint = "Give one entry for each token."
+        raise InputError(f"{name!r} has {written} entries, 'phone' {count}.", where=name, hint=hint)
