@@ -7,6 +7,7 @@ other folds, so that all probes of a cross-validation come from one reading of t
 from dataclasses import dataclass
 
 import torch
+from scipy.linalg.blas import ssyrk
 from torch import Tensor
 
 Probe = tuple[Tensor, Tensor]
@@ -15,7 +16,10 @@ Probe = tuple[Tensor, Tensor]
 
 @dataclass(slots=True)
 class ClassMoments:
-    """Counts (sets, classes), sums (sets, classes, width) and raw second moments (sets, width, width), float64."""
+    """Counts (sets, classes), sums (sets, classes, width) and raw second moments (sets, width, width), float64.
+
+    Of the symmetric second moments only the upper triangle is kept.
+    """
 
     counts: Tensor
     sums: Tensor
@@ -31,8 +35,9 @@ class ClassMoments:
         """Add items to one set: float32 vectors of shape (items, width), centred roughly, and their classes."""
         self.counts[place] += torch.bincount(labels, minlength=self.counts.shape[1]).double()
         self.sums[place].index_add_(0, labels, vectors.double())
-        # The products of one chunk fit float32; their sum over a corpus does not.
-        self.squares[place] += (vectors.T @ vectors).double()
+        # The products of one chunk fit float32; their sum over a corpus does not. BLAS forms one triangle only.
+        triangle = ssyrk(1.0, vectors.numpy().T, lower=0)
+        self.squares[place] += torch.from_numpy(triangle)
 
     def total(self, places: list[int]) -> "ClassMoments":
         """Return the moments of several sets put together, as one set."""
@@ -41,6 +46,12 @@ class ClassMoments:
     def less(self, other: "ClassMoments") -> "ClassMoments":
         """Return the moments of what is left when another set is taken out."""
         return ClassMoments(self.counts - other.counts, self.sums - other.sums, self.squares - other.squares)
+
+
+def sum_moments(parts: list[ClassMoments]) -> ClassMoments:
+    """Return the moments of sets that have no item in common, put together place by place."""
+    counts, sums, squares = ([getattr(part, name) for part in parts] for name in ("counts", "sums", "squares"))
+    return ClassMoments(torch.stack(counts).sum(0), torch.stack(sums).sum(0), torch.stack(squares).sum(0))
 
 
 def fit_discriminant(moments: ClassMoments) -> Probe:
@@ -63,6 +74,7 @@ def fit_discriminant(moments: ClassMoments) -> Probe:
     seen = counts > 0
     means = sums / counts.clamp_min(1)[:, None]
     n = float(counts.sum() - seen.sum())
+    squares = torch.triu(squares) + torch.triu(squares, 1).T
     within = (squares - (means * counts[:, None]).T @ means) / max(n, 1.0)
     shrunk = _shrunk(within, max(n, 1.0)).float()
     weights = torch.linalg.solve(shrunk, means.T.float())

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes.discriminant import ClassMoments, Probe, fit_discriminant
+from probes.discriminant import ClassMoments, Probe, fit_discriminant, sum_moments
 from probes.linear import softmax_probe
 from probes.token_moments import Chunks, Floats, Ints, Standard
 
@@ -132,22 +132,24 @@ class _Probes:
 
 
 def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
-    folds, width = range(design.folds), len(standard.mean)
-    everyone = _moments(design, chunks, standard, [np.ones(len(design.phones), dtype=bool)])[0]
-    rest = [everyone.total([other for other in folds if other != k]) for k in folds]
-    found = _Probes(
-        [fit_discriminant(part) for part in rest], [[] for _ in folds], [[] for _ in folds], [[] for _ in folds]
-    )
-    groups = len(design.member)
+    folds, groups = range(design.folds), len(design.member)
+    found = _Probes([], [[] for _ in folds], [[] for _ in folds], [[] for _ in folds])
+    rest: list[ClassMoments] = []
     # Second moments of many groups at once would not fit in memory; a layer is read again for each block.
-    block = max(1, MOMENT_BYTES // (2 * 8 * design.folds * width**2))
-    for start in range(0, groups, block):
+    block = max(1, MOMENT_BYTES // (2 * 8 * design.folds * len(standard.mean) ** 2))
+    for start in range(0, max(groups, 1), block):
         chosen = range(start, min(start + block, groups))
         masks = [design.member[group][design.speakers] for group in chosen]
         masks += [design.matched[group] for group in chosen]
+        parts = 0 if rest else _parts(design.member[start : start + block])
+        if not rest and not parts:
+            masks.append(np.ones(len(design.phones), dtype=bool))
         moments = _moments(design, chunks, standard, masks)
-        for place in range(len(chosen)):
-            own, matched = moments[place], moments[len(chosen) + place]
+        if not rest:
+            everyone = sum_moments(moments[:parts]) if parts else moments[-1]
+            rest = [everyone.total([other for other in folds if other != k]) for k in folds]
+            found.everyone.extend(fit_discriminant(part) for part in rest)
+        for own, matched in zip(moments[: len(chosen)], moments[len(chosen) :], strict=False):
             for k in folds:
                 others = [other for other in folds if other != k]
                 inside = own.total(others)
@@ -155,6 +157,18 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probe
                 found.matched[k].append(fit_discriminant(matched.total(others)))
                 found.outside[k].append(fit_discriminant(rest[k].less(inside)))
     return found
+
+
+def _parts(member: Bools) -> int:
+    """Return how many of the first groups hold every speaker once together; 0 where none do."""
+    once = (np.cumsum(member, axis=0) == 1).all(axis=1)
+    return int(np.argmax(once)) + 1 if once.any() else 0
+
+
+def _scaled(standard: Standard, part: NDArray[np.float32]) -> Tensor:
+    """Return vectors centred and scaled in float32, which the probes work in: a shift by its rounding is harmless."""
+    mean, scale = (torch.from_numpy(side.astype(np.float32)) for side in (standard.mean, 1 / standard.scale))
+    return (torch.from_numpy(part) - mean) * scale
 
 
 def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Bools]) -> list[ClassMoments]:
@@ -165,7 +179,7 @@ def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Boo
     for part in chunks():
         rows = slice(read, read + len(part))
         read += len(part)
-        values = torch.from_numpy(standard.apply(part).astype(np.float32))
+        values = _scaled(standard, part)
         labels = torch.from_numpy(design.phones[rows])
         for mask, moments in zip(masks, found, strict=True):
             for k in range(design.folds):
@@ -176,7 +190,7 @@ def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Boo
 
 
 def _logistic(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
-    values = torch.from_numpy(np.concatenate([standard.apply(part).astype(np.float32) for part in chunks()]))
+    values = torch.cat([_scaled(standard, part) for part in chunks()])
     labels, folds = torch.from_numpy(design.phones), range(design.folds)
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
     training = [(fold >= 0) & (fold != k) for k in folds]
@@ -227,7 +241,7 @@ def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard) 
     for part in chunks():
         rows = slice(read, read + len(part))
         read += len(part)
-        values = torch.from_numpy(standard.apply(part).astype(np.float32))
+        values = _scaled(standard, part)
         for k in range(design.folds):
             chosen = np.flatnonzero(fold[rows] == k)
             if not len(chosen):

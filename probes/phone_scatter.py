@@ -26,7 +26,8 @@ class Scatter:
     variance
         Half the mean squared distance of two tokens of one phone from two speakers of the group, shape (groups,).
     within
-        The same of two tokens of one speaker; NaN where no speaker said a phone twice.
+        The same of two tokens of one speaker, over the phones that some speaker of every group said twice; NaN
+        without such phones.
     shift
         Squared distance of the group's centroid to that of all others, less what chance adds, over the variance of a
         dimension within the phone; it may be negative.
@@ -204,7 +205,7 @@ class _Sums:
     """Sums over phones of what is averaged in the end."""
 
     def __init__(self, groups: int, people: int) -> None:
-        self._phones = 0
+        self._phones, self._twice = 0, 0
         self._variance, self._variance_without = np.zeros(groups), np.zeros((groups, people))
         self._shift, self._shift_without = np.zeros(groups), np.zeros((groups, people))
         self._within, self._within_without = np.zeros(groups), np.zeros((groups, people))
@@ -221,8 +222,11 @@ class _Sums:
         self._variance_without += without
         self._shift += shift
         self._shift_without += shift_without
-        self._within += within
-        self._within_without += apart
+        if np.isfinite(within).all():
+            self._twice += 1
+            self._within += within
+            # Where the one speaker who said a phone twice is left out, the phone keeps its variance.
+            self._within_without += np.where(np.isfinite(apart), apart, within[:, None])
 
     def overall(self, moment: PhoneMoments) -> None:
         weighted = moment.counts[:, None] * moment.means
@@ -255,8 +259,8 @@ class _Sums:
         return Scatter(
             variance=self._variance / count,
             variance_without=self._variance_without / count,
-            within=self._within / count,
-            within_without=self._within_without / count,
+            within=_mean(self._within, np.full(len(self._within), self._twice)),
+            within_without=_mean(self._within_without, np.full(self._within_without.shape, self._twice)),
             shift=self._shift / count,
             shift_without=self._shift_without / count,
             total=float(total),

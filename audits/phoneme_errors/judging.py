@@ -220,17 +220,13 @@ def _tell_quiet(scene: _Scene, by: str, groups: Sequence[str], best: int) -> Non
         for name in ("systematic_error", "variance_ratio")
         if (place := scene.found.places.get(At(name, best, group))) is not None
     ]
+    several = len(scene.layers) > 1
+    anywhere = " in any layer." if several else "."
+    lead = f"In layer {best}" if several else "Measured"
     scene.draft.find(
         "phonemes.neither",
         "info",
-        f"By {by}, neither error could be shown of {who} in any layer"
-        + (
-            f"{scene.where(best)}: {named}{more}."
-            if named and scene.where(best)
-            else f": {named}{more}."
-            if named
-            else "."
-        ),
+        f"By {by}, neither error could be shown of {who}{anywhere}" + (f" {lead}: {named}{more}." if named else ""),
         evidence,
         by=by,
     )

@@ -1,0 +1,32 @@
+"""The demo: a corpus whose phones' times are known, and an encoder that never heard one of its accents.
+
+The phones of that accent lie where the encoder puts them without having learned to; the attribute that was tossed by
+coin has no error of either kind.
+"""
+
+from audits.context import Context
+from audits.phoneme_errors import Options
+from probes.loading.hashing import sha256_json
+from probes.synthetic.speech import speak_corpus
+from probes.synthetic.speech_encoder import train_encoder
+
+VERSION = 1
+"""Raised whenever the corpus or the training changes, so that no old demo is taken for a new one."""
+
+
+def prepare(context: Context, *, balanced: bool = False) -> Options:
+    """Speak the corpus and train the encoder, or take both from the cache, and return the audit's options."""
+    folder = context.cache.examples(f"phonemes-{sha256_json([VERSION, context.seed, balanced])[:12]}")
+    if not folder.is_dir():
+        with context.cache.making(folder) as place:
+            corpus = speak_corpus(
+                place / "corpus", seed=context.seed, balanced=balanced, alignments=True, progress=context.progress
+            )
+            # A head of phones, so that the folder can place phones itself: --align-with.
+            train_encoder(corpus, place / "encoder", seed=context.seed, units="phones", progress=context.progress)
+    return Options(
+        tokens=str(folder / "encoder"),
+        manifest=folder / "corpus" / "audit.csv",
+        alignments=folder / "corpus" / "alignments",
+        by=("accent", "coin", "gender"),
+    )
