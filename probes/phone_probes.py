@@ -5,6 +5,7 @@ For every group g and fold, phones are read by probes that learned from all othe
 answered by probes that heard none of its speakers.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -275,8 +276,12 @@ def _right(x: Tensor, weights: Tensor, biases: Tensor, phones: Ints, who: Bools)
     return right
 
 
-def mean_hits(repeats: list[Hits]) -> Hits:
-    """Return the mean over repetitions."""
+def mean_hits(repeats: Iterable[Hits]) -> Hits:
+    """Return the mean over repetitions, of which one is held at a time."""
     names = ("trials", "everyone", "matched", "inside", "outside")
-    means = {name: np.mean([getattr(one, name) for one in repeats], axis=0) for name in names}
-    return Hits(**means)
+    sums: dict[str, Floats] = {}
+    count = 0
+    for one in repeats:
+        count += 1
+        sums = {name: getattr(one, name) + sums.get(name, 0.0) for name in names}
+    return Hits(**{name: values / count for name, values in sums.items()})

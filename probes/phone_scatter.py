@@ -148,15 +148,14 @@ def _shift(
     delta = here.centre - there.centre
     size, width = (delta**2).sum(1), means.shape[1]
     spread = (here.q + there.q) / np.maximum(here.total + there.total - 2, 1) / width
-    value = (size - here.noise() - there.noise()) / spread
+    value = (size - here.noise - there.noise) / spread
     without = np.broadcast_to(value[:, None], here.n.shape).copy()
     along = [(delta * side.centre).sum(1)[:, None] - delta @ means.T for side in sides]
     for side, other, away in ((here, there, along[0]), (there, here, -along[1])):
         # Leaving speaker u out of a group moves its centroid by c (centroid - m_u), c = n_u / (N - n_u).
         moved = size[:, None] + 2 * side.c * away + side.c**2 * side.distances
-        q = side.q[:, None] - side.scatter - side.n * side.distances * (1 + side.c) + other.q[:, None]
-        left = np.maximum(side.left + other.total[:, None] - 2, 1)
-        less = (moved - side.noise_without(means) - other.noise()[:, None]) / (q / left / width)
+        scale = (side.q_without + other.q[:, None]) / np.maximum(side.left + other.total[:, None] - 2, 1) / width
+        less = (moved - side.noise_without - other.noise[:, None]) / scale
         without = np.where(side.n > 0, less, without)
     return value, without
 
@@ -170,29 +169,16 @@ class _Side:
     """One phone's centroids as some groups see them, and how far chance moves these: rows are groups."""
 
     def __init__(self, n: Floats, scatter: Floats, distances: Floats, centre: Floats) -> None:
-        self.n, self.scatter, self.distances, self.centre = n, scatter, distances, centre
-        self.total, self.people = n.sum(1), (n > 0).sum(1)
-        self.q = (scatter + n * distances).sum(1)
+        self.n, self.distances, self.centre = n, distances, centre
+        self.total = n.sum(1)
         self.left = self.total[:, None] - n
         self.c = n / np.maximum(self.left, 1)
-        self._spread = (n**2 * distances).sum(1)
-
-    def noise(self) -> Floats:
-        """Return the variance of the centroid over speakers, summed over dimensions."""
-        noise: Floats = self.people / np.maximum(self.people - 1, 1) * self._spread / np.maximum(self.total, 1) ** 2
-        return noise
-
-    def noise_without(self, means: Floats) -> Floats:
-        """Return the same without each speaker, around the centroid of those who are left."""
-        squares = (self.n**2).sum(1)[:, None]
-        lean = self.n**2 @ means - squares * self.centre
-        leaning = (lean * self.centre).sum(1)[:, None] - lean @ means.T
-        own = self.n**2 * self.distances
-        around = self._spread[:, None] - own - 2 * self.c * (leaning + own)
-        around = around + self.c**2 * (squares - self.n**2) * self.distances
-        fewer = np.maximum(self.people - 1, 2)[:, None]
-        noise: Floats = fewer / (fewer - 1) * around / np.maximum(self.left, 1) ** 2
-        return noise
+        self.q = (scatter + n * distances).sum(1)
+        self.q_without = self.q[:, None] - scatter - n * distances * (1 + self.c)
+        # The tokens lie closer to their own centroid than to the true one by as much as that one is off.
+        variance, without = pair_variance(n, scatter, distances)
+        self.noise = variance - self.q / np.maximum(self.total, 1)
+        self.noise_without = without - self.q_without / np.maximum(self.left, 1)
 
 
 def _mean(sums: Floats, counts: Floats) -> Floats:
@@ -243,9 +229,9 @@ class _Sums:
         here = np.flatnonzero((home >= 0) & (moment.counts > 0))
         left = n.sum(1)[home[here]] - moment.counts[here]
         here, left = here[left > 0], left[left > 0]
-        spread = moment.scatter[here] + moment.counts[here] * distances[home[here], here]
+        away = moment.counts[here] * distances[home[here], here]
         # A speaker's own tokens pull the centroid towards them.
-        self._around[here] += spread * (1 + moment.counts[here] / left)
+        self._around[here] += moment.scatter[here] + away * (1 + moment.counts[here] / left)
         self._around_tokens[here] += moment.counts[here]
 
     def means(self) -> Scatter:

@@ -8,7 +8,7 @@ from audits.context import Context, Draft
 from audits.groups import ALL
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
-from audits.phoneme_errors.estimating import JACKKNIFE, STUDENT, At, Found, add, estimate
+from audits.phoneme_errors.estimating import JACKKNIFE, STUDENT, At, Found, add, estimate, warn_missing
 from audits.phoneme_errors.measuring import Measured
 from audits.phoneme_errors.values import TRAININGS, Values
 from audits.statistics import adjust
@@ -58,6 +58,7 @@ def compare(
         mine = [test for test in tests if test[0] == name]
         for test, p in zip(mine, adjust([test[3] for test in mine], "holm"), strict=True):
             adjusted[test[:3]] = p
+    warn_missing(draft, differences)
     return Changes(others, differences, adjusted)
 
 

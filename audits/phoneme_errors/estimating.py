@@ -23,6 +23,12 @@ STUDENT = "Student t over speakers"
 JACKKNIFE = "Student t, jackknife over speakers"
 SYSTEMATIC, RANDOM = "systematic", "random"
 TESTS = (SYSTEMATIC, RANDOM)
+ALIKE = "every speaker shows exactly the same, which leaves nothing to make an interval of"
+NOTHING = {
+    "random_error_within_speakers": "no phone was said twice by some speaker of every group",
+    "": "the tokens do not vary at all",
+}
+"""Why an estimate may be undefined, by its name."""
 MOST_IN_PART = 0.5
 """Share of the speakers who must have said some phone twice for the variance within speakers to be used."""
 
@@ -48,6 +54,8 @@ class Found:
     chance: dict[tuple[int, str, str], float] = field(default_factory=dict)
     scale: str = ""
     """Which variance of a speaker was correlated, in words."""
+    missing: dict[tuple[str, str], list[At]] = field(default_factory=dict)
+    """By name and reason what could not be estimated."""
 
 
 def estimate(
@@ -68,7 +76,21 @@ def estimate(
         if not prefix:
             _add_correlations(draft, found, values, weights, options, context)
     _add_tests(draft, found, tests, corpus, context)
+    warn_missing(draft, found)
     return found
+
+
+def warn_missing(draft: Draft, found: Found) -> None:
+    """Say which estimates are left out, once for each reason."""
+    for (name, why), places in found.missing.items():
+        groups, layers = ({getattr(at, side) for at in places} for side in ("group", "layer"))
+        shown = ", ".join(sorted(groups)[:6]) + (", ..." if len(groups) > 6 else "")
+        how = f"{len(places)} estimate{'s' * (len(places) > 1)} ({shown}; {_numbers(sorted(layers))})"
+        draft.warn("undefined", f"{name} is left out of {how}: {why}.", name=name)
+
+
+def _numbers(layers: list[int]) -> str:
+    return f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers[:20]))}{', ...' if len(layers) > 20 else ''}"
 
 
 def add(
@@ -94,8 +116,9 @@ def add(
     where |= {"training": at.training} if at.training else {}
     ends = None if moved is None else moved.interval(strata, context.level)
     if moved is None or ends is None or ends[0] == ends[1]:
-        why = "nothing to measure it on" if moved is None else "the speakers do not differ at all in it"
-        draft.warn("undefined", f"{at.name} has no interval and is left out: {why}.", name=at.name, **where)
+        found.missing.setdefault((at.name, NOTHING.get(at.name, NOTHING[""]) if moved is None else ALIKE), []).append(
+            at
+        )
         return
     value, low, high = moved.value, *ends
     if scale == "log":
@@ -128,14 +151,7 @@ def _add_accuracies(
     for place, (group, training) in enumerate(cells):
         at = At(f"{prefix}accuracy", layer, group, training)
         if not np.isfinite([rates.low[place], rates.high[place]]).all():
-            draft.warn(
-                "undefined",
-                f"{at.name} has no interval and is left out: fewer than two speakers.",
-                name=at.name,
-                layer=layer,
-                group=group,
-                training=training,
-            )
+            found.missing.setdefault((at.name, "fewer than two speakers"), []).append(at)
             continue
         found.places[at] = draft.add(
             Estimate(

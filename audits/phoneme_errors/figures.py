@@ -1,8 +1,8 @@
 """The charts of the audit, each answering the question in its title."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from audits.phoneme_errors.estimating import RANDOM, SYSTEMATIC, At, Found
 from audits.phoneme_errors.judging import best_layer
 from audits.phoneme_errors.values import Values
 from audits.records import Estimate, Figure, Json
-from audits.wording import span
+from audits.wording import many, span
 
 if TYPE_CHECKING:
     from audits.phoneme_errors.report import Results
@@ -26,35 +26,41 @@ MOST_ROWS, MOST_PANELS, MOST_GROUPS = 40, 12, 8
 MOST_POINTS, MOST_HOMES = 300, 6
 """Speakers up to whom each is a point, and groups up to which their points stand in panels."""
 LONGEST = 26
-"""Letters of a name on a chart; tables and tooltips hold the whole name."""
-PROBES = {
-    "all": "everyone",
-    "all_matched": "as many of everyone",
-    "in": "the group alone",
-    "out": "everyone else",
-}
-GAPS = {
-    "accuracy_gap": "gap to the others",
-    "systematic_error": "mended by own data",
-    "remaining_gap": "left with own data",
-}
+"""Letters of a name on a chart; tables hold the whole name."""
+TICKS = {1.3: (0.8, 0.9, 1.0, 1.1, 1.25), 4.0: (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)}
+WIDE_TICKS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
+"""Ticks of ratios up to a ratio and beyond: a scale of less than ten to one may have none above 1 of its own."""
+PROBES = (
+    ("everyone", "accuracy", "all"),
+    ("as many of everyone", "accuracy", "all_matched"),
+    ("the group alone", "accuracy", "in"),
+    ("everyone else", "accuracy", "out"),
+)
+GAPS = (
+    ("gap to the others", "accuracy_gap", ""),
+    ("mended by own data", "systematic_error", ""),
+    ("left with own data", "remaining_gap", ""),
+)
+"""Rows of a group's panel: label, estimate, and what the probe learned from."""
+TESTS = {"systematic_error": SYSTEMATIC, "variance_ratio": RANDOM}
 HELD = {"no": "as they are", "yes": "group and tokens per phone held fixed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scene:
-    """What all figures are drawn from; `groups` are ranked, those that are told first come first."""
+    """What all figures are drawn from; of too many `groups`, the first are drawn; `names` are theirs on a chart."""
 
     draft: Draft
     results: "Results"
     options: Options
     layers: tuple[int, ...]
     best: int
-    groups: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    names: Mapping[str, str]
 
     @property
-    def found(self) -> Found:
-        return self.results.found
+    def several(self) -> bool:
+        return len(self.layers) > 1
 
     @property
     def level(self) -> str:
@@ -63,7 +69,7 @@ class _Scene:
     @property
     def where(self) -> str:
         """The layer of a figure of one; a plain table of features has none to speak of."""
-        if len(self.layers) > 1:
+        if self.several:
             return f" in layer {self.best}, where phones are read best"
         return "" if self.layers == (0,) else f" in layer {self.best}"
 
@@ -71,8 +77,11 @@ class _Scene:
     def unit(self) -> str:
         return "mean share over phones" if self.options.weights == "phones" else "share of tokens"
 
-    def row(self, found: Found, name: str, group: str, layer: int | None = None, training: str = "") -> Estimate | None:
-        place = found.places.get(At(name, self.best if layer is None else layer, group, training))
+    def row(self, name: str, group: str, training: str = "") -> Estimate | None:
+        return self.at(self.results.found, At(name, self.best, group, training))
+
+    def at(self, found: Found, at: At) -> Estimate | None:
+        place = found.places.get(at)
         return None if place is None else self.draft.estimates[place]
 
     def by(self, group: str) -> str:
@@ -80,10 +89,9 @@ class _Scene:
 
     def shown(self, most: int) -> tuple[list[str], str]:
         """Return the groups that are drawn, in the order of the tables, and what a caption says of the others."""
-        kept = set(self.groups[:most])
-        left = len(self.groups) - len(kept)
-        rest = f" {left} more {'groups are' if left > 1 else 'group is'} in the tables only." if left else ""
-        return [group for group in self.results.corpus.groups if group in kept], rest
+        left = max(len(self.groups) - most, 0)
+        rest = f" {many(left, 'more group is', 'more groups are')} in the tables only." if left else ""
+        return [group for group in self.names if group in self.groups[:most]], rest
 
 
 def draw(draft: Draft, results: "Results", options: Options) -> list[Figure]:
@@ -91,252 +99,196 @@ def draw(draft: Draft, results: "Results", options: Options) -> list[Figure]:
     if not draft.estimates:
         return []
     layers = tuple(counts.layer for counts in results.measured.layers)
-    best = best_layer(draft, results.found, layers)
-    scene = _Scene(draft=draft, results=results, options=options, layers=layers, best=best, groups=())
-    ranked = sorted(results.corpus.groups, key=lambda group: _rank(scene, group))
-    scene = _Scene(draft=draft, results=results, options=options, layers=layers, best=best, groups=tuple(ranked))
-    errors = [_elsewhere(scene), _scattered(scene)] if len(layers) == 1 else [_errors(scene), _variances(scene)]
-    read = [_gap(scene), _accuracy(scene), _accuracies(scene)]
-    figures = (*errors, *read, _correlations(scene), _speakers(scene), _moved(scene))
+    best, names = best_layer(draft, results.found, layers), _names(results.corpus.groups)
+    scene = _Scene(draft=draft, results=results, options=options, layers=layers, best=best, names=names)
+    scene = replace(scene, groups=tuple(sorted(names, key=lambda group: _rank(scene, group))))
+    read = [_gap(scene), _accuracy(scene), _accuracies(scene), _correlations(scene), _speakers(scene)]
+    figures = (_elsewhere(scene), _scattered(scene), *read, _moved(scene))
     return [figure for figure in figures if figure is not None]
+
+
+def _names(groups: Sequence[str]) -> dict[str, str]:
+    """Return what each group is called on a chart; a number tells two apart that are the same once shortened."""
+    names: dict[str, str] = {}
+    for group in groups:
+        name = _short(group)
+        again = sum(_short(other) == name for other in names)
+        names[group] = f"{name} ({again + 1})" if again else name
+    return names
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 10].rstrip()}…{name[-9:].lstrip()}"
 
 
 def _rank(scene: _Scene, group: str) -> tuple[int, float]:
     """Put attributes before their crossings, and large errors before small ones."""
-    row = scene.row(scene.found, "systematic_error", group)
-    return scene.by(group).count("&"), -1.0 if row is None else -(row.low or 0.0)
-
-
-def _errors(scene: _Scene) -> Figure | None:
-    groups, rest = scene.shown(MOST_PANELS)
-    axis = Axis("value", f"Systematic error ({scene.unit})", ".2f")
-    caption = (
-        "Systematic error by layer: by how much a probe that learned from the group alone reads its phones better than "
-        f"one that learned from as many tokens of everyone, with {scene.level} bands over speakers. Where a band lies "
-        f"above the dashed line, the group's phones lie elsewhere than those of the others.{rest}"
-    )
-    rows = _by_layer(scene, scene.found, "systematic_error", groups)
-    return _lines("errors", "Whose phones lie elsewhere, and in which layers?", caption, rows, axis, 0.0)
-
-
-def _variances(scene: _Scene) -> Figure | None:
-    groups, rest = scene.shown(MOST_PANELS)
-    axis = Axis("value", "Variance over that of other groups", ".3~g", zero=False, scale="log")
-    caption = (
-        "Variance of a phone's tokens around the centroid of their own group, over the mean of the other groups, by "
-        f"layer, with {scene.level} bands over speakers. Where a band lies above the dashed line, the group's phones "
-        f"scatter more, which its own data cannot mend.{rest}"
-    )
-    rows = _by_layer(scene, scene.found, "variance_ratio", groups)
-    return _lines("scatter-by-layer", "Whose phones scatter more, and in which layers?", caption, rows, axis, 1.0)
+    row = scene.row("systematic_error", group)
+    return scene.by(group).count("&"), math.inf if row is None or row.low is None else -row.low
 
 
 def _elsewhere(scene: _Scene) -> Figure | None:
-    axis = Axis("value", f"Systematic error ({scene.unit})", ".2f")
-    caption = (
-        f"Systematic error{scene.where}: by how much a probe that learned from the group alone reads its phones better "
-        f"than one that learned from as many tokens of everyone, with {scene.level} intervals over speakers. Right of "
-        "the dashed line, the group's phones lie elsewhere than those of the others; grey: not shown once all groups "
-        "are counted."
+    what = (
+        f"Systematic error ({scene.unit}): by how much a probe that learned from the group alone reads its phones "
+        "better than one that learned from as many tokens of everyone"
     )
-    test = {group: scene.found.adjusted.get((SYSTEMATIC, scene.best, group), 1.0) for group in scene.groups}
-    return _one_layer(scene, "errors", "Whose phones lie elsewhere?", caption, "systematic_error", axis, 0.0, test)
+    words = "Whose phones lie elsewhere?", what, "the group's phones lie elsewhere than those of the others"
+    axis = Axis("value", "Systematic error (share)", ".2f")
+    return _by_group(scene, "errors", words, "systematic_error", axis, 0.0)
 
 
 def _scattered(scene: _Scene) -> Figure | None:
-    axis = Axis("value", "Variance over that of the other groups", ".3~g", zero=False, scale="log")
-    caption = (
-        f"Variance of a phone's tokens around the centroid of their own group{scene.where}, over the mean of the other "
-        f"groups, with {scene.level} intervals over speakers. Right of the dashed line, the group's phones scatter "
-        "more, which its own data cannot mend; grey: not shown once all groups are counted."
-    )
-    test = {group: scene.found.adjusted.get((RANDOM, scene.best, group), 1.0) for group in scene.groups}
-    return _one_layer(scene, "scatter", "Whose phones scatter more?", caption, "variance_ratio", axis, 1.0, test)
+    what = "Variance of a phone's tokens around the centroid of their own group, over the mean of the other groups"
+    words = "Whose phones scatter more?", what, "they scatter more, which the group's own data cannot mend"
+    axis = Axis("value", "Ratio of variances", ".2~g", zero=False, scale="log")
+    return _by_group(scene, "scatter-by-layer" if scene.several else "scatter", words, "variance_ratio", axis, 1.0)
 
 
-def _one_layer(
-    scene: _Scene,
-    id: str,
-    title: str,
-    caption: str,
-    name: str,
-    axis: Axis,
-    reference: float,
-    test: dict[str, float],
-    found: Found | None = None,
+def _moved(scene: _Scene) -> Figure | None:
+    what = f"Systematic error ({scene.unit}) in the second encoder less that in the first, on the same tokens"
+    words = "Did the second encoder move whose phones lie elsewhere?", what, "the error rose"
+    axis = Axis("value", "Change (share)", ".2f")
+    return _by_group(scene, "moved", words, "systematic_error_difference", axis, 0.0)
+
+
+def _by_group(
+    scene: _Scene, id: str, words: tuple[str, str, str], name: str, axis: Axis, reference: float
 ) -> Figure | None:
-    """Draw one row per group in a panel per attribute; grey where `test`, a p-value, or the interval shows nothing."""
-    groups, rest = scene.shown(MOST_ROWS)
-    rows = []
-    labels = _distinct((scene.by(group), _level(group, scene.by(group))) for group in groups)
-    for group, label in zip(groups, labels, strict=True):
-        row = scene.row(found or scene.found, name, group)
-        if row is not None:
-            grey = _meets(row, reference) or test[group] >= 1 - row.level
-            rows.append(_plain(row, by=f"by {scene.by(group)}", label=label, group=group, undecided=grey))
-    if not rows:
+    """Draw lines by layer or, of one layer, a row per group, grey where nothing is shown of it.
+
+    Parameters
+    ----------
+    words
+        The title, what is drawn, and what lies beyond the dashed line.
+    """
+    title, what, beyond = words
+    first, changes = scene.results.found, scene.results.changes
+    found, adjusted = (first, first.adjusted) if name in TESTS else (None, {})
+    if changes is not None and name not in TESTS:
+        found, adjusted = changes.differences, changes.adjusted
+    if found is None:
         return None
-    spec = forest(
-        rows, label="label", value=axis, low="low", high="high", reference=reference, facet="by", greyed="undecided"
-    )
-    return _figure(id, title, caption + rest, spec)
+    groups, rest = scene.shown(MOST_PANELS if scene.several else MOST_ROWS)
+    if scene.several:
+        title = title.replace("?", ", and in which layers?")
+        what += f", by layer, with {scene.level} bands over speakers. Where a band lies above the dashed line, {beyond}"
+        return _lines(id, title, f"{what}.{rest}", _by_layer(scene, found, name, groups), axis, reference)
+    rows = []
+    for group in groups:
+        row = scene.at(found, At(name, scene.best, group))
+        if row is not None:
+            unsure = adjusted.get((TESTS.get(name, name), scene.best, group), 1.0) >= 1 - row.level
+            grey = unsure or _meets(row, reference)
+            rows.append(_plain(row, label=scene.names[group], panel=f"by {scene.by(group)}", undecided=grey))
+    what += f"{scene.where}, with {scene.level} intervals over speakers. Right of the dashed line, {beyond}; grey: "
+    return _rows(id, title, f"{what}nothing is shown once all groups are counted.{rest}", rows, axis, reference, True)
 
 
 def _gap(scene: _Scene) -> Figure | None:
-    groups, rest = scene.shown(MOST_GROUPS)
-    axis = Axis("value", f"Accuracy ({scene.unit})", ".2f")
-    rows = []
-    for group, panel in _worst_first(scene, groups):
-        parts = [(label, scene.row(scene.found, name, group)) for name, label in GAPS.items()]
-        rows += [_plain(row, panel=panel, label=label, undecided=_meets(row, 0.0)) for label, row in parts if row]
-    if not rows:
-        return None
-    spec = forest(
-        rows,
-        label="label",
-        value=axis,
-        low="low",
-        high="high",
-        reference=0.0,
-        facet="panel",
-        greyed="undecided",
-        ranked=False,
-    )
     caption = (
         f"For each group{scene.where}: by how much a common probe reads the others better than the group, how much of "
         "that a probe that learned from the group alone mends, and what is then left; the first is the sum of the "
-        f"other two. {scene.level} intervals over speakers; grey intervals reach the dashed line. Left of the line, "
-        f"the group is read better than the others.{rest}"
+        f"other two. {scene.level} intervals over speakers; grey ones reach the dashed line, left of which the group "
+        f"is read better than the others.{scene.shown(MOST_GROUPS)[1]}"
     )
-    return _figure("gap", "How much of the gap would a group's own data mend?", caption, _untitled(spec))
+    axis = Axis("value", f"Difference in accuracy ({scene.unit})", ".2f")
+    rows = _panels(scene, GAPS)
+    for row in rows:
+        row["undecided"] = row["low"] <= 0 <= row["high"]
+    return _rows("gap", "How much of the gap would a group's own data mend?", caption, rows, axis, 0.0)
 
 
 def _accuracy(scene: _Scene) -> Figure | None:
-    whole = scene.row(scene.found, "accuracy", ALL, training="all")
-    groups, rest = scene.shown(MOST_GROUPS)
-    rows = []
-    for group, panel in _worst_first(scene, groups):
-        parts = [
-            (label, scene.row(scene.found, "accuracy", group, training=training)) for training, label in PROBES.items()
-        ]
-        rows += [_plain(row, panel=panel, label=label) for label, row in parts if row]
-    if not rows or whole is None:
+    whole = scene.row("accuracy", ALL, "all")
+    if whole is None:
         return None
-    axis = Axis("value", f"Phones read right ({scene.unit})", ".2f", zero=False)
-    spec = forest(
-        rows,
-        label="label",
-        value=axis,
-        low="low",
-        high="high",
-        reference=whole.value,
-        facet="panel",
-        ranked=False,
-    )
     caption = (
         f"Accuracy on each group's tokens{scene.where} of four probes, named by whom they learned from, with "
         f"{scene.level} intervals over speakers; the dashed line is that over all speakers, {point(whole)}. Where the "
-        "group alone teaches more than as many tokens of everyone, its phones lie elsewhere; where no probe comes near "
-        f"the line, they are noisy.{rest}"
+        "group alone teaches more than as many tokens of everyone, its phones lie elsewhere; where its own probe too "
+        f"stays left of the line, they are noisy.{scene.shown(MOST_GROUPS)[1]}"
     )
-    return _figure("accuracy", "Which probe reads a group's phones?", caption, _untitled(spec))
+    axis = Axis("value", f"Accuracy ({scene.unit})", ".2f")
+    title = "Which probe reads a group's phones?"
+    return _rows("accuracy", title, caption, _panels(scene, PROBES), axis, whole.value)
+
+
+def _panels(scene: _Scene, cells: Sequence[tuple[str, str, str]]) -> list[Json]:
+    """Return the rows of a panel per group, the widest gap first."""
+    groups, _ = scene.shown(MOST_GROUPS)
+    gaps = {group: row.value for group in groups if (row := scene.row("accuracy_gap", group))}
+    return [
+        _plain(row, label=label, panel=scene.names[group], undecided=False)
+        for group in sorted(groups, key=lambda group: -gaps.get(group, -1.0))
+        for label, name, training in cells
+        if (row := scene.row(name, group, training)) is not None
+    ]
 
 
 def _accuracies(scene: _Scene) -> Figure | None:
-    if len(scene.layers) == 1:
-        return None
     groups, rest = scene.shown(MOST_PANELS)
-    axis = Axis("value", f"Phones read right ({scene.unit})", ".2f", zero=False)
+    rows = _by_layer(scene, scene.results.found, "accuracy", groups, "all") if scene.several else []
     caption = (
-        f"Accuracy of the probe that learned from everyone, by layer, with {scene.level} bands over speakers. Where "
-        f"bands of two groups overlap widely, no difference can be read off.{rest}"
+        f"Accuracy ({scene.unit}) of the probe that learned from everyone, by layer, with {scene.level} bands over "
+        f"speakers. Where bands of two groups overlap widely, no difference can be read off.{rest}"
     )
-    rows = _by_layer(scene, scene.found, "accuracy", groups, training="all")
-    return _lines("accuracy-by-layer", "In which layers are whose phones read worse?", caption, rows, axis, None)
+    axis = Axis("value", "Accuracy (share)", ".2f", zero=False)
+    return _lines("accuracy-by-layer", "Whose phones are read worse, and in which layers?", caption, rows, axis, None)
 
 
 def _correlations(scene: _Scene) -> Figure | None:
-    if len(scene.layers) == 1:
-        return None
-    rows = []
-    for layer in scene.layers:
-        for partial, held in HELD.items():
-            place = scene.found.correlations.get((layer, "speaker", partial))
-            if place is not None:
-                rows.append(_plain(scene.draft.estimates[place], layer=layer, series=held, by=""))
-    axis = Axis("value", "Rank correlation of variance and accuracy", ".2f")
+    found = scene.results.found
+    rows = [
+        _plain(scene.draft.estimates[place], layer=layer, series=held, by="")
+        for partial, held in HELD.items()
+        for layer in scene.layers
+        if scene.several and (place := found.correlations.get((layer, "speaker", partial))) is not None
+    ]
     caption = (
-        f"Spearman correlation over speakers of the variance {scene.found.scale} with the share of tokens read right, "
-        f"by layer, with {scene.level} bands. Where a band lies below the dashed line, speakers whose phones scatter "
-        "more are read worse, there also among speakers of one group where these are held fixed."
+        f"Spearman correlation over speakers of the variance {found.scale} with accuracy, by layer, with {scene.level} "
+        "bands. Where a band lies below the dashed line, speakers whose phones scatter more are read worse; with their "
+        "group held fixed, also among speakers of one group."
     )
-    title = "In which layers are speakers whose phones scatter more read worse?"
+    title = "Are speakers whose phones scatter more read worse, and in which layers?"
+    axis = Axis("value", "Rank correlation of variance and accuracy", ".2f")
     return _lines("correlation", title, caption, rows, axis, 0.0)
 
 
 def _speakers(scene: _Scene) -> Figure | None:
-    corpus = scene.results.corpus
+    corpus, found = scene.results.corpus, scene.results.found
     counts = next(counts for counts in scene.results.measured.layers if counts.layer == scene.best)
     right, given = Values(counts, corpus, scene.options.weights == "phones").tokens(ALL, "all")
-    within = scene.found.scale == "within speakers"
-    spread = counts.scatter.own if within else counts.scatter.around
-    usable = np.flatnonzero(np.isfinite(spread) & (given > 0)).tolist()
-    place = scene.found.correlations.get((scene.best, "speaker", "no"))
+    spread = counts.scatter.own if found.scale == "within speakers" else counts.scatter.around
+    usable = np.flatnonzero(np.isfinite(spread) & (given > 0))
+    place = found.correlations.get((scene.best, "speaker", "no"))
     if place is None or len(usable) > MOST_POINTS:
         return None
-    homes = corpus.home
-    rows = [
-        {"spread": spread[one], "accuracy": right[one] / given[one], "speaker": corpus.names[one],
-         "home": _short(corpus.groups[homes[one]]) if homes[one] >= 0 else "in no compared group"}
-        for one in usable
-    ]  # fmt: skip
-    rows.sort(key=lambda row: str(row["home"]))
-    apart = 1 < len({row["home"] for row in rows}) <= MOST_HOMES
-    spec = scatter(
-        rows,
-        x=Axis("spread", "Variance of a speaker's phones", ".3~g", zero=False),
-        y=Axis("accuracy", f"Read right ({scene.unit})", ".2f", zero=False),
-        label="speaker",
-        order=None,
-        facet="home" if apart else None,
-    )
+    homes = [scene.names[corpus.groups[row]] if row >= 0 else "in no compared group" for row in corpus.home]
+    rows: list[Json] = [
+        {"spread": spread[one], "accuracy": right[one] / given[one], "speaker": corpus.names[one], "home": homes[one]}
+        for one in sorted(usable.tolist(), key=lambda one: homes[one])
+    ]
+    x = Axis("spread", "Variance of a speaker's phones", ".3~g", zero=False)
+    y = Axis("accuracy", "Accuracy (share)", ".2f", zero=False)
+    facet = "home" if 1 < len({row["home"] for row in rows}) <= MOST_HOMES else None
+    spec = scatter(rows, x=x, y=y, label="speaker", order=None, facet=facet)
+    view = spec.get("spec", spec)
+    # Hundreds of names have no room; pointing at a speaker tells who it is.
+    view["layer"] = [layer for layer in view["layer"] if layer["mark"]["type"] != "text"]
     caption = (
-        f"Each point is a speaker{scene.where}: variance {scene.found.scale} and share of tokens that the probe of "
-        f"everyone reads right; rank correlation {span(scene.draft.estimates[place])}, {scene.level}. Falling to the "
-        "right: speakers whose phones scatter more are read worse."
+        f"Each point is a speaker{scene.where}: the variance {found.scale} and how much ({scene.unit}) the probe of "
+        f"everyone reads right. Over all of them the rank correlation is {span(scene.draft.estimates[place])}. Falling "
+        "to the right: speakers whose phones scatter more are read worse."
     )
-    return _figure("speakers", "Are speakers whose phones scatter more read worse?", caption, _nameless(spec))
-
-
-def _moved(scene: _Scene) -> Figure | None:
-    changes = scene.results.changes
-    if changes is None:
-        return None
-    name, title = "systematic_error_difference", "Did the second encoder move whose phones lie elsewhere?"
-    axis = Axis("value", f"Change of the systematic error ({scene.unit})", ".2f")
-    caption = "Systematic error in the second encoder less that in the first, on the same tokens"
-    if len(scene.layers) == 1:
-        caption += (
-            f"{scene.where}, with {scene.level} intervals over speakers. Right of the dashed line, the error rose; "
-            "grey: no change could be shown once all groups are counted."
-        )
-        test = {group: changes.adjusted.get((name, scene.best, group), 1.0) for group in scene.groups}
-        return _one_layer(scene, "moved", title, caption, name, axis, 0.0, test, changes.differences)
-    groups, rest = scene.shown(MOST_PANELS)
-    caption += (
-        f" and by layer, with {scene.level} bands over speakers. Where a band lies above the dashed line, the error "
-        f"rose; below it, it fell.{rest}"
-    )
-    return _lines("moved", title, caption, _by_layer(scene, changes.differences, name, groups), axis, 0.0)
+    return _figure("speakers", "Which speakers' phones scatter, and are these read worse?", caption, spec)
 
 
 def _by_layer(scene: _Scene, found: Found, name: str, groups: Sequence[str], training: str = "") -> list[Json]:
-    named = _distinct(("", _short(group)) for group in groups)
     return [
-        _plain(row, layer=layer, series=label, by=f"by {scene.by(group)}")
-        for group, label in zip(groups, named, strict=True)
+        _plain(row, layer=layer, series=scene.names[group], by=f"by {scene.by(group)}")
+        for group in groups
         for layer in scene.layers
-        if (row := scene.row(found, name, group, layer, training)) is not None
+        if (row := scene.at(found, At(name, layer, group, training))) is not None
     ]
 
 
@@ -344,64 +296,46 @@ def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule
     """Draw lines by layer beside a dashed one; few groups of several attributes stand in a panel per attribute."""
     if not rows:
         return None
-    kinds = {row["by"] for row in rows}
-    apart = len(kinds) > 1 and len({row["series"] for row in rows}) <= MOST_SERIES
-    spec = interval_lines(
-        rows,
-        x=Axis("layer", "Layer", zero=False),
-        y=axis,
-        low="low",
-        high="high",
-        series="series",
-        series_title="",
-        facet="by" if apart else None,
-    )
+    few = len({row["series"] for row in rows}) <= MOST_SERIES
+    facet = "by" if few and len({row["by"] for row in rows}) > 1 else None
+    x = Axis("layer", "Layer", zero=False)
+    spec = interval_lines(rows, x=x, y=axis, low="low", high="high", series="series", series_title="", facet=facet)
     if rule is not None:
         for row in spec["data"]["values"]:
             row["reference"] = rule
         level = {"field": "reference", "aggregate": "min", "type": "quantitative", "title": axis.title}
         dashed = {"type": "rule", "strokeDash": [4, 3], "color": UNDECIDED}
         spec.get("spec", spec)["layer"].insert(0, {"mark": dashed, "encoding": {"y": level}})
-    return _figure(id, title, caption, spec)
+    return _figure(id, title, caption, _ticked(spec, rows, axis))
 
 
-def _worst_first(scene: _Scene, groups: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the groups, the widest gap first, and what stands above the panel of each."""
-    gaps = {group: row.value for group in groups if (row := scene.row(scene.found, "accuracy_gap", group))}
-    ordered = sorted(groups, key=lambda group: -gaps.get(group, -1.0))
-    return list(zip(ordered, _distinct(("", _short(group)) for group in ordered), strict=True))
+def _rows(
+    id: str, title: str, caption: str, rows: list[Json], axis: Axis, reference: float, ranked: bool = False
+) -> Figure | None:
+    """Draw a forest in panels; an axis that they share is named under the last of them only."""
+    if not rows:
+        return None
+    ends: dict[str, Any] = {"low": "low", "high": "high", "reference": reference, "greyed": "undecided"}
+    spec = forest(rows, label="label", value=axis, facet="panel", ranked=ranked, **ends)
+    if spec["resolve"]["scale"]["x"] == "shared":
+        for place in (place for view in spec["vconcat"][:-1] for place in _places(view, "x")):
+            place |= {"title": None, "axis": {**place.get("axis", {}), "title": None}}
+    return _figure(id, title, caption, _ticked(spec, rows, axis))
 
 
-def _level(group: str, by: str) -> str:
-    parts = zip(group.split("&"), by.split("&"), strict=True)
-    return " & ".join(_short(part.removeprefix(f"{name}=")) for part, name in parts)
+def _places(view: Json, side: str) -> Iterator[Json]:
+    """Yield what each mark of a view says of its place on one side."""
+    return (layer["encoding"][side] for layer in view["layer"] if side in layer["encoding"])
 
 
-def _distinct(names: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the second of each pair, with a number where the same pair was there before."""
-    met: Counter[tuple[str, str]] = Counter()
-    found = []
-    for pair in names:
-        met[pair] += 1
-        found.append(pair[1] if met[pair] == 1 else f"{pair[1]} ({met[pair]})")
-    return found
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 10].rstrip()}…{name[-9:].lstrip()}"
-
-
-def _nameless(spec: Json) -> Json:
-    """Take the labels off the points: hundreds of speakers have no room for them, and pointing at one names it."""
-    view = spec.get("spec", spec)
-    view["layer"] = [layer for layer in view["layer"] if layer["mark"]["type"] != "text"]
-    for row in spec["data"]["values"]:
-        del row["name"], row["side"]
-    return spec
-
-
-def _untitled(spec: Json) -> Json:
-    """Name the axis under the last of the panels only, which all have the same."""
+def _ticked(spec: Json, rows: Sequence[Json], axis: Axis) -> Json:
+    if axis.scale == "log":
+        most = max(max(row["high"], 1 / row["low"]) for row in rows)
+        ticks = next((ticks for top, ticks in TICKS.items() if most <= top), WIDE_TICKS)
+        for view in spec.get("vconcat", [spec.get("spec", spec)]):
+            for place in (*_places(view, "x"), *_places(view, "y")):
+                if place.get("scale", {}).get("type") == "log":
+                    place["axis"] |= {"values": ticks}
     return spec
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from audits.context import Context
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
 from audits.statistics import generator
-from probes.loading.hashing import sha256_json
 from probes.loading.tokens import Vectors
 from probes.phone_probes import Hits, affordable, deal, mean_hits, read_phones
 from probes.phone_scatter import Scatter, measure_scatter
@@ -22,7 +22,7 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,11 @@ def measure(
 
 
 def _identity(corpus: Corpus) -> str:
-    parts = [part.tolist() for part in (corpus.phones, corpus.speakers, corpus.member, corpus.rest)]
-    return sha256_json([*parts, corpus.home.tolist(), len(corpus.phone_names)])
+    digest = sha256()
+    for part in (corpus.phones, corpus.speakers, corpus.member, corpus.rest, corpus.home):
+        digest.update(f"{part.shape} {part.dtype}".encode())
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
 
 
 def _measure_layer(
@@ -117,16 +120,17 @@ def _measure_layer(
         )
         scatters.append(measure_scatter(moments, corpus.member, corpus.rest, corpus.home))
         advance(1)
-    hits = []
-    for repeat in range(options.repeats):
+
+    def read(repeat: int) -> Hits:
         # The same in every layer and encoder, so that these are compared on the same folds and matched tokens.
         rng = generator(context.seed, "folds", str(repeat))
         design = deal(corpus.phones, corpus.speakers, corpus.member, options.folds, rng)
-        hits.append(read_phones(design, chunks, standard, method=method))
+        found = read_phones(design, chunks, standard, method=method)
         advance(1)
-    return LayerCounts(
-        layer=layer, width=len(standard.mean), scatter=scatters[0], cosine=scatters[1], hits=mean_hits(hits)
-    )
+        return found
+
+    hits = mean_hits(read(repeat) for repeat in range(options.repeats))
+    return LayerCounts(layer=layer, width=len(standard.mean), scatter=scatters[0], cosine=scatters[1], hits=hits)
 
 
 def _taking_part(chunks: Iterator[NDArray[np.float32]], used: NDArray[np.bool_]) -> Iterator[NDArray[np.float32]]:
