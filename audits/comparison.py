@@ -10,11 +10,13 @@ from probes.errors import InputError
 
 LESS_IS_BETTER = frozenset(
     {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
-    | {"relative_l2", "relative_h1", "band_error"}
+    | {"relative_l2", "relative_h1", "band_error", "systematic_error", "random_error"}
 )
 """Estimates that count as a regression when they rise."""
 
-MORE_IS_BETTER = frozenset({"certified_accuracy", "average_certified_radius", "clean_accuracy", "noisy_accuracy"})
+MORE_IS_BETTER = frozenset(
+    {"accuracy", "certified_accuracy", "average_certified_radius", "clean_accuracy", "noisy_accuracy"}
+)
 """Estimates that count as a regression when they fall."""
 
 WITHOUT_CHANGE = frozenset({"p_value", "head_p_value", "noise_floor", "head_noise_floor"})

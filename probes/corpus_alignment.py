@@ -60,7 +60,10 @@ def align_corpus(
             if entry is None:
                 encoder = encoder or open_encoder()
                 logs = encoder.log_probs([item.read() for item in mine])
-                paths = [_path(log, targets[index], blank) for index, log in zip(batch.items, logs, strict=True)]
+                paths = [
+                    _path(log, targets[index], blank, str(folder.path))
+                    for index, log in zip(batch.items, logs, strict=True)
+                ]
                 entry = _packed(paths)
                 cache.write(ALIGNED, entry_key, entry)
             for index, path in zip(batch.items, _unpacked(entry), strict=True):
@@ -72,7 +75,14 @@ def align_corpus(
     return found
 
 
-def _path(log_probs: Tensor, targets: Targets, blank: int) -> CtcPath | None:
+def _path(log_probs: Tensor, targets: Targets, blank: int, where: str) -> CtcPath | None:
+    symbols = log_probs.shape[1]
+    if max(targets.numbers) >= symbols:
+        raise InputError(
+            f"vocab.json has a symbol of number {max(targets.numbers)}, and the head has {symbols} symbols.",
+            where=where,
+            hint="vocab.json and the weights must belong together; fetch both again.",
+        )
     try:
         return align_ctc(log_probs, targets.numbers, blank=blank)
     except InputError:

@@ -76,8 +76,21 @@ class Hits:
     outside: Floats
 
 
-def deal(phones: Ints, speakers: Ints, member: Bools, folds: int, rng: np.random.Generator) -> Design:
+def deal(
+    phones: Ints,
+    speakers: Ints,
+    member: Bools,
+    folds: int,
+    rng: np.random.Generator,
+    *,
+    people: Ints | None = None,
+) -> Design:
     """Deal speakers into folds, those of every crossing of groups evenly, and draw the matched tokens.
+
+    Parameters
+    ----------
+    people
+        Where one person stands for several speakers: the number of each speaker's person, who is in one fold only.
 
     Examples
     --------
@@ -86,12 +99,14 @@ def deal(phones: Ints, speakers: Ints, member: Bools, folds: int, rng: np.random
     >>> sorted(design.fold[:2].tolist()), sorted(design.fold[2:].tolist()), int(design.matched.sum())
     ([0, 1], [0, 1], 2)
     """
-    people = member.shape[1]
-    order = rng.permutation(people)
-    crossing = np.unique(member, axis=1, return_inverse=True)[1].ravel()
+    whose = np.arange(member.shape[1]) if people is None else people
+    first = np.unique(whose, return_index=True)[1]
+    order = rng.permutation(len(first))
+    crossing = np.unique(member[:, first], axis=1, return_inverse=True)[1].ravel()
     order = order[np.argsort(crossing[order], kind="stable")]
-    fold = np.empty(people, dtype=np.int64)
-    fold[order] = np.arange(people) % folds
+    dealt = np.empty(len(first), dtype=np.int64)
+    dealt[order] = np.arange(len(first)) % folds
+    fold = dealt[np.unique(whose, return_inverse=True)[1].ravel()]
     matched = np.zeros((len(member), len(phones)), dtype=bool)
     used = phones >= 0
     for k in range(folds):

@@ -148,14 +148,15 @@ def _shift(
     delta = here.centre - there.centre
     size, width = (delta**2).sum(1), means.shape[1]
     spread = (here.q + there.q) / np.maximum(here.total + there.total - 2, 1) / width
-    value = (size - here.noise - there.noise) / spread
+    # Where nothing varies there is no scale, and the shift is not a number.
+    value = (size - here.noise - there.noise) / np.where(spread > 0, spread, np.nan)
     without = np.broadcast_to(value[:, None], here.n.shape).copy()
     along = [(delta * side.centre).sum(1)[:, None] - delta @ means.T for side in sides]
     for side, other, away in ((here, there, along[0]), (there, here, -along[1])):
         # Leaving speaker u out of a group moves its centroid by c (centroid - m_u), c = n_u / (N - n_u).
         moved = size[:, None] + 2 * side.c * away + side.c**2 * side.distances
         scale = (side.q_without + other.q[:, None]) / np.maximum(side.left + other.total[:, None] - 2, 1) / width
-        less = (moved - side.noise_without - other.noise[:, None]) / scale
+        less = (moved - side.noise_without - other.noise[:, None]) / np.where(scale > 0, scale, np.nan)
         without = np.where(side.n > 0, less, without)
     return value, without
 

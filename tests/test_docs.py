@@ -27,11 +27,18 @@ AUDITS = {
     name: ROOT / "docs" / "audits" / f"{name}.md"
     for name in (entry.target.partition(":")[0].removeprefix("audits.") for entry in registry.AUDITS)
 }
-RUNS = {"asr_fairness": "first", "certification": "certified", "speaker_groups": "groups", "spectra": "grids"}
+RUNS = {
+    "asr_fairness": "first",
+    "certification": "certified",
+    "phoneme_errors": "phones",
+    "speaker_groups": "groups",
+    "spectra": "grids",
+}
 """A run in the prepared folder of each audit that has one."""
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+    "phoneme_errors": {"own_data_gain", "phonemes.neither", "phonemes.letters", "small-group", "phones-not-shared"},
     "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "too-many-groups", "no-errors", "no-interval"},
     "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit", "unit"},
 }
@@ -51,6 +58,8 @@ GROUPS = [
     *("--out", "runs/groups"),
 ]
 """As on the page of audit-groups."""
+PHONES = ["audit-phonemes", "tokens.csv", "--by", "dialect", "--out", "runs/phones"]
+"""As on the page of audit-phonemes."""
 COUNTS = ["audit-groups", "counts.csv", "--by", "accent", "age", "gender", "--bootstrap", "200"]
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
@@ -182,6 +191,8 @@ def names_used(folder: Path) -> set[str]:
                 found += _texts(node.args[3])
             if _is_call(node, "add_layer_choice"):
                 found += _texts(node.args[1])
+            if _is_call(node, "append") and isinstance(node.args[0], ast.Tuple):
+                found += _texts(node.args[0].elts[0]) if isinstance(node.args[0].elts[-1], ast.Dict) else []
             if _is_call(node, "named"):
                 found += [form for text in _texts(node.args[0]) for form in (text, f"head_{text}")]
     return set(found) - {""}
@@ -199,11 +210,11 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     assert used - coded(AUDITS[audit]) == set()
 
 
-@pytest.mark.parametrize("audit", ["certification", "speaker_groups", "spectra"])
+@pytest.mark.parametrize("audit", ["certification", "phoneme_errors", "speaker_groups", "spectra"])
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:
     page = prose(AUDITS[audit])
     flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of(audit).options)}
-    flags -= {"--model", "--manifest"} if audit == "speaker_groups" else {"--model"}
+    flags -= {"--model", "--manifest"} if audit == "speaker_groups" else {"--model", "--tokens"}
     assert [flag for flag in sorted(flags) if not re.search(rf"`{flag}[ `]", page)] == []
 
 
@@ -326,6 +337,58 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         f"100,000 at most; {options.bootstrap:,} by default",
     ):
         assert said.casefold() in text, said
+
+
+def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() -> None:
+    from audits.phoneme_errors import correlating, estimating, judging
+    from probes import phone_probes, phone_scatter
+
+    text = " ".join(prose(AUDITS["phoneme_errors"]).split()).casefold()
+    options = spec_of("phoneme_errors").options(tokens="", by=())
+    assert estimating.MOST_IN_PART == 0.5 and "at least half of the speakers said some phone twice" in text
+    for said in (
+        f"`high` from {judging.LARGE:.2f}",
+        f"or from {judging.NOTABLE:.2f} if",
+        f"by {phone_scatter.MIN_SPEAKERS} speakers or more",
+        f"layers is at most {phone_probes.MOST_PRODUCTS:.0e}.".replace("1e+0", "10^"),
+        f"over {correlating.EXACT_UP_TO} groups or fewer in all orders",
+        f"crossed up to `--max-order`, {options.max_order} by default",
+        f"most clips in one forward pass, {options.batch}.",
+        f"how often: {options.folds} and {options.repeats}.",
+        f"to be compared, {options.min_speakers} by default",
+        f"compared group needs, {options.min_tokens} by default",
+        f"shuffled, {options.bootstrap:,} by default",
+    ):
+        assert said.casefold() in text, said
+
+
+def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
+    from audits.phoneme_errors import PROBES, TRANSFORMS, WEIGHTS, estimating
+    from audits.phoneme_errors.values import TRAININGS
+    from probes.loading import alignments, textgrids, token_arrays, tokens
+
+    page, formats = AUDITS["phoneme_errors"], ROOT / "docs" / "formats.md"
+    kinds = {f"phonemes.{kind}" for kind in (*estimating.TESTS, "both")}
+    wanted = {*PROBES, *TRANSFORMS, *WEIGHTS, *TRAININGS, *estimating.TESTS, *kinds}
+    assert wanted - coded(page) == set()
+    columns = (name for ranks in textgrids._COLUMNS.values() for names in ranks for name in names)
+    read = {*tokens.PHONE_NAMES, *textgrids._CLIPS, *columns, *(f"alignments.{id}" for id in alignments._NOTES)}
+    known = {word.casefold() for word in coded(formats)}
+    assert {*read, *alignments.FORMS, *textgrids.PHONE_TIERS} - known == set()
+    assert tokens._ABSENT - {""} - coded(formats) == set()
+    text = " ".join(prose(formats).split())
+    for said in (
+        f"{tokens.MAX_CELLS:,} cells",
+        f"{token_arrays.MAX_TOKENS:,} tokens",
+        f"{token_arrays.MAX_WIDTH:,} numbers",
+        f"{token_arrays.MAX_LAYERS:,} layers",
+        f"{token_arrays.MAX_TEXT} letters",
+        f"A file may have {textgrids.MAX_BYTES // 2**20} MiB",
+        f"more than {1000 * alignments._BEYOND:g} ms after its recording",
+    ):
+        assert said in text, said
+    for word in ("sil", "<eps>", "h#", "<usb>", "VOCNOISE", "{SL}", "laugh", "noise"):
+        assert word.casefold() in alignments.PAUSES and word in coded(formats), word
 
 
 def test_every_usual_name_of_a_column_that_audit_groups_finds_is_documented() -> None:
@@ -529,6 +592,41 @@ def _transcripts(folder: Path) -> None:
     (folder / "theirs.jsonl").write_text("".join(theirs), encoding="utf-8")
 
 
+def _tokens(folder: Path) -> None:
+    """Write phone tokens: those of the south lie elsewhere, in `after.csv` no more, those of the west scatter."""
+    import numpy as np
+
+    from probes.synthetic.phone_tokens import Planted, draw_tokens
+
+    for name, shift in (("tokens.csv", 2.0), ("after.csv", 0.0)):
+        plain = Planted(speakers=10)
+        groups = {
+            "east": plain,
+            "north": plain,
+            "south": Planted(speakers=10, shift=shift),
+            "west": Planted(speakers=10, inflation=3.0),
+        }
+        drawn = draw_tokens(np.random.default_rng(0), groups=groups, phones=6, width=6, spread=1.2)
+        rows = zip(drawn.phones, drawn.speakers, drawn.group, *drawn.vectors.T.round(3).tolist(), strict=True)
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            columns = ("phone", "speaker", "dialect", *(f"x{number}" for number in range(6)))
+            csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+
+
+def _alignments(folder: Path) -> None:
+    """Write when the letters of each clip were said, as if they all took equally long."""
+    from probes.loading.alignments import write_csv_alignment
+    from probes.phones import PhoneInterval
+
+    (folder / "alignments").mkdir()
+    for take, text in enumerate(TEXTS):
+        letters = [letter for letter in text if letter != " "]
+        step = (0.3 + 0.1 * take) / len(letters)
+        phones = [PhoneInterval(one, place * step, (place + 1) * step) for place, one in enumerate(letters)]
+        for speaker in range(20):
+            write_csv_alignment(folder / "alignments" / f"s{speaker:02d}-{take}.csv", phones)
+
+
 def _counts(folder: Path) -> None:
     """Write counts of errors: the old are served worse, most of the west are old, `a` fails on young women too."""
     import numpy as np
@@ -561,7 +659,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the pages take for granted.
 
     encoder, clips.csv, and the runs first and second of them; net.safetensors, images.npz, and the run certified;
-    darcy.pt, darcy.npz, and the run grids; ours.tsv and theirs.jsonl for clips.csv, and the run groups; counts.csv.
+    darcy.pt, darcy.npz, and the run grids; ours.tsv and theirs.jsonl for clips.csv, and the run groups; counts.csv;
+    tokens.csv and after.csv, and the run phones; alignments for clips.csv.
     """
     place = tmp_path_factory.mktemp("docs")
     work = place / "work"
@@ -572,6 +671,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _operator(work)
     _transcripts(work)
     _counts(work)
+    _tokens(work)
+    _alignments(work)
     by = ["--manifest", "clips.csv", "--by", "gender"]
     quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
     for words in (
@@ -580,6 +681,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         CERTIFY,
         SPECTRA,
         GROUPS,
+        PHONES,
     ):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -784,11 +886,31 @@ def test_estimates_of_audit_groups_have_the_coordinates_that_the_page_names(prep
     assert seen == set(spec_of("speaker_groups").estimates) == set(documented)
 
 
+def test_estimates_of_audit_phonemes_have_the_coordinates_that_the_page_names(prepared: Path, work: Path) -> None:
+    quick = ["--probe", "discriminant", "--repeats", "1", "--bootstrap", "200", "--permutations", "100"]
+    outcome = call([*PHONES[:-1], "runs/both", "--against", "after.csv", *quick], work)
+    assert outcome.code == 0, outcome.out
+    page = AUDITS["phoneme_errors"]
+    documented, words = _documented_where(page), coded(page) | coded(AUDITS["asr_fairness"])
+    reports = [_report(prepared, "phoneme_errors"), json.loads((work / "runs/both/report.json").read_text("utf-8"))]
+    rows = [row for report in reports for row in report["estimates"]]
+    for row in rows:
+        # A test is one of a group, or of a correlation over some unit.
+        apart = {"group", "unit", "partial"} - set(row["where"]) if row["name"] == "p_value" else set()
+        assert set(row["where"]) == documented[row["name"]] - apart and len(apart) < 3, row
+        assert row["method"] in words, row
+    assert {row["name"] for row in rows} == set(spec_of("phoneme_errors").estimates) == set(documented)
+    for key in ("training", "unit", "partial", "test", "correction"):
+        assert {str(row["where"][key]) for row in rows if key in row["where"]} - words == set(), key
+    told = {row["id"] for report in reports for part in ("findings", "warnings") for row in report[part]}
+    assert "phonemes.moved" in told and told - words == set()
+
+
 @pytest.mark.parametrize("audit", RUNS)
 def test_the_columns_of_the_records_are_on_the_page(audit: str, prepared: Path) -> None:
     with (prepared / "work/runs" / RUNS[audit] / "records.csv").open(encoding="utf-8", newline="") as file:
         header = next(csv.reader(file))
-    stems = {re.sub(r"_(-?\d+|head)$", "_LAYER", name) for name in header} - {"gender", "accent"}
+    stems = {re.sub(r"_(-?\d+|head)$", "_LAYER", name) for name in header} - {"gender", "accent", "dialect"}
     stems = {re.sub(r"_errors_ours$", "_errors_NAME", name) for name in stems}
     assert len(stems) > 5 and stems - coded(AUDITS[audit]) == set()
 

@@ -39,6 +39,8 @@ class Corpus:
         Groups with too few speakers, and how many they have.
     dropped
         Phones that take no part, and how many tokens they have.
+    several, people
+        By how many the speakers outnumber the people, and the person behind each speaker, shape (speakers,).
     """
 
     phones: Ints
@@ -53,6 +55,7 @@ class Corpus:
     small: Mapping[str, int]
     dropped: Mapping[str, int]
     several: int
+    people: Ints
 
     @property
     def used(self) -> int:
@@ -108,6 +111,7 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
         small=small,
         dropped={name: int(counts[n]) for n, name in enumerate(tokens.phone_names) if place[n] < 0},
         several=len(people) - len(set(people)),
+        people=kinds[0],
     )
 
 

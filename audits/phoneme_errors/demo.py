@@ -27,6 +27,6 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     return Options(
         tokens=str(folder / "encoder"),
         manifest=folder / "corpus" / "audit.csv",
-        alignments=folder / "corpus" / "alignments",
+        alignments=folder / "corpus" / "alignments" / "audit",
         by=("accent", "coin", "gender"),
     )

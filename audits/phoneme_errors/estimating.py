@@ -24,11 +24,8 @@ JACKKNIFE = "Student t, jackknife over speakers"
 SYSTEMATIC, RANDOM = "systematic", "random"
 TESTS = (SYSTEMATIC, RANDOM)
 ALIKE = "every speaker shows exactly the same, which leaves nothing to make an interval of"
-NOTHING = {
-    "random_error_within_speakers": "no phone was said twice by some speaker of every group",
-    "": "the tokens do not vary at all",
-}
-"""Why an estimate may be undefined, by its name."""
+FLAT = "the tokens do not vary at all"
+ONCE = "no phone was said twice by some speaker of every group"
 MOST_IN_PART = 0.5
 """Share of the speakers who must have said some phone twice for the variance within speakers to be used."""
 
@@ -103,6 +100,7 @@ def add(
     *,
     scale: str = "plain",
     method: str = STUDENT,
+    why: str = FLAT,
 ) -> None:
     """Add one estimate with Student's interval, or a warning where there is none.
 
@@ -111,14 +109,14 @@ def add(
     scale
         "log": the estimate is a logarithm and is reported as a ratio; "root": it is a square, of which the root is
         reported, and 0 below.
+    why
+        There may be no estimate at all.
     """
     where: dict[str, Coordinate] = {"layer": at.layer, "group": at.group}
     where |= {"training": at.training} if at.training else {}
     ends = None if moved is None else moved.interval(strata, context.level)
     if moved is None or ends is None or ends[0] == ends[1]:
-        found.missing.setdefault((at.name, NOTHING.get(at.name, NOTHING[""]) if moved is None else ALIKE), []).append(
-            at
-        )
+        found.missing.setdefault((at.name, why if moved is None else ALIKE), []).append(at)
         return
     value, low, high = moved.value, *ends
     if scale == "log":
@@ -133,7 +131,7 @@ def add(
             high=high,
             level=context.level,
             method=method,
-            n=int(strata.sum()),
+            n=int(strata[0].sum()),
             unit=UNIT,
             where=where,
         )
@@ -193,9 +191,10 @@ def _add_comparisons(draft: Draft, found: Found, values: Values, group: str, con
     lead = values.systematic(group) - values.remaining(group)
     add(draft, found, At("systematic_minus_remaining", layer, group), lead, both, context)
     everyone = np.stack([alone[0], ~alone[0]])
+    flat = values.variance(group) is None
     for name, kind in (("random_error_within_speakers", "within"), ("random_error_cosine", "cosine")):
-        moved = values.variance(group, kind)
-        add(draft, found, At(name, layer, group), moved, everyone, context, scale="log", method=JACKKNIFE)
+        moved, why = values.variance(group, kind), ONCE if kind == "within" and not flat else FLAT
+        add(draft, found, At(name, layer, group), moved, everyone, context, scale="log", method=JACKKNIFE, why=why)
     excess = values.excess(group)
     add(draft, found, At("variance_ratio", layer, group), excess, both, context, scale="log", method=JACKKNIFE)
     shift = values.shift(group)

@@ -21,12 +21,10 @@ from audits.wording import many, span
 if TYPE_CHECKING:
     from audits.phoneme_errors.report import Results
 
-MOST_ROWS, MOST_PANELS, MOST_GROUPS = 40, 12, 8
-"""Groups that are drawn as one row each, as a panel of lines each, and as a panel of several rows each."""
-MOST_POINTS, MOST_HOMES = 300, 6
-"""Speakers up to whom each is a point, and groups up to which their points stand in panels."""
+MOST_ROWS, MOST_PANELS, MOST_GROUPS, MOST_POINTS = 40, 12, 8, 300
+"""Groups that are drawn as a row each, a panel of lines or points, and a panel of rows; speakers that are points."""
 LONGEST = 26
-"""Letters of a name on a chart; tables hold the whole name."""
+"""Letters of an attribute and its level on a chart; tables hold the whole name."""
 TICKS = {1.3: (0.8, 0.9, 1.0, 1.1, 1.25), 4.0: (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)}
 WIDE_TICKS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
 """Ticks of ratios up to a ratio and beyond: a scale of less than ten to one may have none above 1 of its own."""
@@ -46,7 +44,7 @@ TESTS = {"systematic_error": SYSTEMATIC, "variance_ratio": RANDOM}
 HELD = {"no": "as they are", "yes": "group and tokens per phone held fixed"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Scene:
     """What all figures are drawn from; of too many `groups`, the first are drawn; `names` are theirs on a chart."""
 
@@ -55,8 +53,10 @@ class _Scene:
     options: Options
     layers: tuple[int, ...]
     best: int
-    groups: tuple[str, ...] = ()
     names: Mapping[str, str]
+    found: Found
+    adjusted: Mapping[tuple[str, int, str], float]
+    groups: tuple[str, ...] = ()
 
     @property
     def several(self) -> bool:
@@ -69,19 +69,15 @@ class _Scene:
     @property
     def where(self) -> str:
         """The layer of a figure of one; a plain table of features has none to speak of."""
-        if self.several:
-            return f" in layer {self.best}, where phones are read best"
-        return "" if self.layers == (0,) else f" in layer {self.best}"
+        which = ", where phones are read best" if self.several else ""
+        return "" if self.layers == (0,) else f" in layer {self.best}{which}"
 
     @property
     def unit(self) -> str:
         return "mean share over phones" if self.options.weights == "phones" else "share of tokens"
 
-    def row(self, name: str, group: str, training: str = "") -> Estimate | None:
-        return self.at(self.results.found, At(name, self.best, group, training))
-
-    def at(self, found: Found, at: At) -> Estimate | None:
-        place = found.places.get(at)
+    def row(self, name: str, group: str, training: str = "", layer: int | None = None) -> Estimate | None:
+        place = self.found.places.get(At(name, self.best if layer is None else layer, group, training))
         return None if place is None else self.draft.estimates[place]
 
     def by(self, group: str) -> str:
@@ -99,26 +95,25 @@ def draw(draft: Draft, results: "Results", options: Options) -> list[Figure]:
     if not draft.estimates:
         return []
     layers = tuple(counts.layer for counts in results.measured.layers)
-    best, names = best_layer(draft, results.found, layers), _names(results.corpus.groups)
-    scene = _Scene(draft=draft, results=results, options=options, layers=layers, best=best, names=names)
+    names, found = _names(results.corpus.groups), results.found
+    scene = _Scene(draft, results, options, layers, best_layer(draft, found, layers), names, found, found.adjusted)
     scene = replace(scene, groups=tuple(sorted(names, key=lambda group: _rank(scene, group))))
-    read = [_gap(scene), _accuracy(scene), _accuracies(scene), _correlations(scene), _speakers(scene)]
-    figures = (_elsewhere(scene), _scattered(scene), *read, _moved(scene))
-    return [figure for figure in figures if figure is not None]
+    kinds = (_elsewhere, _scattered, _gap, _accuracy, _accuracies, _correlations, _speakers, _moved)
+    return [figure for kind in kinds if (figure := kind(scene)) is not None]
 
 
 def _names(groups: Sequence[str]) -> dict[str, str]:
     """Return what each group is called on a chart; a number tells two apart that are the same once shortened."""
     names: dict[str, str] = {}
     for group in groups:
-        name = _short(group)
-        again = sum(_short(other) == name for other in names)
-        names[group] = f"{name} ({again + 1})" if again else name
+        again = sum(_short(other) == _short(group) for other in names)
+        names[group] = _short(group) + (f" ({again + 1})" if again else "")
     return names
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 10].rstrip()}…{name[-9:].lstrip()}"
+    cut = (f"{part[: LONGEST - 10].rstrip()}…{part[-9:].lstrip()}" for part in name.split("&"))
+    return "&".join(old if len(old) <= LONGEST else new for old, new in zip(name.split("&"), cut, strict=True))
 
 
 def _rank(scene: _Scene, group: str) -> tuple[int, float]:
@@ -139,12 +134,16 @@ def _elsewhere(scene: _Scene) -> Figure | None:
 
 def _scattered(scene: _Scene) -> Figure | None:
     what = "Variance of a phone's tokens around the centroid of their own group, over the mean of the other groups"
-    words = "Whose phones scatter more?", what, "they scatter more, which the group's own data cannot mend"
+    words = "Whose phones scatter more?", what, "the group's phones scatter more, which its own data cannot mend"
     axis = Axis("value", "Ratio of variances", ".2~g", zero=False, scale="log")
     return _by_group(scene, "scatter-by-layer" if scene.several else "scatter", words, "variance_ratio", axis, 1.0)
 
 
 def _moved(scene: _Scene) -> Figure | None:
+    changes = scene.results.changes
+    if changes is None:
+        return None
+    scene = replace(scene, found=changes.differences, adjusted=changes.adjusted)
     what = f"Systematic error ({scene.unit}) in the second encoder less that in the first, on the same tokens"
     words = "Did the second encoder move whose phones lie elsewhere?", what, "the error rose"
     axis = Axis("value", "Change (share)", ".2f")
@@ -154,32 +153,18 @@ def _moved(scene: _Scene) -> Figure | None:
 def _by_group(
     scene: _Scene, id: str, words: tuple[str, str, str], name: str, axis: Axis, reference: float
 ) -> Figure | None:
-    """Draw lines by layer or, of one layer, a row per group, grey where nothing is shown of it.
-
-    Parameters
-    ----------
-    words
-        The title, what is drawn, and what lies beyond the dashed line.
-    """
+    """Draw lines by layer or, of one layer, a row per group; the last of the words is what lies beyond the line."""
     title, what, beyond = words
-    first, changes = scene.results.found, scene.results.changes
-    found, adjusted = (first, first.adjusted) if name in TESTS else (None, {})
-    if changes is not None and name not in TESTS:
-        found, adjusted = changes.differences, changes.adjusted
-    if found is None:
-        return None
     groups, rest = scene.shown(MOST_PANELS if scene.several else MOST_ROWS)
     if scene.several:
         title = title.replace("?", ", and in which layers?")
         what += f", by layer, with {scene.level} bands over speakers. Where a band lies above the dashed line, {beyond}"
-        return _lines(id, title, f"{what}.{rest}", _by_layer(scene, found, name, groups), axis, reference)
+        return _lines(id, title, f"{what}.{rest}", _by_layer(scene, name, groups), axis, reference)
     rows = []
     for group in groups:
-        row = scene.at(found, At(name, scene.best, group))
-        if row is not None:
-            unsure = adjusted.get((TESTS.get(name, name), scene.best, group), 1.0) >= 1 - row.level
-            grey = unsure or _meets(row, reference)
-            rows.append(_plain(row, label=scene.names[group], panel=f"by {scene.by(group)}", undecided=grey))
+        if (row := scene.row(name, group)) is not None:
+            shown = scene.adjusted.get((TESTS.get(name, name), scene.best, group), 1.0) < 1 - row.level
+            rows.append(_plain(row, label=scene.names[group], panel=f"by {scene.by(group)}", undecided=not shown))
     what += f"{scene.where}, with {scene.level} intervals over speakers. Right of the dashed line, {beyond}; grey: "
     return _rows(id, title, f"{what}nothing is shown once all groups are counted.{rest}", rows, axis, reference, True)
 
@@ -192,9 +177,7 @@ def _gap(scene: _Scene) -> Figure | None:
         f"is read better than the others.{scene.shown(MOST_GROUPS)[1]}"
     )
     axis = Axis("value", f"Difference in accuracy ({scene.unit})", ".2f")
-    rows = _panels(scene, GAPS)
-    for row in rows:
-        row["undecided"] = row["low"] <= 0 <= row["high"]
+    rows = [{**row, "undecided": row["low"] <= 0 <= row["high"]} for row in _panels(scene, GAPS)]
     return _rows("gap", "How much of the gap would a group's own data mend?", caption, rows, axis, 0.0)
 
 
@@ -203,19 +186,18 @@ def _accuracy(scene: _Scene) -> Figure | None:
     if whole is None:
         return None
     caption = (
-        f"Accuracy on each group's tokens{scene.where} of four probes, named by whom they learned from, with "
-        f"{scene.level} intervals over speakers; the dashed line is that over all speakers, {point(whole)}. Where the "
-        "group alone teaches more than as many tokens of everyone, its phones lie elsewhere; where its own probe too "
-        f"stays left of the line, they are noisy.{scene.shown(MOST_GROUPS)[1]}"
+        f"Accuracy of four probes, named by whom they learned from, on each group's tokens{scene.where}, with "
+        f"{scene.level} intervals over speakers; the dashed line is the accuracy over all speakers, {point(whole)}. "
+        "Where the group alone teaches more than as many tokens of everyone, its phones lie elsewhere; where its own "
+        f"probe too stays left of the line, they are noisy.{scene.shown(MOST_GROUPS)[1]}"
     )
-    axis = Axis("value", f"Accuracy ({scene.unit})", ".2f")
-    title = "Which probe reads a group's phones?"
-    return _rows("accuracy", title, caption, _panels(scene, PROBES), axis, whole.value)
+    axis, rows = Axis("value", f"Accuracy ({scene.unit})", ".2f"), _panels(scene, PROBES)
+    return _rows("accuracy", "Which probe reads a group's phones?", caption, rows, axis, whole.value)
 
 
 def _panels(scene: _Scene, cells: Sequence[tuple[str, str, str]]) -> list[Json]:
     """Return the rows of a panel per group, the widest gap first."""
-    groups, _ = scene.shown(MOST_GROUPS)
+    groups = scene.shown(MOST_GROUPS)[0]
     gaps = {group: row.value for group in groups if (row := scene.row("accuracy_gap", group))}
     return [
         _plain(row, label=label, panel=scene.names[group], undecided=False)
@@ -227,7 +209,7 @@ def _panels(scene: _Scene, cells: Sequence[tuple[str, str, str]]) -> list[Json]:
 
 def _accuracies(scene: _Scene) -> Figure | None:
     groups, rest = scene.shown(MOST_PANELS)
-    rows = _by_layer(scene, scene.results.found, "accuracy", groups, "all") if scene.several else []
+    rows = _by_layer(scene, "accuracy", groups, "all") if scene.several else []
     caption = (
         f"Accuracy ({scene.unit}) of the probe that learned from everyone, by layer, with {scene.level} bands over "
         f"speakers. Where bands of two groups overlap widely, no difference can be read off.{rest}"
@@ -237,17 +219,16 @@ def _accuracies(scene: _Scene) -> Figure | None:
 
 
 def _correlations(scene: _Scene) -> Figure | None:
-    found = scene.results.found
     rows = [
         _plain(scene.draft.estimates[place], layer=layer, series=held, by="")
         for partial, held in HELD.items()
         for layer in scene.layers
-        if scene.several and (place := found.correlations.get((layer, "speaker", partial))) is not None
+        if scene.several and (place := scene.found.correlations.get((layer, "speaker", partial))) is not None
     ]
     caption = (
-        f"Spearman correlation over speakers of the variance {found.scale} with accuracy, by layer, with {scene.level} "
-        "bands. Where a band lies below the dashed line, speakers whose phones scatter more are read worse; with their "
-        "group held fixed, also among speakers of one group."
+        f"Spearman correlation over speakers of the variance {scene.found.scale} with accuracy, by layer, with "
+        f"{scene.level} bands. Where a band lies below the dashed line, speakers whose phones scatter more are read "
+        "worse; with their group held fixed, also among speakers of one group."
     )
     title = "Are speakers whose phones scatter more read worse, and in which layers?"
     axis = Axis("value", "Rank correlation of variance and accuracy", ".2f")
@@ -255,7 +236,7 @@ def _correlations(scene: _Scene) -> Figure | None:
 
 
 def _speakers(scene: _Scene) -> Figure | None:
-    corpus, found = scene.results.corpus, scene.results.found
+    corpus, found = scene.results.corpus, scene.found
     counts = next(counts for counts in scene.results.measured.layers if counts.layer == scene.best)
     right, given = Values(counts, corpus, scene.options.weights == "phones").tokens(ALL, "all")
     spread = counts.scatter.own if found.scale == "within speakers" else counts.scatter.around
@@ -268,9 +249,9 @@ def _speakers(scene: _Scene) -> Figure | None:
         {"spread": spread[one], "accuracy": right[one] / given[one], "speaker": corpus.names[one], "home": homes[one]}
         for one in sorted(usable.tolist(), key=lambda one: homes[one])
     ]
-    x = Axis("spread", "Variance of a speaker's phones", ".3~g", zero=False)
+    x = Axis("spread", "Variance of the phones", ".3~g", zero=False)
     y = Axis("accuracy", "Accuracy (share)", ".2f", zero=False)
-    facet = "home" if 1 < len({row["home"] for row in rows}) <= MOST_HOMES else None
+    facet = "home" if 1 < len({row["home"] for row in rows}) <= MOST_PANELS else None
     spec = scatter(rows, x=x, y=y, label="speaker", order=None, facet=facet)
     view = spec.get("spec", spec)
     # Hundreds of names have no room; pointing at a speaker tells who it is.
@@ -280,15 +261,16 @@ def _speakers(scene: _Scene) -> Figure | None:
         f"everyone reads right. Over all of them the rank correlation is {span(scene.draft.estimates[place])}. Falling "
         "to the right: speakers whose phones scatter more are read worse."
     )
-    return _figure("speakers", "Which speakers' phones scatter, and are these read worse?", caption, spec)
+    title = "Which speakers' phones scatter, and are these read worse?"
+    return Figure(id="speakers", title=title, caption=caption, file="speakers", spec=spec)
 
 
-def _by_layer(scene: _Scene, found: Found, name: str, groups: Sequence[str], training: str = "") -> list[Json]:
+def _by_layer(scene: _Scene, name: str, groups: Sequence[str], training: str = "") -> list[Json]:
     return [
         _plain(row, layer=layer, series=scene.names[group], by=f"by {scene.by(group)}")
         for group in groups
         for layer in scene.layers
-        if (row := scene.at(found, At(name, layer, group, training))) is not None
+        if (row := scene.row(name, group, training, layer)) is not None
     ]
 
 
@@ -296,8 +278,8 @@ def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule
     """Draw lines by layer beside a dashed one; few groups of several attributes stand in a panel per attribute."""
     if not rows:
         return None
-    few = len({row["series"] for row in rows}) <= MOST_SERIES
-    facet = "by" if few and len({row["by"] for row in rows}) > 1 else None
+    series, kinds = (len({row[key] for row in rows}) for key in ("series", "by"))
+    facet = "by" if series <= MOST_SERIES and kinds > 1 else None
     x = Axis("layer", "Layer", zero=False)
     spec = interval_lines(rows, x=x, y=axis, low="low", high="high", series="series", series_title="", facet=facet)
     if rule is not None:
@@ -306,21 +288,25 @@ def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule
         level = {"field": "reference", "aggregate": "min", "type": "quantitative", "title": axis.title}
         dashed = {"type": "rule", "strokeDash": [4, 3], "color": UNDECIDED}
         spec.get("spec", spec)["layer"].insert(0, {"mark": dashed, "encoding": {"y": level}})
-    return _figure(id, title, caption, _ticked(spec, rows, axis))
+    return Figure(id=id, title=title, caption=caption, file=id, spec=_ticked(spec, rows, axis))
 
 
 def _rows(
     id: str, title: str, caption: str, rows: list[Json], axis: Axis, reference: float, ranked: bool = False
 ) -> Figure | None:
-    """Draw a forest in panels; an axis that they share is named under the last of them only."""
+    """Draw a forest in panels; an axis that they share is named once, and reaches no further than the marks."""
     if not rows:
         return None
     ends: dict[str, Any] = {"low": "low", "high": "high", "reference": reference, "greyed": "undecided"}
     spec = forest(rows, label="label", value=axis, facet="panel", ranked=ranked, **ends)
     if spec["resolve"]["scale"]["x"] == "shared":
+        for place in (place for view in spec["vconcat"] for place in _places(view, "x")):
+            place.get("scale", {}).update({"zero": False} if axis.scale == "linear" else {})
         for place in (place for view in spec["vconcat"][:-1] for place in _places(view, "x")):
             place |= {"title": None, "axis": {**place.get("axis", {}), "title": None}}
-    return _figure(id, title, caption, _ticked(spec, rows, axis))
+    for view in (view for view in spec["vconcat"] if len(view["title"]["text"]) > LONGEST):
+        view["title"]["text"] = view["title"]["text"].replace("&", "&\n").split("\n")
+    return Figure(id=id, title=title, caption=caption, file=id, spec=_ticked(spec, rows, axis))
 
 
 def _places(view: Json, side: str) -> Iterator[Json]:
@@ -339,13 +325,5 @@ def _ticked(spec: Json, rows: Sequence[Json], axis: Axis) -> Json:
     return spec
 
 
-def _meets(row: Estimate, reference: float) -> bool:
-    return row.low is None or row.high is None or row.low <= reference <= row.high
-
-
 def _plain(row: Estimate, **more: Any) -> Json:
     return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
-
-
-def _figure(id: str, title: str, caption: str, spec: Json) -> Figure:
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)

@@ -186,8 +186,10 @@ def _check_same(tokens: Tokens, second: Tokens, options: Options) -> None:
     """Check that the second file holds the same tokens in the same order, so that differences are paired."""
     where = f"--against {options.against}"
     if len(tokens.phones) != len(second.phones):
+        alone = np.setxor1d(tokens.lines, second.lines)
+        first = f" Line {alone[0]} is the first that can be used in one of them only." if len(alone) else ""
         raise InputError(
-            f"It has {len(second.phones)} usable tokens, and {options.tokens} has {len(tokens.phones)}.",
+            f"It has {len(second.phones)} usable tokens, and {options.tokens} has {len(tokens.phones)}.{first}",
             where=where,
             hint="Both files need the same tokens in the same order.",
         )

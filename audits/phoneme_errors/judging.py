@@ -118,7 +118,9 @@ def _tell(scene: _Scene, judged: Judged) -> None:
     gap, remaining = (scene.at(name, layer, group) for name in ("accuracy_gap", "remaining_gap"))
     parts.append(_balance(scene, judged, gap, remaining))
     kind = "both" if all(here) else SYSTEMATIC if here[0] else RANDOM
-    names = ("systematic_error", "variance_ratio", "accuracy_gap", "remaining_gap", "systematic_minus_remaining")
+    # The first is the one that the page draws beside the finding.
+    first = ("variance_ratio", "systematic_error") if kind == RANDOM else ("systematic_error", "variance_ratio")
+    names = (*first, "accuracy_gap", "remaining_gap", "systematic_minus_remaining")
     scene.draft.find(
         f"phonemes.{kind}",
         _severity(scene, judged, gap, remaining),
@@ -285,7 +287,7 @@ def _tell_changes(scene: _Scene, results: "Results", best: int) -> None:
                 "low",
                 f"In the second encoder the {words} of {group} {way}{scene.where(layer)}{from_to} by "
                 f"{size_words(row)}." + _also(scene, tuple(moved)),
-                [place for place in (before, after, change) if place is not None],
+                [place for place in (change, before, after) if place is not None],
                 group=group,
                 layer=layer,
                 error=error,

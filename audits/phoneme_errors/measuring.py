@@ -22,7 +22,7 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def measure(
 
 def _identity(corpus: Corpus) -> str:
     digest = sha256()
-    for part in (corpus.phones, corpus.speakers, corpus.member, corpus.rest, corpus.home):
+    for part in (corpus.phones, corpus.speakers, corpus.member, corpus.rest, corpus.home, corpus.people):
         digest.update(f"{part.shape} {part.dtype}".encode())
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
@@ -124,7 +124,7 @@ def _measure_layer(
     def read(repeat: int) -> Hits:
         # The same in every layer and encoder, so that these are compared on the same folds and matched tokens.
         rng = generator(context.seed, "folds", str(repeat))
-        design = deal(corpus.phones, corpus.speakers, corpus.member, options.folds, rng)
+        design = deal(corpus.phones, corpus.speakers, corpus.member, options.folds, rng, people=corpus.people)
         found = read_phones(design, chunks, standard, method=method)
         advance(1)
         return found

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from audits.groups import ALL
+from audits.numbers import counted
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
 from audits.phoneme_errors.estimating import TESTS
@@ -12,10 +13,12 @@ from audits.phoneme_errors.values import TRAININGS
 from audits.records import Coordinate
 from probes.frames import RATE
 from probes.loading.checkpoints import ModelFolder
+from probes.phone_scatter import MIN_SPEAKERS
 
 if TYPE_CHECKING:
     from audits.phoneme_errors.inputs import Inputs
 
+NOTHING_COMPARED = "nothing-compared"
 _PRODUCTS = 4e10
 """Products and sums a second of one core of a small virtual machine."""
 
@@ -67,22 +70,23 @@ def warnings_of(corpus: Corpus, options: Options) -> list[tuple[str, str, Mappin
     """Return what the reader must know of the groups and phones: id, message and place of each warning."""
     found: list[tuple[str, str, Mapping[str, Coordinate]]] = []
     for group, people in corpus.small.items():
-        few = (
-            f"{group} has {people} speaker{'s' * (people != 1)} and is not compared: that takes {options.min_speakers}."
-        )
+        few = f"{group} has {counted(people, 'speakers')} and is not compared: that takes {options.min_speakers}."
         found.append(("small-group", few, {"group": group}))
     if not corpus.groups:
         text = f"No two groups have {options.min_speakers} speakers: nothing is compared."
-        found.append(("nothing-compared", text, {}))
+        found.append((NOTHING_COMPARED, text, {}))
     if corpus.dropped:
         shown = ", ".join(list(corpus.dropped)[:12]) + (", ..." if len(corpus.dropped) > 12 else "")
         text = (
-            f"{len(corpus.dropped)} phones with {sum(corpus.dropped.values()):,} tokens take no part, since not every "
-            f"compared group has {options.min_tokens} tokens of them: {shown}."
+            f"{counted(len(corpus.dropped), 'phones')} with {counted(sum(corpus.dropped.values()), 'tokens')} left "
+            f"out, since not every compared group has {options.min_tokens} tokens by {MIN_SPEAKERS} speakers: {shown}."
         )
         found.append(("phones-not-shared", text, {}))
     if corpus.several:
-        text = f"{corpus.several} speakers have several levels of an attribute and count once for each."
+        text = (
+            f"Some speakers have several levels of an attribute and count as a speaker for each, {corpus.several} more "
+            "than there are. Intervals take these for different people."
+        )
         found.append(("speaker-in-several-groups", text, {}))
     return found
 

@@ -18,7 +18,7 @@ from audits.phoneme_errors.figures import draw
 from audits.phoneme_errors.inputs import Inputs, chosen_layers
 from audits.phoneme_errors.judging import judge
 from audits.phoneme_errors.measuring import Measured, measure, probe_of
-from audits.phoneme_errors.outlook import warnings_of
+from audits.phoneme_errors.outlook import NOTHING_COMPARED, warnings_of
 from audits.phoneme_errors.speech import embeddings_of, placed, tokens_of
 from audits.phoneme_errors.values import Values
 from audits.records import Coverage, Skipped
@@ -55,9 +55,11 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     layers = chosen_layers(inputs.layers, _common([vectors for vectors, _ in stacks]))
     draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs, tokens, corpus))
     for id, message, where in warnings_of(corpus, options):
-        draft.warn(id, message, **where)
+        if id != NOTHING_COMPARED:
+            # That is a finding.
+            draft.warn(id, message, **where)
     for note in inputs.notes:
-        draft.warn(note.id.partition(".")[2] or note.id, note.message)
+        draft.warn(note.id, note.message)
     method = probe_of(stacks[0][0], layers, corpus, options)
     measured = [measure(vectors, layers, corpus, method, key, options, context) for vectors, key in stacks]
     # Many small products: threads would wait for one another longer than they work.

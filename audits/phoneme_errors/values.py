@@ -116,9 +116,11 @@ class Values:
                 value, moves = value + share, moves + share * log.moves
         return own - Moved(value, moves).log()
 
-    def shift(self, group: str) -> Moved:
-        """Return the squared shift of the group's centroids against those of all others of its kind."""
+    def shift(self, group: str) -> Moved | None:
+        """Return the squared shift of the group's centroids against those of the others; None where nothing varies."""
         scatter, row = self.counts.scatter, self.row(group)
+        if not (np.isfinite(scatter.shift[row]) and np.isfinite(scatter.shift_without[row]).all()):
+            return None
         return left_out(float(scatter.shift[row]), scatter.shift_without[row], self.strata(group, against=True))
 
     def everyone(self) -> Moved:

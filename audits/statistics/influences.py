@@ -46,7 +46,7 @@ class Moved:
             Who is in which stratum, shape (strata, units); strata do not overlap.
         """
         count = strata.sum(1)
-        if (count[(strata & (self.moves != 0)).any(1)] < 2).any():
+        if (count == 1).any():
             return np.nan, np.nan
         means = ratio((strata * self.moves).sum(1), count.astype(np.float64))
         centred = np.where(strata, self.moves - np.nan_to_num(means)[:, None], 0.0)

@@ -1,0 +1,262 @@
+"""The charts of the phonemes audit: which there are, what they show and in which order, and what they leave out."""
+
+import json
+import re
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import vl_convert
+
+from audits.context import Draft
+from audits.groups import ALL
+from audits.phoneme_errors import Options
+from audits.phoneme_errors.comparing import Changes
+from audits.phoneme_errors.estimating import RANDOM, SYSTEMATIC, At, Found
+from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, draw
+from audits.phoneme_errors.values import TRAININGS
+from audits.records import Estimate
+from audits.rendering.figures import CONFIG, sized
+
+OPTIONS = Options(tokens="tokens.csv", by=("accent",))
+GROUPS = {"accent=east": "accent", "accent=west": "accent", "gender=f": "gender", "gender=m": "gender"}
+ERRORS = (("systematic_error", 0.1, 0.03), ("accuracy_gap", 0.15, 0.03), ("remaining_gap", 0.05, 0.07))
+
+
+class World:
+    """A report in the making with numbers by hand: `told` groups have errors beyond chance, the others none."""
+
+    def __init__(self, layers=(0,), groups=GROUPS, told=("accent=east",), speakers=12, against=False) -> None:
+        self.draft, found = Draft(), Found(scale="within speakers")
+        for layer in layers:
+            self.add(found, At("accuracy", layer, ALL, "all"), 0.6 + 0.01 * layer, 0.02)
+            for group in groups:
+                own = group in told
+                for training in TRAININGS:
+                    lift = 0.1 * own * (training == "in")
+                    self.add(found, At("accuracy", layer, group, training), 0.55 + lift, 0.03)
+                for name, value, half in ERRORS:
+                    self.add(found, At(name, layer, group), value * own, half)
+                self.add(found, At("variance_ratio", layer, group), 1.5 if own else 1.0, 0.2)
+                for test in (SYSTEMATIC, RANDOM):
+                    found.adjusted[test, layer, group] = 0.001 if own else 0.5
+            for partial in ("no", "yes"):
+                row = self.estimate("variance_accuracy_correlation", -0.5, 0.1)
+                found.correlations[layer, "speaker", partial] = self.draft.add(row)
+        numbers = np.arange(speakers)
+        corpus = SimpleNamespace(
+            groups=tuple(groups),
+            by=tuple(groups.values()),
+            names=tuple(f"s{number}" for number in numbers),
+            home=numbers % 2 if len(groups) > 1 else numbers * 0 - 1,
+            inside=lambda group: np.ones(speakers, dtype=bool),
+        )
+        trials = np.full((speakers, 2), 5.0)
+        hits = SimpleNamespace(trials=trials, everyone=trials * (0.9 - 0.5 * numbers / speakers)[:, None])
+        spread = SimpleNamespace(own=1.0 + numbers, around=100.0 + numbers)
+        counts = tuple(SimpleNamespace(layer=layer, hits=hits, scatter=spread) for layer in layers)
+        changes = self.changes(layers, groups, told) if against else None
+        measured = SimpleNamespace(layers=counts)
+        self.results = SimpleNamespace(corpus=corpus, measured=measured, found=found, changes=changes)
+
+    def estimate(self, name, value, half, **where) -> Estimate:
+        ends = {"low": value - half, "high": value + half}
+        return Estimate(name=name, value=value, **ends, method="t", n=12, unit="speakers", where=where)
+
+    def add(self, found, at, value, half) -> None:
+        where = {"layer": at.layer, "group": at.group} | ({"training": at.training} if at.training else {})
+        found.places[at] = self.draft.add(self.estimate(at.name, value, half, **where))
+
+    def changes(self, layers, groups, told) -> Changes:
+        moved, name = Found(), "systematic_error_difference"
+        for layer in layers:
+            for group in groups:
+                self.add(moved, At(name, layer, group), -0.2, 0.03)
+        adjusted = {(name, layer, group): 0.001 if group in told else 0.5 for layer in layers for group in groups}
+        return Changes(Found(), moved, adjusted)
+
+    def figures(self, options=OPTIONS) -> dict:
+        return {figure.id: figure for figure in draw(self.draft, self.results, options)}
+
+
+@cache
+def drawn(layers=(0,), against=False) -> dict:
+    """The figures of a world as it is, for tests that change nothing in it."""
+    return World(layers, against=against).figures()
+
+
+def views(figure) -> dict[str, list[dict]]:
+    """The rows of each panel of a forest by its title, one line or several."""
+    titles = [view["title"]["text"] for view in figure.spec["vconcat"]]
+    lines = ["".join(title) if isinstance(title, list) else title for title in titles]
+    return dict(zip(lines, (view["data"]["values"] for view in figure.spec["vconcat"]), strict=True))
+
+
+def rows(figure) -> list[dict]:
+    return figure.spec["data"]["values"]
+
+
+ONE = ["errors", "scatter", "gap", "accuracy", "speakers"]
+SEVERAL = ["errors", "scatter-by-layer", "gap", "accuracy", "accuracy-by-layer", "correlation", "speakers"]
+
+
+@pytest.mark.parametrize(("layers", "names"), [((0,), ONE), ((0, 4), SEVERAL)])
+def test_which_figures_there_are_and_that_they_can_be_drawn(layers, names) -> None:
+    figures = drawn(layers, against=True)
+    assert list(figures) == [*names, "moved"]
+    for figure in figures.values():
+        assert figure.title.endswith("?")
+        assert re.fullmatch("[a-z0-9-]+", figure.file)
+        assert "<svg" in vl_convert.vegalite_to_svg(sized(figure.spec), config=CONFIG, allowed_base_urls=[])
+
+
+def test_a_plain_table_has_no_layer_to_speak_of_and_an_encoder_names_its_best() -> None:
+    for figure in drawn((0,), against=True).values():
+        assert "layer" not in f"{figure.title} {figure.caption}".lower()
+        assert not re.search("Layer|layer [0-9]", json.dumps(figure.spec))
+    assert "For each group in layer 6:" in World((6,), dict(list(GROUPS.items())[:2])).figures()["gap"].caption
+    assert "in layer 4, where phones are read best" in drawn((0, 4), against=True)["gap"].caption
+
+
+@pytest.mark.parametrize(("id", "reference"), [("errors", 0.0), ("scatter", 1.0), ("moved", 0.0)])
+def test_what_is_not_shown_of_a_group_is_grey(id, reference) -> None:
+    panels = views(drawn((0,), against=True)[id])
+    assert set(panels) == {"by accent", "by gender"}
+    grey = {row["label"]: row["undecided"] for panel in panels.values() for row in panel}
+    assert grey == {group: group != "accent=east" for group in GROUPS}
+    assert {row["reference"] for panel in panels.values() for row in panel} == {reference}
+
+
+@pytest.mark.parametrize("id", ["errors", "moved"])
+def test_which_estimate_a_line_shows(id) -> None:
+    shown = rows(drawn((0, 4), against=True)[id])
+    value = 0.1 if id == "errors" else -0.2
+    assert [(row["layer"], row["value"]) for row in shown if row["series"] == "accent=east"] == [(0, value), (4, value)]
+
+
+def test_the_gap_is_the_sum_of_what_is_mended_and_what_is_left_and_the_widest_is_on_top() -> None:
+    panels = views(World(told=("gender=m",)).figures()["gap"])
+    assert next(iter(panels)) == "gender=m"
+    gap, mended, left = (row["value"] for row in panels["gender=m"])
+    assert gap == pytest.approx(mended + left)
+    assert [row["undecided"] for row in panels["gender=m"]] == [False, False, True]
+
+
+def test_the_four_probes_stand_beside_the_accuracy_over_all_speakers_on_one_scale() -> None:
+    figure = drawn((0, 4), against=True)["accuracy"]
+    panels = views(figure)
+    assert [row["label"] for row in panels["accent=east"]] == [
+        "everyone",
+        "as many of everyone",
+        "the group alone",
+        "everyone else",
+    ]
+    assert panels["accent=east"][2]["value"] == 0.65
+    assert {row["reference"] for panel in panels.values() for row in panel} == {0.64}
+    assert figure.spec["resolve"]["scale"]["x"] == "shared"
+    titles = [view["layer"][1]["encoding"]["x"]["axis"]["title"] for view in figure.spec["vconcat"]]
+    assert titles == [None] * 3 + ["Accuracy (share of tokens)"]
+
+
+def test_phones_that_count_alike_are_said_to() -> None:
+    options = Options(tokens="tokens.csv", by=("accent",), weights="phones")
+    assert "mean share over phones" in World(groups={}).figures(options)["speakers"].caption
+    assert "share of tokens" in drawn((0,), against=True)["speakers"].caption
+
+
+@pytest.mark.parametrize("id", ["errors", "scatter-by-layer", "accuracy-by-layer", "correlation"])
+def test_lines_have_a_rule_where_there_is_a_value_to_compare_with(id) -> None:
+    figure = drawn((0, 4), against=True)[id]
+    held = {row.get("reference") for row in rows(figure)}
+    assert held == {{"scatter-by-layer": 1.0, "accuracy-by-layer": None}.get(id, 0.0)}
+    marks = [layer["mark"]["type"] for layer in figure.spec.get("spec", figure.spec)["layer"]]
+    assert ("rule" in marks) is (id != "accuracy-by-layer")
+
+
+@pytest.mark.parametrize(("count", "facet"), [(4, None), (5, "series")])
+def test_more_than_four_groups_have_a_panel_each(count, facet) -> None:
+    groups = {f"accent={number}": "accent" for number in range(count)}
+    spec = World((0, 1), groups).figures()["errors"].spec
+    assert spec.get("facet", {}).get("field") == facet
+
+
+def test_two_attributes_of_few_groups_have_a_panel_each() -> None:
+    assert drawn((0, 4), against=True)["errors"].spec["facet"]["field"] == "by"
+
+
+def test_of_many_groups_those_with_the_largest_errors_are_drawn_and_the_rest_is_counted() -> None:
+    groups = {f"accent={number:02d}": "accent" for number in range(20)}
+    figures = World((0, 1), groups, told=("accent=19",)).figures()
+    assert len({row["series"] for row in rows(figures["errors"])}) == MOST_PANELS
+    assert "accent=19" in {row["series"] for row in rows(figures["errors"])}
+    assert f"{20 - MOST_PANELS} more groups are in the tables only." in figures["errors"].caption
+    assert len(views(figures["gap"])) == MOST_GROUPS
+    assert f"{20 - MOST_GROUPS} more groups are in the tables only." in figures["gap"].caption
+
+
+def test_crossings_give_way_to_attributes() -> None:
+    crossed = {f"accent={number}&gender=m": "accent&gender" for number in range(MOST_GROUPS)}
+    panels = views(World(groups={**crossed, **GROUPS}, told=tuple(crossed)).figures()["gap"])
+    assert set(GROUPS) < set(panels)
+
+
+def test_long_names_are_cut_in_the_middle_and_stay_apart() -> None:
+    stem = "accent=somewhere very far to the"
+    groups = {f"{stem} north-{number}, all of it": "accent" for number in range(2)}
+    labels = [row["label"] for row in views(World(groups=groups).figures()["errors"])["by accent"]]
+    assert len(set(labels)) == 2
+    assert all(len(label) <= 30 and "…" in label for label in labels)
+
+
+def test_the_variance_of_a_speaker_is_the_one_that_was_correlated() -> None:
+    world = World(groups={})
+    world.results.found.scale = "around the centroids of their group"
+    figure = world.figures()["speakers"]
+    assert min(row["spread"] for row in rows(figure)) == 100.0
+    assert world.results.found.scale in figure.caption
+
+
+def test_speakers_are_points_by_group_without_names_on_them() -> None:
+    figure = drawn((0,), against=True)["speakers"]
+    assert min(row["spread"] for row in rows(figure)) == 1.0
+    assert {row["home"] for row in rows(figure)} == {"accent=east", "accent=west"}
+    assert [row["accuracy"] for row in rows(figure) if row["speaker"] == "s0"] == [0.9]
+    assert "text" not in {layer["mark"]["type"] for layer in figure.spec["spec"]["layer"]}
+
+
+def test_a_speaker_without_a_variance_is_no_point() -> None:
+    world = World(groups={})
+    world.results.measured.layers[0].scatter.own[3] = np.nan
+    assert {row["speaker"] for row in rows(world.figures()["speakers"])} == {f"s{n}" for n in range(12)} - {"s3"}
+
+
+def test_too_many_speakers_are_not_drawn_one_by_one() -> None:
+    assert "speakers" in World(groups={}, speakers=MOST_POINTS).figures()
+    assert "speakers" not in World(groups={}, speakers=MOST_POINTS + 1).figures()
+
+
+@pytest.mark.parametrize("half", [0.05, 0.4, 0.95])
+def test_a_scale_of_ratios_has_ticks_on_both_sides_of_one(half) -> None:
+    world = World((0, 1), {"accent=east": "accent"})
+    for at in [at for at in world.results.found.places if at.name == "variance_ratio"]:
+        world.add(world.results.found, at, 1.0, half)
+    figure = world.figures()["scatter-by-layer"]
+    encoded = [layer["encoding"]["y"] for layer in figure.spec["layer"]]
+    values = next(place["axis"]["values"] for place in encoded if "scale" in place)
+    reached = [tick for tick in values if 1 - half <= tick <= 1 + half]
+    assert 1.0 in values
+    assert len(reached) >= (1 if half == 0.05 else 3)
+
+
+def test_without_groups_only_what_is_about_all_speakers_is_drawn() -> None:
+    assert list(World((0, 1), groups={}).figures()) == ["correlation", "speakers"]
+    assert not draw(Draft(), World().results, OPTIONS)
+
+
+def test_an_estimate_that_is_missing_leaves_the_others() -> None:
+    world = World()
+    del world.results.found.places[At("systematic_error", 0, "accent=west")]
+    figures = world.figures()
+    assert [row["label"] for row in views(figures["errors"])["by accent"]] == ["accent=east"]
+    assert len(views(figures["gap"])["accent=west"]) == 2
