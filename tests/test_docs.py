@@ -365,14 +365,14 @@ def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() ->
 def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
     from audits.phoneme_errors import PROBES, TRANSFORMS, WEIGHTS, estimating
     from audits.phoneme_errors.values import TRAININGS
-    from probes.loading import alignments, textgrids, token_arrays, tokens
+    from probes.loading import alignment_files, alignments, phone_names, textgrids, token_arrays, tokens
 
     page, formats = AUDITS["phoneme_errors"], ROOT / "docs" / "formats.md"
     kinds = {f"phonemes.{kind}" for kind in (*estimating.TESTS, "both")}
     wanted = {*PROBES, *TRANSFORMS, *WEIGHTS, *TRAININGS, *estimating.TESTS, *kinds}
     assert wanted - coded(page) == set()
-    columns = (name for ranks in textgrids._COLUMNS.values() for names in ranks for name in names)
-    read = {*tokens.PHONE_NAMES, *textgrids._CLIPS, *columns, *(f"alignments.{id}" for id in alignments._NOTES)}
+    columns = (name for ranks in alignment_files._COLUMNS.values() for names in ranks for name in names)
+    read = {*tokens.PHONE_NAMES, *alignment_files._CLIPS, *columns, *(f"alignments.{id}" for id in alignments._NOTES)}
     known = {word.casefold() for word in coded(formats)}
     assert {*read, *alignments.FORMS, *textgrids.PHONE_TIERS} - known == set()
     assert tokens._ABSENT - {""} - coded(formats) == set()
@@ -388,7 +388,7 @@ def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
     ):
         assert said in text, said
     for word in ("sil", "<eps>", "h#", "<usb>", "VOCNOISE", "{SL}", "laugh", "noise"):
-        assert word.casefold() in alignments.PAUSES and word in coded(formats), word
+        assert word.casefold() in phone_names.PAUSES and word in coded(formats), word
 
 
 def test_every_usual_name_of_a_column_that_audit_groups_finds_is_documented() -> None:

@@ -12,6 +12,8 @@ from audits.registry import AuditSpec
 PROBES = ("auto", "logistic", "discriminant")
 TRANSFORMS = ("none", "log")
 WEIGHTS = ("tokens", "phones")
+ALIGNMENTS = "alignments.csv"
+"""File of the run folder with the phones that --align-with placed."""
 _TOKENS, _SPEECH, _ALIGNMENT, _PROBING, _GROUPS = (
     "Tokens",
     "Recordings",
@@ -144,4 +146,5 @@ AUDIT = AuditSpec(
         *(f"against_{name}" for name in _COMPARED),
         *(f"{name}_difference" for name in _COMPARED),
     ),
+    files=(ALIGNMENTS,),
 )

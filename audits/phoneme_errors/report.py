@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from audits.context import Context, Draft, Plan
 from audits.groups import ALL
-from audits.phoneme_errors import Options
+from audits.phoneme_errors import ALIGNMENTS, Options
 from audits.phoneme_errors.comparing import Changes, compare
 from audits.phoneme_errors.corpus import SHARED, Corpus, corpus_of
 from audits.phoneme_errors.estimating import Found, estimate
@@ -19,7 +19,7 @@ from audits.phoneme_errors.inputs import Inputs, chosen_layers
 from audits.phoneme_errors.judging import judge
 from audits.phoneme_errors.measuring import Measured, measure, probe_of
 from audits.phoneme_errors.outlook import NOTHING_COMPARED, warnings_of
-from audits.phoneme_errors.speech import embeddings_of, placed, tokens_of
+from audits.phoneme_errors.speech import alignment_table, embeddings_of, placed, tokens_of
 from audits.phoneme_errors.values import Values
 from audits.records import Coverage, Skipped
 from probes.loading.checkpoints import ModelFolder
@@ -70,6 +70,8 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     judge(draft, results, options, context)
     draft.figures = draw(draft, results, options)
     draft.records = _records(results, options)
+    if inputs.speech is not None and inputs.speech.aligner is not None:
+        draft.files = {ALIGNMENTS: alignment_table(inputs.speech.recordings)}
     return draft
 
 

@@ -1,5 +1,7 @@
 """Phone tokens of recordings: what an encoder makes of the phones that an alignment places."""
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,11 +15,11 @@ from probes.corpus_alignment import align_corpus
 from probes.embeddings import Item, clip_item
 from probes.errors import InputError
 from probes.frames import frame_centres
-from probes.loading.alignments import PhoneNames
 from probes.loading.checkpoints import ModelFolder
 from probes.loading.hashing import sha256_json
 from probes.loading.levels import Note
 from probes.loading.manifests import Clip
+from probes.loading.phone_names import PhoneNames
 from probes.loading.recordings import Sound
 from probes.loading.tokens import Tokens
 from probes.phone_embeddings import PhoneEmbeddings
@@ -142,6 +144,22 @@ def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Seq
         ),
         notes=(),
     )
+
+
+def alignment_table(recordings: Sequence[Recording]) -> bytes:
+    """Return where the phones were placed, as a CSV that `--alignments` reads: path, start and end in seconds, phone.
+
+    Times of a part of a recording count from the start of the recording.
+    """
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("path", "start", "end", "phone"))
+    for item in recordings:
+        begin = item.clip.start or 0.0
+        rows.writerows(
+            (item.clip.name, round(one.start + begin, 6), round(one.end + begin, 6), one.phone) for one in item.phones
+        )
+    return text.getvalue().encode()
 
 
 def _coded(labels: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], tuple[str, ...]]:

@@ -12,13 +12,14 @@ from probes.activations import FAMILIES
 from probes.align import Targets, targets_of
 from probes.errors import InputError
 from probes.frames import RATE
-from probes.loading.alignments import phone_names, read_alignments
+from probes.loading.alignments import read_alignments
 from probes.loading.audio import inspect_clip
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
 from probes.loading.levels import Note, parse_bins
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.loading.phone_names import phone_names
 from probes.loading.recordings import Sound, measure_sound
 from probes.loading.tables import suggest
 from probes.loading.vocabularies import Vocabulary, read_vocabulary

@@ -4,50 +4,31 @@ An alignment is matched to its clip by name; its times are checked against the l
 brought into one names, and its pauses left out. Nothing is dropped without a note.
 """
 
-import csv
 import math
 import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from probes.errors import InputError
+from probes.loading.alignment_files import FORMS, find_files, read_ctm, read_intervals, read_tables
 from probes.loading.hashing import sha256_folder
 from probes.loading.levels import Note, clean
 from probes.loading.manifests import Clip
-from probes.loading.tables import nearest_name, read_table, suggest
-from probes.loading.textgrids import FORMS, Mark, Tier, find_files, read_ctm, read_intervals, read_tables
+from probes.loading.phone_names import PhoneNames, phone_names
+from probes.loading.tables import nearest_name
+from probes.loading.textgrids import Mark, Tier
 from probes.phones import PhoneInterval
 
-_WORDS = "breath breathing click cough inhale laugh laughter music noise pause silence silent unk"
-_ANGLED = "sil sp spn nsn eps p p: usb nib oov br ap cutoff s /s"
-_BARE = "sil silb sile sp spn nsn pau epi h# # _ _: + * < > br ns lg cg ls vocnoise iver unknown oov"
-PAUSES = frozenset(
-    {
-        *("", *_BARE.split(), *_WORDS.split(), "{sl}"),
-        *(left + word + right for word in _WORDS.split() for left, right in ("<>", "[]", "{}", "()")),
-        *(f"<{code}>" for code in _ANGLED.split()),
-        *(f"{{{code}}}" for code in _BARE.split()),
-    }
-)
-"""Labels that are no phone, in lower case; labels are compared in any case.
-
-Empty intervals are those of Praat and MFA, `sil sp spn` those of MFA and HTK (which also writes `silB silE`), `nsn`
-and `<eps>` those of Kaldi, `h# pau epi` those of TIMIT, `<p:> <usb> <nib> # < >` those of WebMAUS, `# + *` those of
-SPPAS, `br ns lg cg ls` and `{SL}` those of the Penn aligner, `VOCNOISE IVER` those of Buckeye, `silent` that of
-Praat's search for silences; words for noises stand bare or in brackets. Short codes in square brackets are none of
-them: some write phones like that (`[p]`). TIMIT's closures (`bcl`) and its glottal stop `q` are phones.
-"""
 _SOUNDS = ".wav .flac .mp3 .ogg .opus .oga .sph .nist .m4a .mp4 .aac .aif .aiff .aifc .au .caf .webm .wma .w64"
 _OVERLAP = 0.001
 _BEYOND = 0.05
 _ROUNDING = 1e-6
 _DECIMALS = 9
 _LONGEST_LABEL = 60
-_STRESSED = re.compile(r"(AA|AE|AH|AO|AW|AX|AY|EH|ER|EY|IH|IX|IY|OW|OY|UH|UW|UX)[012]")
 _POSITION = re.compile(r"(.+)_[BIES]")
 _NOTES = {
     "unread": "entries of the folder were not read: links out of it, or names not in UTF-8",
@@ -85,37 +66,6 @@ class Alignments:
     files: tuple[Path, ...]
     sha256: str
     notes: tuple[Note, ...]
-
-
-class PhoneNames:
-    """How labels become phones; the user's map goes before every rule, and may name what the rules make of a label."""
-
-    def __init__(self, mapping: Mapping[str, str], *, keep_stress: bool) -> None:
-        self.unused = set(mapping)
-        self._mapping = mapping
-        self._keep_stress = keep_stress
-        self._known: dict[str, tuple[str, str]] = {}
-
-    def of(self, label: str) -> tuple[str, str]:
-        """Return the phone of a label, "" for a pause, and what became of it: `mapped`, `stress` (lost) or ""."""
-        if label not in self._known:
-            text = clean(label)
-            plain = text if self._keep_stress or not _STRESSED.fullmatch(text) else text[:2]
-            name = next((one for one in (text, plain) if one in self._mapping), None)
-            phone = plain if name is None else self._mapping[name]
-            done = "mapped" if name is not None else "stress" if plain != text else ""
-            self.unused -= {name}
-            self._known[label] = ("" if phone.casefold() in PAUSES else phone, done)
-        return self._known[label]
-
-    def applied(self, phones: Iterable[PhoneInterval]) -> tuple[PhoneInterval, ...]:
-        """Return phones under their names, without pauses.
-
-        >>> PhoneNames({"DX": "T"}, keep_stress=False).applied([PhoneInterval("AH0", 0.0, 0.1)])
-        (PhoneInterval(phone='AH', start=0.0, end=0.1),)
-        """
-        named = (replace(one, phone=self.of(one.phone)[0]) for one in phones)
-        return tuple(one for one in named if one.phone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,19 +134,6 @@ def read_alignments(
     return Alignments(clips=tuple(aligned), files=files, sha256=sha256_folder(files), notes=_notes(log))
 
 
-def phone_names(phone_map: Path | None, *, keep_stress: bool = False) -> PhoneNames:
-    """Return what names the phones, from the user's map if there is one (see `read_alignments`)."""
-    return PhoneNames(_read_map(phone_map) if phone_map else {}, keep_stress=keep_stress)
-
-
-def write_csv_alignment(path: Path, phones: Sequence[PhoneInterval]) -> None:
-    """Write phones as a table with the columns start, end and phone, in seconds and without rounding."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("start", "end", "phone"))
-        writer.writerows((repr(float(one.start)), repr(float(one.end)), one.phone) for one in phones)
-
-
 def _sources(path: Path, stems: set[str], tier: str | None, log: Log) -> list[_Source]:
     found: list[_Source] = []
     for file, name in _files(path, log).items():
@@ -260,7 +197,7 @@ def _match(sources: Sequence[_Source], clips: Sequence[Clip]) -> dict[_Source, l
         exact[source.key].append(source)
         stems[PurePosixPath(source.key).name].append(source)
     owners, claims = defaultdict[_Source, list[int]](list), defaultdict[_Source, list[tuple[int, int]]](list)
-    left = []
+    left: list[int] = []
     for place, clip in enumerate(clips):
         same = exact.get(_utterance(clip)) or exact.get(_key(clip.name))
         (owners[_only(same, clip)] if same else left).append(place)
@@ -371,21 +308,6 @@ def _spelled(marks: Sequence[Mark], file: Path, names: PhoneNames, log: Log) -> 
         log[done][mark.label] += 1
         log["numbers"][phone] += phone.isdecimal()
     return AlignedClip(phones=tuple(phones), pauses=len(marks) - len(phones), file=file)
-
-
-def _read_map(path: Path) -> dict[str, str]:
-    table = read_table(path)
-    missing = next((name for name in ("from", "to") if name not in table.columns), None)
-    if missing:
-        hint = f"Its columns are from and to. {suggest(missing, table.columns)}"
-        raise InputError(f"The phone map has no column {missing!r}.", where=str(path), hint=hint)
-    found: dict[str, str] = {}
-    for row in table.rows:
-        old, new = (clean(row.values.get(name)) for name in ("from", "to"))
-        if found.setdefault(old, new) != new:
-            met = f"The phone {old!r} becomes both {found[old]!r} and {new!r}."
-            raise InputError(met, where=f"{path}:{row.line}", hint="Keep one of the two rows.")
-    return found
 
 
 def _notes(log: Log) -> tuple[Note, ...]:
