@@ -54,8 +54,13 @@ def sum_moments(parts: list[ClassMoments]) -> ClassMoments:
     return ClassMoments(torch.stack(counts).sum(0), torch.stack(sums).sum(0), torch.stack(squares).sum(0))
 
 
-def fit_discriminant(moments: ClassMoments) -> Probe:
-    """Return the linear discriminant of one training set, with priors as frequent as the classes.
+def fit_discriminant(moments: ClassMoments, priors: Tensor | None = None) -> Probe:
+    """Return the linear discriminant of one training set.
+
+    Parameters
+    ----------
+    priors
+        Shares in which the classes are expected, shape (classes,); None: as frequent as in the set.
 
     With class means m_c, shares p_c and the pooled covariance S within classes, w_c = S^-1 m_c and b_c =
     -m_c' S^-1 m_c / 2 + log p_c (Hastie, Tibshirani and Friedman 2009, equation 4.10). S is first shrunk towards a
@@ -78,7 +83,8 @@ def fit_discriminant(moments: ClassMoments) -> Probe:
     within = (squares - (means * counts[:, None]).T @ means) / max(n, 1.0)
     shrunk = _shrunk(within, max(n, 1.0)).float()
     weights = torch.linalg.solve(shrunk, means.T.float())
-    biases = -0.5 * (means.float() * weights.T).sum(1) + torch.log(counts / counts.sum()).float()
+    expected = counts / counts.sum() if priors is None else priors
+    biases = -0.5 * (means.float() * weights.T).sum(1) + torch.log(expected).float()
     return weights, torch.where(seen, biases, torch.full_like(biases, -torch.inf))
 
 

@@ -1,8 +1,9 @@
 """Would a probe that knows only one group's phones read that group better? Four probes a group, folds by speaker.
 
 For every group g and fold, phones are read by probes that learned from all other folds: `all` (everyone), `matched`
-(as many random tokens of everyone as g has), `in` (g alone) and `out` (everyone but g). The tokens of a fold are
-answered by probes that heard none of its speakers.
+(as many random tokens of everyone as g has, phone by phone), `in` (g alone) and `out` (everyone but g). The tokens of a
+fold are answered by probes that heard none of its speakers. All probes expect the phones in one and the same mix, so
+that none gains from knowing which phones its group says most.
 """
 
 from collections.abc import Iterable
@@ -37,7 +38,9 @@ class Design:
     fold
         Of each speaker, shape (speakers,).
     matched
-        Tokens of everyone, as many in each fold as the group has there, shape (groups, tokens).
+        Tokens of everyone, as many of each phone and fold as the group has there, shape (groups, tokens).
+    mix
+        Shares in which the probes expect the phones, shape (phones,).
     """
 
     phones: Ints
@@ -46,6 +49,7 @@ class Design:
     fold: Ints
     folds: int
     matched: Bools
+    mix: Floats
 
     @property
     def classes(self) -> int:
@@ -84,6 +88,7 @@ def deal(
     rng: np.random.Generator,
     *,
     people: Ints | None = None,
+    mix: Floats | None = None,
 ) -> Design:
     """Deal speakers into folds, those of every crossing of groups evenly, and draw the matched tokens.
 
@@ -91,6 +96,8 @@ def deal(
     ----------
     people
         Where one person stands for several speakers: the number of each speaker's person, who is in one fold only.
+    mix
+        Shares of the phones, shape (phones,); None: those of the tokens.
 
     Examples
     --------
@@ -108,13 +115,19 @@ def deal(
     dealt[order] = np.arange(len(first)) % folds
     fold = dealt[np.unique(whose, return_inverse=True)[1].ravel()]
     matched = np.zeros((len(member), len(phones)), dtype=bool)
-    used = phones >= 0
+    used, classes = phones >= 0, int(phones.max()) + 1
     for k in range(folds):
         here = np.flatnonzero(used & (fold[speakers] == k))
+        there = np.bincount(phones[here], minlength=classes)
+        starts = np.cumsum(there) - there
         for group, inside in enumerate(member):
-            own = int(inside[speakers[here]].sum())
-            matched[group, rng.choice(here, own, replace=False)] = True
-    return Design(phones=phones, speakers=speakers, member=member, fold=fold, folds=folds, matched=matched)
+            own = np.bincount(phones[here[inside[speakers[here]]]], minlength=classes)
+            # In random order within every phone, as many from the front as the group has.
+            mixed = here[np.lexsort((rng.random(len(here)), phones[here]))]
+            place = np.arange(len(here)) - starts[phones[mixed]]
+            matched[group, mixed[place < own[phones[mixed]]]] = True
+    shares = np.bincount(phones[used], minlength=classes) / max(used.sum(), 1) if mix is None else mix
+    return Design(phones=phones, speakers=speakers, member=member, fold=fold, folds=folds, matched=matched, mix=shares)
 
 
 def affordable(tokens: int, width: int, classes: int, groups: int, fits: int) -> bool:
@@ -148,7 +161,7 @@ class _Probes:
 
 
 def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
-    folds, groups = range(design.folds), len(design.member)
+    folds, groups, mix = range(design.folds), len(design.member), torch.from_numpy(design.mix)
     found = _Probes([], [[] for _ in folds], [[] for _ in folds], [[] for _ in folds])
     rest: list[ClassMoments] = []
     # Second moments of many groups at once would not fit in memory; a layer is read again for each block.
@@ -164,14 +177,14 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probe
         if not rest:
             everyone = sum_moments(moments[:parts]) if parts else moments[-1]
             rest = [everyone.total([other for other in folds if other != k]) for k in folds]
-            found.everyone.extend(fit_discriminant(part) for part in rest)
+            found.everyone.extend(fit_discriminant(part, mix) for part in rest)
         for own, matched in zip(moments[: len(chosen)], moments[len(chosen) :], strict=False):
             for k in folds:
                 others = [other for other in folds if other != k]
                 inside = own.total(others)
-                found.inside[k].append(fit_discriminant(inside))
-                found.matched[k].append(fit_discriminant(matched.total(others)))
-                found.outside[k].append(fit_discriminant(rest[k].less(inside)))
+                found.inside[k].append(fit_discriminant(inside, mix))
+                found.matched[k].append(fit_discriminant(matched.total(others), mix))
+                found.outside[k].append(fit_discriminant(rest[k].less(inside), mix))
     return found
 
 
@@ -213,7 +226,7 @@ def _logistic(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
 
     def fit(mask: Bools | None) -> list[Probe]:
         sets = [np.flatnonzero(rows if mask is None else rows & mask) for rows in training]
-        return _softmax(values, labels, sets, design.classes)
+        return _softmax(values, labels, sets, design.mix)
 
     parts: list[list[list[Probe]]] = [[], [], []]
     everyone = fit(None)
@@ -224,8 +237,9 @@ def _logistic(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
     return _Probes(everyone, *([[part[group][k] for group in range(len(part))] for k in folds] for part in parts))
 
 
-def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], classes: int) -> list[Probe]:
+def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], mix: Floats) -> list[Probe]:
     """Fit one softmax probe on each set of tokens, standardised by its own, as many at once as memory allows."""
+    classes, wanted = len(mix), torch.from_numpy(mix).float()
     longest, width = max(max(map(len, sets)), 1), values.shape[1]
     step = max(1, BATCH_VALUES // (longest * width))
     found: list[Probe] = []
@@ -240,7 +254,9 @@ def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], class
             means[row], spread = mine.mean(0), mine.std(0, unbiased=False)
             scales[row] = torch.where(spread > 1e-6, spread, torch.ones_like(spread))
             features[row, : len(chosen)] = (mine - means[row]) / scales[row]
-            targets[row, : len(chosen)], shares[row, : len(chosen)] = labels[torch.from_numpy(chosen)], 1.0
+            targets[row, : len(chosen)] = labels[torch.from_numpy(chosen)]
+            met = torch.bincount(targets[row, : len(chosen)], minlength=classes).clamp_min(1) / len(chosen)
+            shares[row, : len(chosen)] = (wanted / met)[targets[row, : len(chosen)]]
         weights, biases = softmax_probe(features, targets, classes, shares=shares)
         weights = weights / scales[:, :, None]
         biases = biases - (means[:, None] @ weights)[:, 0]

@@ -31,7 +31,9 @@ class Scatter:
     shift
         Squared distance of the group's centroid to that of all others, less what chance adds, over the variance of a
         dimension within the phone; it may be negative.
-    variance_without, within_without, shift_without
+    moved
+        The same squared distance as it is, not over anything.
+    variance_without, within_without, shift_without, moved_without
         Shape (groups, speakers).
     total
         Half the mean squared distance of any two tokens of different speakers, whatever their phone.
@@ -53,6 +55,8 @@ class Scatter:
     within_without: Floats
     shift: Floats
     shift_without: Floats
+    moved: Floats
+    moved_without: Floats
     total: float
     total_without: Floats
     own: Floats
@@ -123,8 +127,8 @@ def measure_scatter(
         distances = np.maximum(lengths - 2 * centre @ moment.means.T, 0.0) * (n > 0)
         inside = (n > 0) * moment.scatter
         variance, without = pair_variance(n[:groups], inside[:groups], distances[:groups])
-        shift, shift_without = _shift(n, inside, distances, moment.means, centre, groups)
-        sums.add(variance, without, shift, shift_without, *_within(n[:groups], inside[:groups]))
+        sums.add(variance, without, *_within(n[:groups], inside[:groups]))
+        sums.shift(*_shift(n, inside, distances, moment.means, centre, groups))
         sums.overall(moment)
         sums.by_speaker(moment, n[:groups], distances[:groups], home)
     return sums.means()
@@ -141,24 +145,31 @@ def _within(n: Floats, scatter: Floats) -> tuple[Floats, Floats]:
 
 def _shift(
     n: Floats, scatter: Floats, distances: Floats, means: Floats, centre: Floats, groups: int
-) -> tuple[Floats, Floats]:
-    """Return the squared shift of each group against all others, in variances of a dimension, and without each."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the squared shift of each group against all others, and without each speaker.
+
+    Returns
+    -------
+    in variances of a dimension, without each speaker, and both as they are
+    """
     sides = tuple(_Side(n[rows], scatter[rows], distances[rows], centre[rows]) for rows in _halves(groups))
     here, there = sides
     delta = here.centre - there.centre
     size, width = (delta**2).sum(1), means.shape[1]
     spread = (here.q + there.q) / np.maximum(here.total + there.total - 2, 1) / width
     # Where nothing varies there is no scale, and the shift is not a number.
-    value = (size - here.noise - there.noise) / np.where(spread > 0, spread, np.nan)
-    without = np.broadcast_to(value[:, None], here.n.shape).copy()
+    raw = size - here.noise - there.noise
+    value = raw / np.where(spread > 0, spread, np.nan)
+    without, raw_without = (np.broadcast_to(one[:, None], here.n.shape).copy() for one in (value, raw))
     along = [(delta * side.centre).sum(1)[:, None] - delta @ means.T for side in sides]
     for side, other, away in ((here, there, along[0]), (there, here, -along[1])):
         # Leaving speaker u out of a group moves its centroid by c (centroid - m_u), c = n_u / (N - n_u).
         moved = size[:, None] + 2 * side.c * away + side.c**2 * side.distances
         scale = (side.q_without + other.q[:, None]) / np.maximum(side.left + other.total[:, None] - 2, 1) / width
-        less = (moved - side.noise_without - other.noise[:, None]) / np.where(scale > 0, scale, np.nan)
-        without = np.where(side.n > 0, less, without)
-    return value, without
+        less = moved - side.noise_without - other.noise[:, None]
+        without = np.where(side.n > 0, less / np.where(scale > 0, scale, np.nan), without)
+        raw_without = np.where(side.n > 0, less, raw_without)
+    return value, without, raw, raw_without
 
 
 def _halves(groups: int) -> tuple[slice, slice]:
@@ -195,25 +206,28 @@ class _Sums:
         self._phones, self._twice = 0, 0
         self._variance, self._variance_without = np.zeros(groups), np.zeros((groups, people))
         self._shift, self._shift_without = np.zeros(groups), np.zeros((groups, people))
+        self._moved, self._moved_without = np.zeros(groups), np.zeros((groups, people))
         self._within, self._within_without = np.zeros(groups), np.zeros((groups, people))
         self._counts, self._squares = np.zeros(people), np.zeros(people)
         self._vectors: Floats | None = None
         self._own, self._own_phones = np.zeros(people), np.zeros(people)
         self._around, self._around_tokens = np.zeros(people), np.zeros(people)
 
-    def add(
-        self, variance: Floats, without: Floats, shift: Floats, shift_without: Floats, within: Floats, apart: Floats
-    ) -> None:
+    def add(self, variance: Floats, without: Floats, within: Floats, apart: Floats) -> None:
         self._phones += 1
         self._variance += variance
         self._variance_without += without
-        self._shift += shift
-        self._shift_without += shift_without
         if np.isfinite(within).all():
             self._twice += 1
             self._within += within
             # Where the one speaker who said a phone twice is left out, the phone keeps its variance.
             self._within_without += np.where(np.isfinite(apart), apart, within[:, None])
+
+    def shift(self, shift: Floats, without: Floats, moved: Floats, moved_without: Floats) -> None:
+        self._shift += shift
+        self._shift_without += without
+        self._moved += moved
+        self._moved_without += moved_without
 
     def overall(self, moment: PhoneMoments) -> None:
         weighted = moment.counts[:, None] * moment.means
@@ -250,6 +264,8 @@ class _Sums:
             within_without=_mean(self._within_without, np.full(self._within_without.shape, self._twice)),
             shift=self._shift / count,
             shift_without=self._shift_without / count,
+            moved=self._moved / count,
+            moved_without=self._moved_without / count,
             total=float(total),
             total_without=total_without,
             own=_mean(self._own, self._own_phones),

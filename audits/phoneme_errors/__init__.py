@@ -11,7 +11,7 @@ from audits.registry import AuditSpec
 
 PROBES = ("auto", "logistic", "discriminant")
 TRANSFORMS = ("none", "log")
-WEIGHTS = ("tokens", "phones")
+WEIGHTS = ("corpus", "phones")
 ALIGNMENTS = "alignments.csv"
 """File of the run folder with the phones that --align-with placed."""
 _TOKENS, _SPEECH, _ALIGNMENT, _PROBING, _GROUPS = (
@@ -104,10 +104,10 @@ class Options:
     )
     repeats: int = option("How often the speakers are dealt anew.", 5, metavar="N", panel=_PROBING)
     weights: str = option(
-        "Whether every token counts alike in an accuracy, or every phone.",
-        "tokens",
+        "The mix of phones that probes expect and accuracies are stated for: that of the corpus, or every phone alike.",
+        "corpus",
         choices=WEIGHTS,
-        metavar="tokens|phones",
+        metavar="corpus|phones",
         panel=_PROBING,
     )
     max_order: int = option("Largest number of attributes crossed.", 1, metavar="N", panel=_GROUPS)
@@ -140,6 +140,8 @@ AUDIT = AuditSpec(
         "random_error_within_speakers",
         "random_error_cosine",
         "variance_ratio",
+        "variance_ratio_within_speakers",
+        "scatter_minus_shift",
         "centroid_shift",
         "variance_accuracy_correlation",
         "p_value",

@@ -35,7 +35,7 @@ def compare(
     differences = Found()
     tests: list[tuple[str, int, str, float]] = []
     for one, other in zip(first.layers, second.layers, strict=True):
-        before, after = (Values(counts, corpus, options.weights == "phones") for counts in (one, other))
+        before, after = (Values(counts, corpus, first.mix) for counts in (one, other))
         cells = [(ALL, "all"), *((group, training) for group in corpus.groups for training in TRAININGS)]
         for group, training in cells:
             at = At("accuracy_difference", one.layer, group, training)
@@ -48,7 +48,7 @@ def compare(
             add(draft, differences, at, change, strata, context, method=f"{STUDENT}, paired")
             tests.append((at.name, one.layer, group, change.p(strata)))
             spread = _difference(after, before, group)
-            everyone = np.stack([strata[0], ~strata[0]])
+            everyone = after.kinds(group)
             at = At("random_error_difference", one.layer, group)
             add(draft, differences, at, spread, everyone, context, method=f"{JACKKNIFE}, paired")
             if spread is not None:

@@ -102,7 +102,7 @@ def group_correlation(
     r = _spearman(*values)
     if r is None:
         return None
-    drawn = np.array([_spearman(x, y) or 0.0 for x, y in zip(*replicates, strict=True)])
+    drawn = _spearmans(*replicates)
     ends = percentile_interval(drawn, clusters, level=level)
     if ends is None:
         return None
@@ -114,6 +114,16 @@ def group_correlation(
         met = [abs(_spearman(values[0], rng.permutation(values[1])) or 0.0) for _ in range(repeats)]
         p = monte_carlo_p(abs(r), np.array(met), level=level)
     return Correlation(value=r, low=min(ends[0], r), high=max(ends[1], r), p=p, n=groups)
+
+
+def _spearmans(x: Floats, y: Floats) -> Floats:
+    """Return the coefficient of every sample, 0 where all of one side are alike."""
+    from scipy.stats import rankdata
+
+    a, b = (rankdata(values, axis=1) - (values.shape[1] + 1) / 2 for values in (x, y))
+    size = np.sqrt((a**2).sum(1) * (b**2).sum(1))
+    found: Floats = np.where(size > 0, (a * b).sum(1) / np.maximum(size, 1e-12), 0.0)
+    return found
 
 
 def _spearman(x: Floats, y: Floats) -> float | None:

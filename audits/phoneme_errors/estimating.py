@@ -63,7 +63,7 @@ def estimate(
     weights = cluster_weights(len(corpus.names), options.bootstrap, generator(context.seed, "bootstrap"))
     tests: list[tuple[str, int, str, float]] = []
     for counts in measured.layers:
-        values = Values(counts, corpus, options.weights == "phones")
+        values = Values(counts, corpus, measured.mix)
         _add_accuracies(draft, found, values, weights, context, prefix)
         for group in corpus.groups:
             _add_errors(draft, found, values, group, context, prefix)
@@ -169,7 +169,7 @@ def _add_accuracies(
 def _add_errors(draft: Draft, found: Found, values: Values, group: str, context: Context, prefix: str) -> None:
     layer, alone = values.counts.layer, values.strata(group)
     add(draft, found, At(f"{prefix}systematic_error", layer, group), values.systematic(group), alone, context)
-    everyone = np.stack([alone[0], ~alone[0]])
+    everyone = values.kinds(group)
     add(
         draft,
         found,
@@ -190,13 +190,18 @@ def _add_comparisons(draft: Draft, found: Found, values: Values, group: str, con
     add(draft, found, At("remaining_gap", layer, group), values.remaining(group), both, context)
     lead = values.systematic(group) - values.remaining(group)
     add(draft, found, At("systematic_minus_remaining", layer, group), lead, both, context)
-    everyone = np.stack([alone[0], ~alone[0]])
+    everyone = values.kinds(group)
     flat = values.variance(group) is None
     for name, kind in (("random_error_within_speakers", "within"), ("random_error_cosine", "cosine")):
         moved, why = values.variance(group, kind), ONCE if kind == "within" and not flat else FLAT
         add(draft, found, At(name, layer, group), moved, everyone, context, scale="log", method=JACKKNIFE, why=why)
     excess = values.excess(group)
     add(draft, found, At("variance_ratio", layer, group), excess, both, context, scale="log", method=JACKKNIFE)
+    inner, why = values.excess(group, "within"), FLAT if flat else ONCE
+    at = At("variance_ratio_within_speakers", layer, group)
+    add(draft, found, at, inner, both, context, scale="log", method=JACKKNIFE, why=why)
+    balance = values.scatter_less_shift(group)
+    add(draft, found, At("scatter_minus_shift", layer, group), balance, both, context, method=JACKKNIFE)
     shift = values.shift(group)
     add(draft, found, At("centroid_shift", layer, group), shift, both, context, scale="root", method=JACKKNIFE)
 

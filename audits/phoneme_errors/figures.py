@@ -74,7 +74,7 @@ class _Scene:
 
     @property
     def unit(self) -> str:
-        return "mean share over phones" if self.options.weights == "phones" else "share of tokens"
+        return "mean share over phones" if self.options.weights == "phones" else "share of tokens, common mix"
 
     def row(self, name: str, group: str, training: str = "", layer: int | None = None) -> Estimate | None:
         place = self.found.places.get(At(name, self.best if layer is None else layer, group, training))
@@ -238,7 +238,7 @@ def _correlations(scene: _Scene) -> Figure | None:
 def _speakers(scene: _Scene) -> Figure | None:
     corpus, found = scene.results.corpus, scene.found
     counts = next(counts for counts in scene.results.measured.layers if counts.layer == scene.best)
-    right, given = Values(counts, corpus, scene.options.weights == "phones").tokens(ALL, "all")
+    right, given = Values(counts, corpus, scene.results.measured.mix).tokens(ALL, "all")
     spread = counts.scatter.own if found.scale == "within speakers" else counts.scatter.around
     usable = np.flatnonzero(np.isfinite(spread) & (given > 0))
     place = found.correlations.get((scene.best, "speaker", "no"))

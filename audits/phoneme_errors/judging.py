@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LARGE, NOTABLE = 0.10, 0.05
 """Ends of intervals, shares of the tokens, from which an error is told as of high or of medium severity."""
+TELLING = 1.05
+"""Low end of a ratio of variances from which a random error may be told as the larger of the two."""
 MOST_NAMED = 6
 
 
@@ -137,8 +139,17 @@ def _systematic(scene: _Scene, judged: Judged) -> str:
     error = scene.at("systematic_error", layer, group)
     if own is None or common is None or error is None:
         return ""
+    shift = scene.at("centroid_shift", layer, group)
+    apart = shift is not None and (shift.low or 0) > 0
+    # Without a shift it is something else that a probe of the group's own makes use of.
+    lead = (
+        f"The phones of {group} lie elsewhere{scene.where(layer)}"
+        if apart
+        else f"Though no shift could be shown, the phones of {group} lie otherwise than those of the others"
+        f"{scene.where(layer)}"
+    )
     text = (
-        f"The phones of {group} lie elsewhere{scene.where(layer)}: a probe that learned from the group alone reads "
+        f"{lead}: a probe that learned from the group alone reads "
         f"{point(own)} of its tokens, one that learned from as many tokens of everyone {point(common)}, a systematic "
         f"error of {span(error)}."
     )
@@ -153,6 +164,9 @@ def _random(scene: _Scene, judged: Judged) -> str:
         f"The phones of {judged.group} scatter more than those of the other groups{scene.where(judged.layer)}: their "
         f"variance is {span(ratio)} times as large."
     )
+    inner = scene.at("variance_ratio_within_speakers", judged.layer, judged.group)
+    if inner is not None and (inner.low or 0) <= 1:
+        text += f" Within its speakers that could not be shown ({span(inner)}): they may differ from one another more."
     return text + _also(scene, judged.random)
 
 
@@ -185,8 +199,16 @@ def _balance(scene: _Scene, judged: Judged, gap: Estimate | None, remaining: Est
     )
     if (lead.low or 0) > 0 and judged.layer in judged.systematic:
         return f"{text} The systematic error dominates: the group's own data would mend most of the gap."
-    if (lead.high or 0) < 0 and (remaining.low or 0) > 0 and judged.layer in judged.random:
-        return f"{text} The random error dominates: the group's own data would not mend most of the gap."
+    ratio, spread = (scene.at(name, judged.layer, judged.group) for name in ("variance_ratio", "scatter_minus_shift"))
+    scattered = ratio is not None and (ratio.low or 0) > TELLING and spread is not None and (spread.low or 0) > 0
+    inner = scene.at("variance_ratio_within_speakers", judged.layer, judged.group)
+    if (lead.high or 0) < 0 and (remaining.low or 0) > 0 and judged.layer in judged.random and scattered:
+        if inner is not None and (inner.low or 0) <= 1:
+            return f"{text} Most of the gap would be left, and goes with speakers of the group who differ."
+        return (
+            f"{text} The random error dominates: the group's own data would not mend most of the gap, and its tokens "
+            "are further off by their scatter than by a shift."
+        )
     return f"{text} Which of the two errors is larger could not be told."
 
 

@@ -22,7 +22,7 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,11 @@ class LayerCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """All layers of one encoder, and which probe read them."""
+    """All layers of one encoder, which probe read them, and the mix of phones that accuracies are stated for."""
 
     layers: tuple[LayerCounts, ...]
     method: str
+    mix: NDArray[np.float64]
 
 
 def probe_of(vectors: Vectors, layers: tuple[int, ...], corpus: Corpus, options: Options) -> str:
@@ -70,7 +71,8 @@ def measure(
     key
         What the vectors depend on.
     """
-    content = [_VERSION, key, method, context.seed, options.folds, options.repeats, _identity(corpus)]
+    settings = [method, context.seed, options.folds, options.repeats, options.weights]
+    content = [_VERSION, key, *settings, _identity(corpus)]
     found = []
     steps = 3 + options.repeats
     with context.progress.phase("Reading the phones of each layer", steps * len(layers), "steps") as advance:
@@ -83,7 +85,15 @@ def measure(
                 counts = _unpacked(layer, kept)
                 advance(steps)
             found.append(counts)
-    return Measured(layers=tuple(found), method=method)
+    return Measured(layers=tuple(found), method=method, mix=mix_of(corpus, options))
+
+
+def mix_of(corpus: Corpus, options: Options) -> NDArray[np.float64]:
+    """Return the shares of the phones that every accuracy is stated for, shape (phones,)."""
+    counts = np.bincount(corpus.phones[corpus.phones >= 0], minlength=len(corpus.phone_names)).astype(np.float64)
+    wanted = np.ones_like(counts) if options.weights == "phones" else counts
+    shares: NDArray[np.float64] = wanted / wanted.sum()
+    return shares
 
 
 def _identity(corpus: Corpus) -> str:
@@ -124,7 +134,15 @@ def _measure_layer(
     def read(repeat: int) -> Hits:
         # The same in every layer and encoder, so that these are compared on the same folds and matched tokens.
         rng = generator(context.seed, "folds", str(repeat))
-        design = deal(corpus.phones, corpus.speakers, corpus.member, options.folds, rng, people=corpus.people)
+        design = deal(
+            corpus.phones,
+            corpus.speakers,
+            corpus.member,
+            options.folds,
+            rng,
+            people=corpus.people,
+            mix=mix_of(corpus, options),
+        )
         found = read_phones(design, chunks, standard, method=method)
         advance(1)
         return found

@@ -31,10 +31,16 @@ LIMITATIONS = (
     "number of tokens that the group has; with more, a common probe may mend it too.",
     "The tokens that are matched to a group in number come from more speakers than the group has, which makes them a "
     "little more instructive: a small systematic error may go unseen.",
+    "They come from everyone in the corpus' proportions: a group that is most of the corpus is nearly all, and its "
+    "systematic error near nought whatever the encoder does: sizes are not to be compared between groups of other "
+    "shares, or between corpora.",
+    "What a group's own probe leaves of a gap is more than its noise: phones that lie close together for the group "
+    "are hard to read with any data.",
     "A random error is variance: of contexts, rates of speech, recordings and ages within the group as well as of the "
     "encoder. What of it the encoder makes is not told apart.",
     "Intervals are over speakers. The training speakers of a probe are themselves a sample, which the intervals of "
-    "systematic errors do not contain: with few speakers in many dimensions they are somewhat too short.",
+    "systematic errors and remaining gaps do not contain: with few speakers in many dimensions they are somewhat too "
+    "short.",
 )
 
 
@@ -69,7 +75,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     results = Results(corpus=corpus, measured=measured[0], found=found, changes=changes)
     judge(draft, results, options, context)
     draft.figures = draw(draft, results, options)
-    draft.records = _records(results, options)
+    draft.records = _records(results)
     if inputs.speech is not None and inputs.speech.aligner is not None:
         draft.files = {ALIGNMENTS: alignment_table(inputs.speech.recordings)}
     return draft
@@ -113,12 +119,12 @@ def _coverage(inputs: Inputs, tokens: Tokens, corpus: Corpus) -> Coverage:
     return Coverage(given=tokens.given + clips.total(), used=corpus.used, skipped=skipped)
 
 
-def _records(results: Results, options: Options) -> Sequence[Mapping[str, Any]]:
+def _records(results: Results) -> Sequence[Mapping[str, Any]]:
     """Return one row a speaker: what was said, how well it was read in each layer, and how far it scatters."""
     corpus, layers = results.corpus, results.measured.layers
     trials = layers[0].hits.trials
     rows: list[Mapping[str, Any]] = []
-    columns = [Values(counts, corpus, options.weights == "phones").tokens(ALL, "all") for counts in layers]
+    columns = [Values(counts, corpus, results.measured.mix).tokens(ALL, "all") for counts in layers]
     for number, name in enumerate(corpus.names):
         row: dict[str, Any] = {"speaker": name, "tokens": int(trials[number].sum())}
         row["phones"] = int((trials[number] > 0).sum())

@@ -22,18 +22,35 @@ class Values:
 
     Parameters
     ----------
-    balanced
-        Whether every phone counts alike in an accuracy, and not every token.
+    mix
+        Shares of the phones that accuracies are stated for, shape (phones,): a group that says hard phones more often
+        is not read worse for that.
     """
 
     counts: LayerCounts
     corpus: Corpus
-    balanced: bool
+    mix: Floats
 
     def strata(self, group: str, *, against: bool = False) -> Bools:
         """Return the group's speakers, and those of the others of its kind where it is compared, (strata, speakers)."""
-        rows = [self.corpus.inside(group)]
-        return np.stack([*rows, self.corpus.rest[self.row(group)]] if against else rows)
+        spoke = self.counts.hits.trials.sum(1) > 0
+        rows = [self.corpus.inside(group) & spoke]
+        return np.stack([*rows, self.corpus.rest[self.row(group)] & spoke] if against else rows)
+
+    def kinds(self, group: str) -> Bools:
+        """Return the group's speakers, those of each other group of its kind, and all others, (strata, speakers).
+
+        Differences between groups are no chance: they must not widen an interval of something over all speakers.
+        """
+        spoke = self.counts.hits.trials.sum(1) > 0
+        here = self.row(group)
+        same = [row for row, by in enumerate(self.corpus.by) if by == self.corpus.by[here] and row != here]
+        rows = [self.corpus.member[row] & spoke for row in (here, *same)]
+        left = spoke & ~np.any(rows, axis=0)
+        if left.sum() == 1:
+            # One speaker alone shows no spread.
+            rows[-1] = rows[-1] | left
+        return np.stack(rows if left.sum() < 2 else [*rows, left])
 
     def row(self, group: str) -> int:
         """Return the number of a compared group."""
@@ -41,6 +58,8 @@ class Values:
 
     def tokens(self, group: str, training: str, *, rest: bool = False) -> tuple[Floats, Floats]:
         """Return how many tokens were read right and how many there were, by speaker, shapes (speakers,).
+
+        Tokens of a phone are weighed so that the phones of the group come in the common mix.
 
         Parameters
         ----------
@@ -54,10 +73,8 @@ class Values:
             right = named[training][self.row(group)]
         inside = self.corpus.rest[self.row(group)] if rest else self.corpus.inside(group)
         trials = hits.trials * inside[:, None]
-        weights = np.ones(trials.shape[1])
-        if self.balanced:
-            total = trials.sum(0)
-            weights = np.where(total > 0, trials.sum() / np.maximum(total, 1) / max((total > 0).sum(), 1), 0.0)
+        said = trials.sum(0)
+        weights = np.where(said > 0, self.mix * said.sum() / np.maximum(said, 1), 0.0)
         return (right * inside[:, None]) @ weights, trials @ weights
 
     def accuracy(self, group: str, training: str, *, rest: bool = False) -> Moved:
@@ -100,21 +117,37 @@ class Values:
         inside = self.corpus.member[row][None]
         return left_out(float(np.log(value)), _log(getattr(scatter, f"{field}_without")[row], value), inside)
 
-    def excess(self, group: str) -> Moved | None:
-        """Return the logarithm of the group's variance over the mean of the other groups', by their speakers."""
+    def excess(self, group: str, field: str = "variance") -> Moved | None:
+        """Return the logarithm of the group's variance, or of that within its speakers, over the others'."""
+        own, others = self._log(self.counts.scatter, field, self.row(group)), self._others(group, field)
+        return None if own is None or others is None else own - others.log()
+
+    def scatter_less_shift(self, group: str) -> Moved | None:
+        """Return by how much more the group scatters than the others, less its squared shift, over the total variance.
+
+        Tokens of the group lie further from where the others' lie by the sum of the two.
+        """
+        scatter, row = self.counts.scatter, self.row(group)
+        own, others = self._log(scatter, "variance", row), self._others(group, "variance")
+        if own is None or others is None or not scatter.total > 0:
+            return None
+        moved = left_out(float(scatter.moved[row]), scatter.moved_without[row], self.strata(group, against=True))
+        lead = Moved(float(np.exp(own.value)), np.exp(own.value) * own.moves) - others - moved
+        return Moved(lead.value / scatter.total, lead.moves / scatter.total)
+
+    def _others(self, group: str, field: str) -> Moved | None:
+        """Return the mean variance of the other groups of its kind, by their speakers."""
         here = self.row(group)
         parts = [row for row, by in enumerate(self.corpus.by) if by == self.corpus.by[here] and row != here]
-        scatter, own = self.counts.scatter, self._log(self.counts.scatter, "variance", here)
-        logs = [self._log(scatter, "variance", row) for row in parts]
-        if own is None or any(log is None for log in logs):
-            return None
+        logs = [self._log(self.counts.scatter, field, row) for row in parts]
         people = [float(self.corpus.member[row].sum()) for row in parts]
         value, moves = 0.0, np.zeros(len(self.corpus.names))
         for log, count in zip(logs, people, strict=True):
-            if log is not None:
-                share = np.exp(log.value) * count / sum(people)
-                value, moves = value + share, moves + share * log.moves
-        return own - Moved(value, moves).log()
+            if log is None:
+                return None
+            share = np.exp(log.value) * count / sum(people)
+            value, moves = value + share, moves + share * log.moves
+        return Moved(value, moves)
 
     def shift(self, group: str) -> Moved | None:
         """Return the squared shift of the group's centroids against those of the others; None where nothing varies."""
