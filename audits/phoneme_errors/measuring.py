@@ -22,18 +22,27 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 4
+_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCounts:
-    """What one layer gave: scatter of the phones as they are and by their direction alone, and tokens read right."""
+    """What one layer gave: scatter of the phones as they are and by their direction alone, and tokens read right.
+
+    Parameters
+    ----------
+    draws
+        Tokens read right in each repetition, by phone, shape (repetitions, 1 + 5 groups, phones): all by the probe of
+        everyone; then for each group its own tokens by everyone's, the matched one, its own and everyone else's probe,
+        and last the others' tokens by the matched one.
+    """
 
     layer: int
     width: int
     scatter: Scatter
     cosine: Scatter
     hits: Hits
+    draws: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +139,7 @@ def _measure_layer(
         )
         scatters.append(measure_scatter(moments, corpus.member, corpus.rest, corpus.home))
         advance(1)
+    draws: list[NDArray[np.float64]] = []
 
     def read(repeat: int) -> Hits:
         # The same in every layer and encoder, so that these are compared on the same folds and matched tokens.
@@ -144,11 +154,29 @@ def _measure_layer(
             mix=mix_of(corpus, options),
         )
         found = read_phones(design, chunks, standard, method=method)
+        draws.append(_summed(found, corpus))
         advance(1)
         return found
 
     hits = mean_hits(read(repeat) for repeat in range(options.repeats))
-    return LayerCounts(layer=layer, width=len(standard.mean), scatter=scatters[0], cosine=scatters[1], hits=hits)
+    return LayerCounts(
+        layer=layer,
+        width=len(standard.mean),
+        scatter=scatters[0],
+        cosine=scatters[1],
+        hits=hits,
+        draws=np.stack(draws),
+    )
+
+
+def _summed(hits: Hits, corpus: Corpus) -> NDArray[np.float64]:
+    """Return the tokens read right in one repetition, as `LayerCounts.draws` lists them."""
+    rows = [hits.everyone.sum(0)]
+    for group, (inside, rest) in enumerate(zip(corpus.member, corpus.rest, strict=True)):
+        own = (hits.everyone, hits.matched[group], hits.inside[group], hits.outside[group])
+        rows += [kind[inside].sum(0) for kind in own]
+        rows.append(hits.matched[group][rest].sum(0))
+    return np.stack(rows)
 
 
 def _taking_part(chunks: Iterator[NDArray[np.float32]], used: NDArray[np.bool_]) -> Iterator[NDArray[np.float32]]:
@@ -160,7 +188,7 @@ def _taking_part(chunks: Iterator[NDArray[np.float32]], used: NDArray[np.bool_])
 
 def _packed(counts: LayerCounts) -> dict[str, torch.Tensor]:
     parts: dict[str, Scatter | Hits] = {"scatter": counts.scatter, "cosine": counts.cosine, "hits": counts.hits}
-    found = {"width": torch.tensor(counts.width)}
+    found = {"width": torch.tensor(counts.width), "draws": torch.from_numpy(counts.draws)}
     for name, record in parts.items():
         for item in fields(record):
             found[f"{name}.{item.name}"] = torch.as_tensor(np.asarray(getattr(record, item.name), dtype=np.float64))
@@ -181,4 +209,5 @@ def _unpacked(layer: int, kept: dict[str, torch.Tensor]) -> LayerCounts:
         scatter=scatter("scatter"),
         cosine=scatter("cosine"),
         hits=Hits(**arrays("hits")),
+        draws=kept["draws"].numpy(),
     )

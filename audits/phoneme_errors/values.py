@@ -73,13 +73,22 @@ class Values:
             right = named[training][self.row(group)]
         inside = self.corpus.rest[self.row(group)] if rest else self.corpus.inside(group)
         trials = hits.trials * inside[:, None]
-        said = trials.sum(0)
-        weights = np.where(said > 0, self.mix * said.sum() / np.maximum(said, 1), 0.0)
+        weights = self._weights(inside)
         return (right * inside[:, None]) @ weights, trials @ weights
 
     def accuracy(self, group: str, training: str, *, rest: bool = False) -> Moved:
         """Return the share of tokens that are read right."""
-        return rate(*self.tokens(group, training, rest=rest))
+        right, trials = self.tokens(group, training, rest=rest)
+        found = rate(right, trials)
+        place = 0 if group == ALL else 1 + 5 * self.row(group) + (4 if rest else TRAININGS.index(training))
+        inside = self.corpus.rest[self.row(group)] if rest else self.corpus.inside(group)
+        draws = self.counts.draws[:, place] @ self._weights(inside) / trials.sum()
+        return Moved(found.value, found.moves, draws)
+
+    def _weights(self, inside: Bools) -> Floats:
+        """Return what a token of each phone counts, so that the phones of these speakers come in the common mix."""
+        said = self.counts.hits.trials[inside].sum(0)
+        return np.where(said > 0, self.mix * said.sum() / np.maximum(said, 1), 0.0)
 
     def systematic(self, group: str) -> Moved:
         """Return what the group's own data add: accuracy of its own probe less that of the matched one."""

@@ -5,7 +5,7 @@ With these moves kept, any sum of estimates has its interval at once, paired whe
 model is run again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,27 +18,35 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """An estimate, and by how much each of the units (speakers) moves it, shape (units,)."""
+    """An estimate, and by how much each of the units (speakers) moves it, shape (units,).
+
+    Parameters
+    ----------
+    draws
+        Where it is a mean over random repetitions (folds, subsamples): what each of them gave, shape (repetitions,).
+    """
 
     value: float
     moves: Floats
+    draws: Floats = field(default_factory=lambda: np.zeros(1))
 
     def __sub__(self, other: "Moved") -> "Moved":
-        """Return the difference of two estimates, from the same units or from others."""
-        return Moved(self.value - other.value, self.moves - other.moves)
+        """Return the difference of two estimates, from the same units and repetitions or from others."""
+        return Moved(self.value - other.value, self.moves - other.moves, self.draws - other.draws)
 
     def __add__(self, other: "Moved") -> "Moved":
         """Return the sum of two estimates."""
-        return Moved(self.value + other.value, self.moves + other.moves)
+        return Moved(self.value + other.value, self.moves + other.moves, self.draws + other.draws)
 
     def log(self) -> "Moved":
         """Return the logarithm of a positive estimate (delta method)."""
-        return Moved(float(np.log(self.value)), self.moves / self.value)
+        return Moved(float(np.log(self.value)), self.moves / self.value, self.draws / self.value)
 
     def error(self, strata: Bools) -> tuple[float, float]:
         """Return the standard error and Satterthwaite's degrees of freedom; NaN where a stratum has one unit.
 
-        s^2 = sum_h m_h / (m_h - 1) sum_{u in h} (z_u - mean z)^2 over strata h of m_h units.
+        s^2 = sum_h m_h / (m_h - 1) sum_{u in h} (z_u - mean z)^2 over strata h of m_h units, and beside it the
+        variance of the repetitions over their number.
 
         Parameters
         ----------
@@ -51,6 +59,9 @@ class Moved:
         means = ratio((strata * self.moves).sum(1), count.astype(np.float64))
         centred = np.where(strata, self.moves - np.nan_to_num(means)[:, None], 0.0)
         parts = (centred**2).sum(1) * count / np.maximum(count - 1, 1)
+        repeats = len(self.draws)
+        chance = float(self.draws.var(ddof=1)) / repeats if repeats > 1 else 0.0
+        parts, count = np.append(parts, chance), np.append(count, repeats)
         freedom = parts.sum() ** 2 / (parts**2 / np.maximum(count - 1, 1)).sum() if parts.sum() > 0 else 1.0
         return float(np.sqrt(parts.sum())), float(freedom)
 
@@ -85,8 +96,9 @@ def rate(successes: Floats, trials: Floats) -> Moved:
 
     Examples
     --------
-    >>> rate(np.array([1.0, 3.0]), np.array([4.0, 4.0]))
-    Moved(value=0.5, moves=array([-0.125,  0.125]))
+    >>> found = rate(np.array([1.0, 3.0]), np.array([4.0, 4.0]))
+    >>> found.value, found.moves.tolist()
+    (0.5, [-0.125, 0.125])
     """
     total = trials.sum()
     value = float(successes.sum() / total)
