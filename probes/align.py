@@ -255,5 +255,5 @@ def _unknown(lacking: Sequence[str], known: Sequence[str]) -> InputError:
     more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
     return InputError(
         f"The head does not know {len(lacking)} of the transcript's phones: {', '.join(lacking[:_NAMED])}{more}.",
-        hint=f"Write phones as its vocab.json does: {', '.join(sorted(set(known) - {SPACE})[:8])} and so on.",
+        hint=f"Write phones as its vocab.json does: {', '.join(sorted(set(known) - {SPACE})[:80])}.",
     )

@@ -77,9 +77,10 @@ def align_corpus(
 
 def _path(log_probs: Tensor, targets: Targets, blank: int, where: str) -> CtcPath | None:
     symbols = log_probs.shape[1]
-    if max(targets.numbers) >= symbols:
+    stray = next((number for number in (*targets.numbers, blank) if not 0 <= number < symbols), None)
+    if stray is not None:
         raise InputError(
-            f"vocab.json has a symbol of number {max(targets.numbers)}, and the head has {symbols} symbols.",
+            f"vocab.json has a symbol of number {stray}, and the head has {symbols} symbols.",
             where=where,
             hint="vocab.json and the weights must belong together; fetch both again.",
         )

@@ -90,7 +90,7 @@ def deal(
     people: Ints | None = None,
     mix: Floats | None = None,
 ) -> Design:
-    """Deal speakers into folds, those of every crossing of groups evenly, and draw the matched tokens.
+    """Deal speakers into folds, those of every group evenly, and draw the matched tokens.
 
     Parameters
     ----------
@@ -107,13 +107,8 @@ def deal(
     ([0, 1], [0, 1], 2)
     """
     whose = np.arange(member.shape[1]) if people is None else people
-    first = np.unique(whose, return_index=True)[1]
-    order = rng.permutation(len(first))
-    crossing = np.unique(member[:, first], axis=1, return_inverse=True)[1].ravel()
-    order = order[np.argsort(crossing[order], kind="stable")]
-    dealt = np.empty(len(first), dtype=np.int64)
-    dealt[order] = np.arange(len(first)) % folds
-    fold = dealt[np.unique(whose, return_inverse=True)[1].ravel()]
+    first, place = np.unique(whose, return_index=True, return_inverse=True)[1:]
+    fold = _dealt(member[:, first], folds, rng)[place.ravel()]
     matched = np.zeros((len(member), len(phones)), dtype=bool)
     used, classes = phones >= 0, int(phones.max()) + 1
     for k in range(folds):
@@ -128,6 +123,27 @@ def deal(
             matched[group, mixed[place < own[phones[mixed]]]] = True
     shares = np.bincount(phones[used], minlength=classes) / max(used.sum(), 1) if mix is None else mix
     return Design(phones=phones, speakers=speakers, member=member, fold=fold, folds=folds, matched=matched, mix=shares)
+
+
+def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
+    """Return a fold for each person, so that every group, and everyone, is spread over the folds evenly.
+
+    In random order, those in the smallest groups first, each goes where its own groups are least present so far.
+    """
+    sizes = np.maximum(member.sum(1), 1)
+    rare = np.where(member, sizes[:, None], member.shape[1] + 1).min(axis=0, initial=member.shape[1] + 1)
+    order = rng.permutation(member.shape[1])
+    order = order[np.argsort(rare[order], kind="stable")]
+    share, total = np.zeros((len(member), folds)), np.zeros(folds)
+    fold = np.empty(member.shape[1], dtype=np.int64)
+    for person in order.tolist():
+        mine = member[:, person]
+        present = share[mine].sum(0) + total / (10 * member.shape[1])
+        best = np.flatnonzero(present <= present.min() + 1e-12)
+        fold[person] = k = int(best[rng.integers(len(best))])
+        share[mine, k] += 1 / sizes[mine]
+        total[k] += 1
+    return fold
 
 
 def affordable(tokens: int, width: int, classes: int, groups: int, fits: int) -> bool:

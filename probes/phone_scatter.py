@@ -26,8 +26,8 @@ class Scatter:
     variance
         Half the mean squared distance of two tokens of one phone from two speakers of the group, shape (groups,).
     within
-        The same of two tokens of one speaker, over the phones that some speaker of every group said twice; NaN
-        without such phones.
+        The same of two tokens of one speaker, over the phones that three speakers of every group said twice;
+        NaN without such phones.
     shift
         Squared distance of the group's centroid to that of all others, less what chance adds, over the variance of a
         dimension within the phone; it may be negative.
@@ -41,10 +41,11 @@ class Scatter:
         Shape (speakers,).
     own
         Of each speaker: variance of the tokens of one phone, in units of that phone's over all speakers, mean over
-        the phones that the speaker said twice, whose number is `own_phones`; shape (speakers,).
+        the phones that the speaker said twice, whose number is `own_phones`; shape (3, speakers): over all phones,
+        over those of even and over those of odd number.
     around
         Of each speaker: mean squared distance of a token to the centroid of the speaker's home group, less what the
-        speaker's own part in it hides; shape (speakers,), NaN without a home group.
+        speaker's own part in it hides; shape (3, speakers), NaN without a home group.
     phones
         How many phones the means are over.
     """
@@ -135,8 +136,9 @@ def measure_scatter(
 
 
 def _within(n: Floats, scatter: Floats) -> tuple[Floats, Floats]:
-    """Return the pooled variance of one speaker's tokens, and that without each speaker."""
+    """Return the pooled variance of one speaker's tokens, and that without each speaker; NaN of too few speakers."""
     freedom = np.maximum(n - 1, 0)
+    freedom = freedom * ((freedom > 0).sum(1) >= MIN_SPEAKERS)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         value = scatter.sum(1) / freedom.sum(1)
         without = (scatter.sum(1)[:, None] - scatter) / (freedom.sum(1)[:, None] - freedom)
@@ -210,8 +212,8 @@ class _Sums:
         self._within, self._within_without = np.zeros(groups), np.zeros((groups, people))
         self._counts, self._squares = np.zeros(people), np.zeros(people)
         self._vectors: Floats | None = None
-        self._own, self._own_phones = np.zeros(people), np.zeros(people)
-        self._around, self._around_tokens = np.zeros(people), np.zeros(people)
+        self._own, self._own_phones = np.zeros((3, people)), np.zeros((3, people))
+        self._around, self._around_tokens = np.zeros((3, people)), np.zeros((3, people))
 
     def add(self, variance: Floats, without: Floats, within: Floats, apart: Floats) -> None:
         self._phones += 1
@@ -239,15 +241,17 @@ class _Sums:
         freedom = np.maximum(moment.counts - 1, 0)
         pooled = moment.scatter.sum() / max(freedom.sum(), 1)
         twice = (freedom > 0) & (pooled > 0)
-        self._own[twice] += moment.scatter[twice] / freedom[twice] / pooled
-        self._own_phones[twice] += 1
+        halves = [0, 1 + moment.phone % 2]
+        self._own[np.ix_(halves, twice)] += moment.scatter[twice] / freedom[twice] / pooled
+        self._own_phones[np.ix_(halves, twice)] += 1
         here = np.flatnonzero((home >= 0) & (moment.counts > 0))
         left = n.sum(1)[home[here]] - moment.counts[here]
         here, left = here[left > 0], left[left > 0]
         away = moment.counts[here] * distances[home[here], here]
         # A speaker's own tokens pull the centroid towards them.
-        self._around[here] += moment.scatter[here] + away * (1 + moment.counts[here] / left)
-        self._around_tokens[here] += moment.counts[here]
+        spread = moment.scatter[here] + away * (1 + moment.counts[here] / left)
+        self._around[np.ix_(halves, here)] += spread
+        self._around_tokens[np.ix_(halves, here)] += moment.counts[here]
 
     def means(self) -> Scatter:
         count = self._phones

@@ -42,7 +42,11 @@ class Options:
         "Feature columns of a table; default all of x0, x1, ...", (), metavar="COLUMN,...", panel=_TOKENS
     )
     transform: str = option(
-        "What is done to every feature first.", "none", choices=TRANSFORMS, metavar="none|log", panel=_TOKENS
+        "What is done to every feature first: nothing, or its natural logarithm.",
+        "none",
+        choices=TRANSFORMS,
+        metavar="none|log",
+        panel=_TOKENS,
     )
     phone_col: str | None = option("Column of the phone.", metavar="COLUMN", panel=_TOKENS)
     speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=_TOKENS)
@@ -86,7 +90,7 @@ class Options:
         metavar="COLUMN",
         panel=_ALIGNMENT,
     )
-    tier: str | None = option("Tier of the phones in a TextGrid.", metavar="NAME", panel=_ALIGNMENT)
+    tier: str | None = option("Tier of the phones in a TextGrid or a table.", metavar="NAME", panel=_ALIGNMENT)
     phone_map: Path | None = option(
         "Names of phones to be joined or left out: CSV from,to.", metavar="FILE", panel=_ALIGNMENT
     )
@@ -102,7 +106,12 @@ class Options:
     folds: int = option(
         "Parts that the speakers are dealt into; each is read by probes of the others.", 5, panel=_PROBING
     )
-    repeats: int = option("How often the speakers are dealt anew.", 5, metavar="N", panel=_PROBING)
+    repeats: int = option(
+        "How often speakers are dealt and matched tokens drawn anew; more of them steady what is borderline.",
+        5,
+        metavar="N",
+        panel=_PROBING,
+    )
     weights: str = option(
         "The mix of phones that probes expect and accuracies are stated for: that of the corpus, or every phone alike.",
         "corpus",
@@ -110,7 +119,12 @@ class Options:
         metavar="corpus|phones",
         panel=_PROBING,
     )
-    max_order: int = option("Largest number of attributes crossed.", 1, metavar="N", panel=_GROUPS)
+    max_order: int = option(
+        "Largest number of attributes crossed; 2 takes apart groups that are mixtures, such as men and boys.",
+        1,
+        metavar="N",
+        panel=_GROUPS,
+    )
     min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS)
     min_tokens: int = option("Tokens of a phone that every compared group needs.", 5, metavar="N", panel=_GROUPS)
     bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS)
@@ -124,7 +138,7 @@ AUDIT = AuditSpec(
     title="Random and systematic error of phones in embeddings",
     question=(
         "Are the phones of a group of speakers read worse because the embeddings place them elsewhere, which data of "
-        "the group can mend, or because they place them noisily, which it cannot?"
+        "the group can mend, or because they scatter them?"
     ),
     summary="Does an encoder place some groups' sounds elsewhere, or only noisily?",
     options=Options,
@@ -144,6 +158,7 @@ AUDIT = AuditSpec(
         "scatter_minus_shift",
         "centroid_shift",
         "variance_accuracy_correlation",
+        "split_correlation",
         "p_value",
         *(f"against_{name}" for name in _COMPARED),
         *(f"{name}_difference" for name in _COMPARED),

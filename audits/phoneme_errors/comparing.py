@@ -8,7 +8,7 @@ from audits.context import Context, Draft
 from audits.groups import ALL
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
-from audits.phoneme_errors.estimating import JACKKNIFE, STUDENT, At, Found, add, estimate, warn_missing
+from audits.phoneme_errors.estimating import JACKKNIFE, STUDENT, At, Found, add, estimate, values_of, warn_missing
 from audits.phoneme_errors.measuring import Measured
 from audits.phoneme_errors.values import TRAININGS, Values
 from audits.statistics import adjust
@@ -35,24 +35,33 @@ def compare(
     differences = Found()
     tests: list[tuple[str, int, str, float]] = []
     for one, other in zip(first.layers, second.layers, strict=True):
-        before, after = (Values(counts, corpus, first.mix) for counts in (one, other))
+        before, after = (values_of(counts, first, corpus) for counts in (one, other))
         cells = [(ALL, "all"), *((group, training) for group in corpus.groups for training in TRAININGS)]
         for group, training in cells:
             at = At("accuracy_difference", one.layer, group, training)
             moved = after.accuracy(group, training) - before.accuracy(group, training)
-            add(draft, differences, at, moved, after.strata(group), context, method=f"{STUDENT}, paired")
+            add(
+                draft,
+                differences,
+                at,
+                moved,
+                after.strata(group),
+                context,
+                method=f"{STUDENT}, paired",
+                values=after,
+            )
         for group in corpus.groups:
             strata = after.strata(group)
             change = after.systematic(group) - before.systematic(group)
             at = At("systematic_error_difference", one.layer, group)
-            add(draft, differences, at, change, strata, context, method=f"{STUDENT}, paired")
-            tests.append((at.name, one.layer, group, change.p(strata)))
+            add(draft, differences, at, change, strata, context, method=f"{STUDENT}, paired", values=after)
+            tests.append((at.name, one.layer, group, change.p(strata, after.sizes)))
             spread = _difference(after, before, group)
             everyone = after.kinds(group)
             at = At("random_error_difference", one.layer, group)
-            add(draft, differences, at, spread, everyone, context, method=f"{JACKKNIFE}, paired")
+            add(draft, differences, at, spread, everyone, context, method=f"{JACKKNIFE}, paired", values=after)
             if spread is not None:
-                tests.append((at.name, one.layer, group, spread.p(everyone)))
+                tests.append((at.name, one.layer, group, spread.p(everyone, after.sizes)))
     adjusted: dict[tuple[str, int, str], float] = {}
     for name in ("systematic_error_difference", "random_error_difference"):
         mine = [test for test in tests if test[0] == name]

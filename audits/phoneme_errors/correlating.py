@@ -32,12 +32,17 @@ def rank_correlation(
 ) -> Correlation | None:
     """Return the Spearman correlation of x and y over n units, partial where controls are given.
 
+    Where x and y have several rows, each row is correlated with its own and the mean is taken, with an interval as if
+    there were one, which is too long.
+
     The ranks of x, y and of every control are taken, those of the controls are regressed out, and what is left is
     correlated. The interval is Fisher's with the variance (1 + r^2 / 2) / (n - 3 - k) for k controls (Bonett and
     Wright 2000, section 3); the p-value shuffles what is left of y over the units.
 
     Parameters
     ----------
+    x, y
+        Shape (units,) or (rows, units).
     controls
         Shape (units, k); columns of 0 and 1 are taken as they are.
 
@@ -54,28 +59,30 @@ def rank_correlation(
     """
     from scipy.stats import norm, rankdata
 
-    freedom = len(x) - 3 - controls.shape[1]
+    x, y = np.atleast_2d(x), np.atleast_2d(y)
+    units = x.shape[1]
+    freedom = units - 3 - controls.shape[1]
     if freedom < 3:
         return None
     ranked = [column if set(np.unique(column)) <= {0.0, 1.0} else rankdata(column) for column in controls.T]
-    design = np.stack([np.ones(len(x)), *ranked], axis=1)
+    design = np.stack([np.ones(units), *ranked], axis=1)
     left = []
-    for values in (rankdata(x), rankdata(y)):
-        rest = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
-        if np.abs(rest).max() < 1e-8 * len(x):
+    for values in (rankdata(x, axis=1), rankdata(y, axis=1)):
+        rest = values - (design @ np.linalg.lstsq(design, values.T, rcond=None)[0]).T
+        if (np.abs(rest).max(1) < 1e-8 * units).any():
             return None
-        left.append(rest / np.linalg.norm(rest))
-    r = float(np.clip(left[0] @ left[1], -1, 1))
+        left.append(rest / np.linalg.norm(rest, axis=1, keepdims=True))
+    r = float(np.clip((left[0] * left[1]).sum(1).mean(), -1, 1))
     half = float(norm.isf((1 - level) / 2)) * np.sqrt((1 + r**2 / 2) / freedom)
     z = np.arctanh(np.clip(r, -0.999999, 0.999999))
-    orders = rng.permuted(np.broadcast_to(np.arange(len(x)), (repeats, len(x))), axis=1)
-    shuffled = np.abs(left[1][orders] @ left[0])
+    orders = rng.permuted(np.broadcast_to(np.arange(units), (repeats, units)), axis=1)
+    shuffled = np.abs(sum(there[orders] @ here for here, there in zip(*left, strict=True))) / len(x)
     return Correlation(
         value=r,
         low=min(float(np.tanh(z - half)), r),
         high=max(float(np.tanh(z + half)), r),
         p=monte_carlo_p(abs(r), shuffled, level=level),
-        n=len(x),
+        n=units,
     )
 
 

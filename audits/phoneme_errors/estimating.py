@@ -11,8 +11,7 @@ from audits.context import Context, Draft
 from audits.groups import ALL
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
-from audits.phoneme_errors.correlating import Correlation, group_correlation, rank_correlation
-from audits.phoneme_errors.measuring import Measured
+from audits.phoneme_errors.measuring import LayerCounts, Measured
 from audits.phoneme_errors.values import TRAININGS, Values
 from audits.records import Coordinate, Estimate
 from audits.statistics import adjust, cluster_weights, generator, rate_intervals
@@ -23,11 +22,11 @@ STUDENT = "Student t over speakers"
 JACKKNIFE = "Student t, jackknife over speakers"
 SYSTEMATIC, RANDOM = "systematic", "random"
 TESTS = (SYSTEMATIC, RANDOM)
+CORRELATION, SPLIT = "variance_accuracy_correlation", "split_correlation"
 ALIKE = "every speaker shows exactly the same, which leaves nothing to make an interval of"
 FLAT = "the tokens do not vary at all"
-ONCE = "no phone was said twice by some speaker of every group"
-MOST_IN_PART = 0.5
-"""Share of the speakers who must have said some phone twice for the variance within speakers to be used."""
+ONCE = "no phone was said twice by three speakers of every group"
+PROBE_WORDS = {"logistic": "softmax probe", "discriminant": "linear discriminant"}
 
 
 class At(NamedTuple):
@@ -46,9 +45,9 @@ class Found:
     places: dict[At, int] = field(default_factory=dict)
     adjusted: dict[tuple[str, int, str], float] = field(default_factory=dict)
     """Holm-adjusted p-value by test, layer and group."""
-    correlations: dict[tuple[int, str, str], int] = field(default_factory=dict)
-    """By layer, unit and partial."""
-    chance: dict[tuple[int, str, str], float] = field(default_factory=dict)
+    correlations: dict[tuple[str, int, str, str], int] = field(default_factory=dict)
+    """By name, layer, unit and partial."""
+    chance: dict[tuple[str, int, str, str], float] = field(default_factory=dict)
     scale: str = ""
     """Which variance of a speaker was correlated, in words."""
     missing: dict[tuple[str, str], list[At]] = field(default_factory=dict)
@@ -60,21 +59,29 @@ def estimate(
 ) -> Found:
     """Add the estimates of one encoder; with a prefix only those that a second encoder is compared by."""
     found = Found()
-    weights = cluster_weights(len(corpus.names), options.bootstrap, generator(context.seed, "bootstrap"))
+    weights = draws_of_speakers(corpus, options, context)
     tests: list[tuple[str, int, str, float]] = []
     for counts in measured.layers:
-        values = Values(counts, corpus, measured.mix)
+        values = values_of(counts, measured, corpus)
         _add_accuracies(draft, found, values, weights, context, prefix)
         for group in corpus.groups:
             _add_errors(draft, found, values, group, context, prefix)
             if not prefix:
                 _add_comparisons(draft, found, values, group, context)
                 tests += _p_values(values, group)
-        if not prefix:
-            _add_correlations(draft, found, values, weights, options, context)
     _add_tests(draft, found, tests, corpus, context)
     warn_missing(draft, found)
     return found
+
+
+def draws_of_speakers(corpus: Corpus, options: Options, context: Context) -> NDArray[np.float64]:
+    """Return how often each speaker is in each bootstrap sample, shape (samples, speakers)."""
+    return cluster_weights(len(corpus.names), options.bootstrap, generator(context.seed, "bootstrap"))
+
+
+def values_of(counts: LayerCounts, measured: Measured, corpus: Corpus) -> Values:
+    """Return one layer's estimates, to be added and subtracted."""
+    return Values(counts, corpus, measured.mix, PROBE_WORDS[measured.method])
 
 
 def warn_missing(draft: Draft, found: Found) -> None:
@@ -101,6 +108,7 @@ def add(
     scale: str = "plain",
     method: str = STUDENT,
     why: str = FLAT,
+    values: Values,
 ) -> None:
     """Add one estimate with Student's interval, or a warning where there is none.
 
@@ -111,10 +119,13 @@ def add(
         reported, and 0 below.
     why
         There may be no estimate at all.
+    values
+        Where the estimate is from.
     """
     where: dict[str, Coordinate] = {"layer": at.layer, "group": at.group}
     where |= {"training": at.training} if at.training else {}
-    ends = None if moved is None else moved.interval(strata, context.level)
+    sizes, probe = values.sizes, values.probe
+    ends = None if moved is None else moved.interval(strata, context.level, sizes)
     if moved is None or ends is None or ends[0] == ends[1]:
         found.missing.setdefault((at.name, why if moved is None else ALIKE), []).append(at)
         return
@@ -130,7 +141,7 @@ def add(
             low=low,
             high=high,
             level=context.level,
-            method=method,
+            method=method if method.startswith(JACKKNIFE) else f"{method}; {probe}",
             n=int(strata[0].sum()),
             unit=UNIT,
             where=where,
@@ -158,7 +169,7 @@ def _add_accuracies(
                 low=float(rates.low[place]),
                 high=float(min(rates.high[place], 1.0)),
                 level=context.level,
-                method=rates.method[place],
+                method=f"{rates.method[place]}; {values.probe}",
                 n=int(rates.clusters[place]),
                 unit=UNIT,
                 where={"layer": layer, "group": group, "training": training},
@@ -168,7 +179,15 @@ def _add_accuracies(
 
 def _add_errors(draft: Draft, found: Found, values: Values, group: str, context: Context, prefix: str) -> None:
     layer, alone = values.counts.layer, values.strata(group)
-    add(draft, found, At(f"{prefix}systematic_error", layer, group), values.systematic(group), alone, context)
+    add(
+        draft,
+        found,
+        At(f"{prefix}systematic_error", layer, group),
+        values.systematic(group),
+        alone,
+        context,
+        values=values,
+    )
     everyone = values.kinds(group)
     add(
         draft,
@@ -179,38 +198,79 @@ def _add_errors(draft: Draft, found: Found, values: Values, group: str, context:
         context,
         scale="log",
         method=JACKKNIFE,
+        values=values,
     )
 
 
 def _add_comparisons(draft: Draft, found: Found, values: Values, group: str, context: Context) -> None:
     layer, alone, both = values.counts.layer, values.strata(group), values.strata(group, against=True)
     own = values.accuracy(group, "in") - values.accuracy(group, "all")
-    add(draft, found, At("own_data_gain", layer, group), own, alone, context)
-    add(draft, found, At("accuracy_gap", layer, group), values.gap(group), both, context)
-    add(draft, found, At("remaining_gap", layer, group), values.remaining(group), both, context)
+    add(draft, found, At("own_data_gain", layer, group), own, alone, context, values=values)
+    add(draft, found, At("accuracy_gap", layer, group), values.gap(group), both, context, values=values)
+    add(draft, found, At("remaining_gap", layer, group), values.remaining(group), both, context, values=values)
     lead = values.systematic(group) - values.remaining(group)
-    add(draft, found, At("systematic_minus_remaining", layer, group), lead, both, context)
+    add(draft, found, At("systematic_minus_remaining", layer, group), lead, both, context, values=values)
     everyone = values.kinds(group)
     flat = values.variance(group) is None
     for name, kind in (("random_error_within_speakers", "within"), ("random_error_cosine", "cosine")):
         moved, why = values.variance(group, kind), ONCE if kind == "within" and not flat else FLAT
-        add(draft, found, At(name, layer, group), moved, everyone, context, scale="log", method=JACKKNIFE, why=why)
+        add(
+            draft,
+            found,
+            At(name, layer, group),
+            moved,
+            everyone,
+            context,
+            scale="log",
+            method=JACKKNIFE,
+            why=why,
+            values=values,
+        )
     excess = values.excess(group)
-    add(draft, found, At("variance_ratio", layer, group), excess, both, context, scale="log", method=JACKKNIFE)
+    add(
+        draft,
+        found,
+        At("variance_ratio", layer, group),
+        excess,
+        both,
+        context,
+        scale="log",
+        method=JACKKNIFE,
+        values=values,
+    )
     inner, why = values.excess(group, "within"), FLAT if flat else ONCE
     at = At("variance_ratio_within_speakers", layer, group)
-    add(draft, found, at, inner, both, context, scale="log", method=JACKKNIFE, why=why)
+    add(draft, found, at, inner, both, context, scale="log", method=JACKKNIFE, why=why, values=values)
     balance = values.scatter_less_shift(group)
-    add(draft, found, At("scatter_minus_shift", layer, group), balance, both, context, method=JACKKNIFE)
+    add(
+        draft,
+        found,
+        At("scatter_minus_shift", layer, group),
+        balance,
+        both,
+        context,
+        method=JACKKNIFE,
+        values=values,
+    )
     shift = values.shift(group)
-    add(draft, found, At("centroid_shift", layer, group), shift, both, context, scale="root", method=JACKKNIFE)
+    add(
+        draft,
+        found,
+        At("centroid_shift", layer, group),
+        shift,
+        both,
+        context,
+        scale="root",
+        method=JACKKNIFE,
+        values=values,
+    )
 
 
 def _p_values(values: Values, group: str) -> list[tuple[str, int, str, float]]:
     layer, excess = values.counts.layer, values.excess(group)
-    found = [(SYSTEMATIC, layer, group, values.systematic(group).p(values.strata(group)))]
+    found = [(SYSTEMATIC, layer, group, values.systematic(group).p(values.strata(group), values.sizes))]
     if excess is not None:
-        found.append((RANDOM, layer, group, excess.p(values.strata(group, against=True))))
+        found.append((RANDOM, layer, group, excess.p(values.strata(group, against=True), values.sizes)))
     return found
 
 
@@ -241,95 +301,3 @@ def _add_tests(
                         where=where,
                     )
                 )
-
-
-def _add_correlations(
-    draft: Draft, found: Found, values: Values, weights: NDArray[np.float64], options: Options, context: Context
-) -> None:
-    corpus, counts = values.corpus, values.counts
-    right, trials = values.tokens(ALL, "all")
-    scatter = counts.scatter
-    twice = scatter.own_phones >= 1
-    within = float(twice[trials > 0].mean()) >= MOST_IN_PART
-    found.scale = "within speakers" if within else "around the centroids of their group"
-    spread = scatter.own if within else scatter.around
-    usable = np.isfinite(spread) & (trials > 0)
-    accuracy = right[usable] / trials[usable]
-    per_phone = counts.hits.trials.sum(1)[usable] / np.maximum((counts.hits.trials[usable] > 0).sum(1), 1)
-    home = corpus.home[usable]
-    dummies = [(home == row).astype(float) for row in np.unique(home)[1:]]
-    controls = {"no": np.zeros((len(accuracy), 0)), "yes": np.stack([per_phone, *dummies], axis=1)}
-    for partial, columns in controls.items():
-        rng = generator(context.seed, "correlation", str(counts.layer), partial)
-        if partial == "yes" and np.ptp(per_phone) == 0:
-            columns = columns[:, 1:]
-        result = rank_correlation(spread[usable], accuracy, columns, options.permutations, rng, level=context.level)
-        _add_correlation(draft, found, counts.layer, "speaker", partial, result, context)
-    _correlate_groups(draft, found, values, weights, options, context)
-
-
-def _correlate_groups(
-    draft: Draft, found: Found, values: Values, weights: NDArray[np.float64], options: Options, context: Context
-) -> None:
-    corpus, layer = values.corpus, values.counts.layer
-    groups = [group for group, by in zip(corpus.groups, corpus.by, strict=True) if by == corpus.by[0]]
-    if len(groups) < 4:
-        return
-    moved = [(values.variance(group), values.accuracy(group, "all")) for group in groups]
-    pairs = [(spread, right) for spread, right in moved if spread is not None]
-    if len(pairs) < len(groups):
-        return
-    points = tuple(np.array([pair[side].value for pair in pairs]) for side in (0, 1))
-    drawn = tuple(
-        points[side] + (weights - 1) @ np.stack([pair[side].moves for pair in pairs], axis=1) for side in (0, 1)
-    )
-    smallest = min(int(corpus.inside(group).sum()) for group in groups)
-    rng = generator(context.seed, "group correlation", str(layer))
-    result = group_correlation(
-        (points[0], points[1]), (drawn[0], drawn[1]), smallest, options.permutations, rng, level=context.level
-    )
-    _add_correlation(draft, found, layer, "group", "no", result, context)
-
-
-def _add_correlation(
-    draft: Draft, found: Found, layer: int, unit: str, partial: str, result: Correlation | None, context: Context
-) -> None:
-    name = "variance_accuracy_correlation"
-    where: dict[str, Coordinate] = {"layer": layer, "unit": unit, "partial": partial}
-    if result is None:
-        draft.warn(
-            "undefined",
-            f"{name} is left out: too few {unit}s, or all of them alike.",
-            name=name,
-            **where,
-        )
-        return
-    how = "Spearman, Fisher z" if unit == "speaker" else "Spearman, bootstrap over speakers"
-    found.correlations[layer, unit, partial] = draft.add(
-        Estimate(
-            name=name,
-            value=result.value,
-            low=result.low,
-            high=result.high,
-            level=context.level,
-            method=how,
-            n=result.n,
-            unit=f"{unit}s",
-            where=where,
-        )
-    )
-    p, low, high = result.p
-    found.chance[layer, unit, partial] = p
-    draft.add(
-        Estimate(
-            name="p_value",
-            value=p,
-            low=low,
-            high=high,
-            level=context.level,
-            method="exact" if low is None else "permutation",
-            n=result.n,
-            unit=f"{unit}s",
-            where={**where, "test": "permutation", "correction": "none"},
-        )
-    )

@@ -12,7 +12,7 @@ from audits.context import Draft
 from audits.groups import ALL
 from audits.numbers import percent, point
 from audits.phoneme_errors import Options
-from audits.phoneme_errors.estimating import RANDOM, SYSTEMATIC, At, Found
+from audits.phoneme_errors.estimating import CORRELATION, RANDOM, SPLIT, SYSTEMATIC, At, Found
 from audits.phoneme_errors.judging import best_layer
 from audits.phoneme_errors.values import Values
 from audits.records import Estimate, Figure, Json
@@ -125,16 +125,19 @@ def _rank(scene: _Scene, group: str) -> tuple[int, float]:
 def _elsewhere(scene: _Scene) -> Figure | None:
     what = (
         f"Systematic error ({scene.unit}): by how much a probe that learned from the group alone reads its phones "
-        "better than one that learned from as many tokens of everyone"
+        "better than one that learned from as many tokens of everyone, which a group that is most of the corpus nearly is"
     )
-    words = "Whose phones lie elsewhere?", what, "the group's phones lie elsewhere than those of the others"
+    words = "Whose phones lie elsewhere?", what, "the group's own data teach more than as many of everyone"
     axis = Axis("value", "Systematic error (share)", ".2f")
     return _by_group(scene, "errors", words, "systematic_error", axis, 0.0)
 
 
 def _scattered(scene: _Scene) -> Figure | None:
-    what = "Variance of a phone's tokens around the centroid of their own group, over the mean of the other groups"
-    words = "Whose phones scatter more?", what, "the group's phones scatter more, which its own data cannot mend"
+    what = (
+        "Variance of a phone's tokens around the centroid of their own group, over the mean of the other groups; it "
+        "is that of speakers who differ as well as that of each"
+    )
+    words = "Whose phones scatter more?", what, "the group's phones scatter more"
     axis = Axis("value", "Ratio of variances", ".2~g", zero=False, scale="log")
     return _by_group(scene, "scatter-by-layer" if scene.several else "scatter", words, "variance_ratio", axis, 1.0)
 
@@ -188,8 +191,9 @@ def _accuracy(scene: _Scene) -> Figure | None:
     caption = (
         f"Accuracy of four probes, named by whom they learned from, on each group's tokens{scene.where}, with "
         f"{scene.level} intervals over speakers; the dashed line is the accuracy over all speakers, {point(whole)}. "
-        "Where the group alone teaches more than as many tokens of everyone, its phones lie elsewhere; where its own "
-        f"probe too stays left of the line, they are noisy.{scene.shown(MOST_GROUPS)[1]}"
+        "Where the group alone teaches more than as many tokens of everyone, that is its systematic error; where its "
+        f"own probe too stays left of the line, its phones are noisy or lie close together."
+        f"{scene.shown(MOST_GROUPS)[1]}"
     )
     axis, rows = Axis("value", f"Accuracy ({scene.unit})", ".2f"), _panels(scene, PROBES)
     return _rows("accuracy", "Which probe reads a group's phones?", caption, rows, axis, whole.value)
@@ -223,7 +227,7 @@ def _correlations(scene: _Scene) -> Figure | None:
         _plain(scene.draft.estimates[place], layer=layer, series=held, by="")
         for partial, held in HELD.items()
         for layer in scene.layers
-        if scene.several and (place := scene.found.correlations.get((layer, "speaker", partial))) is not None
+        if scene.several and (place := scene.found.correlations.get((SPLIT, layer, "speaker", partial))) is not None
     ]
     caption = (
         f"Spearman correlation over speakers of the variance {scene.found.scale} with accuracy, by layer, with "
@@ -239,9 +243,9 @@ def _speakers(scene: _Scene) -> Figure | None:
     corpus, found = scene.results.corpus, scene.found
     counts = next(counts for counts in scene.results.measured.layers if counts.layer == scene.best)
     right, given = Values(counts, corpus, scene.results.measured.mix).tokens(ALL, "all")
-    spread = counts.scatter.own if found.scale == "within speakers" else counts.scatter.around
+    spread = (counts.scatter.own if found.scale == "within speakers" else counts.scatter.around)[0]
     usable = np.flatnonzero(np.isfinite(spread) & (given > 0))
-    place = found.correlations.get((scene.best, "speaker", "no"))
+    place = found.correlations.get((CORRELATION, scene.best, "speaker", "no"))
     if place is None or len(usable) > MOST_POINTS:
         return None
     homes = [scene.names[corpus.groups[row]] if row >= 0 else "in no compared group" for row in corpus.home]

@@ -48,6 +48,8 @@ class Inputs:
     manifest: Manifest | None
     second: Tokens | ModelFolder | None
     layers: tuple[int, ...] | None
+    stamps: tuple[tuple[Path, tuple[int, ...]], ...] = ()
+    """Files that are read again during the run, with what tells whether they are still the same."""
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -92,6 +94,28 @@ def chosen_layers(asked: tuple[int, ...] | None, there: Sequence[int]) -> tuple[
             hint="Give all, or some of these.",
         )
     return asked or tuple(there)
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file is written again; nothing where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def check_unchanged(inputs: Inputs) -> None:
+    """Refuse to go on where a file of tokens is another than the one that was checked.
+
+    Raises
+    ------
+    InputError
+        Where it is.
+    """
+    for path, before in inputs.stamps:
+        if stamp(path) != before:
+            raise InputError("The file changed while the audit ran.", where=str(path), hint="Run it again.")
 
 
 def _check_options(options: Options) -> None:
@@ -144,6 +168,8 @@ def _tokens(options: Options, context: Context) -> tuple[Inputs, Subject | None,
             where="--manifest",
             hint="Name the recordings with --manifest and their alignments with --alignments.",
         )
+    # Before they are read, so that no change goes unseen.
+    stamps = tuple((one, stamp(one)) for one in (path, *([Path(options.against)] if options.against else [])))
     tokens = _read(path, options, context)
     layers = _layers(options)
     corpus = corpus_of(tokens, options)
@@ -159,7 +185,9 @@ def _tokens(options: Options, context: Context) -> tuple[Inputs, Subject | None,
                 where=f"--against {options.against}",
                 hint="Number them alike.",
             )
-    inputs = Inputs(tokens=tokens, corpus=corpus, speech=None, manifest=None, second=second, layers=chosen)
+    inputs = Inputs(
+        tokens=tokens, corpus=corpus, speech=None, manifest=None, second=second, layers=chosen, stamps=stamps
+    )
     data = [Source(role="tokens", path=options.tokens, sha256=tokens.sha256, items=tokens.given)]
     if second is not None:
         data.append(Source(role="tokens compared", path=str(options.against), sha256=second.sha256, items=second.given))

@@ -8,7 +8,7 @@ from audits.context import Context, Draft
 from audits.groups import ALL
 from audits.numbers import point
 from audits.phoneme_errors import Options
-from audits.phoneme_errors.estimating import RANDOM, SYSTEMATIC, At, Found
+from audits.phoneme_errors.estimating import RANDOM, SPLIT, SYSTEMATIC, At, Found
 from audits.records import Estimate, Severity
 from audits.wording import listed, many, size_words, span
 
@@ -250,7 +250,8 @@ def _tell_quiet(scene: _Scene, by: str, groups: Sequence[str], best: int) -> Non
     scene.draft.find(
         "phonemes.neither",
         "info",
-        f"By {by}, neither error could be shown of {who}{anywhere}" + (f" {lead}: {named}{more}." if named else ""),
+        f"By {by}, neither error could be shown of {who}{anywhere.removesuffix('.')} (Holm over layers and groups)."
+        + (f" {lead}: {named}{more}." if named else ""),
         evidence,
         by=by,
     )
@@ -259,12 +260,15 @@ def _tell_quiet(scene: _Scene, by: str, groups: Sequence[str], best: int) -> Non
 def _tell_correlation(scene: _Scene, best: int) -> None:
     """Say whether speakers whose phones scatter more are read worse, once group and tokens are held fixed."""
     for partial in ("yes", "no"):
-        place = scene.found.correlations.get((best, "speaker", partial))
+        place = scene.found.correlations.get((SPLIT, best, "speaker", partial))
         if place is None:
             continue
-        row, p = scene.draft.estimates[place], scene.found.chance[best, "speaker", partial]
+        row, p = scene.draft.estimates[place], scene.found.chance[SPLIT, best, "speaker", partial]
         held = ", group and tokens per phone held fixed" if partial == "yes" else ""
-        lead = f"Over {row.n} speakers{scene.where(best)}, with the variance {scene.found.scale}{held}: "
+        lead = (
+            f"Over {row.n} speakers{scene.where(best)}, variance {scene.found.scale} of one half of the phones beside "
+            f"accuracy of the other half{held}: "
+        )
         if p < scene.alpha and (row.high or 0) < 0:
             text = f"{lead}those whose phones scatter more are read worse, rank correlation {span(row)}."
         elif p < scene.alpha and (row.low or 0) > 0:

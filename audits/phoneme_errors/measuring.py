@@ -1,6 +1,6 @@
 """From vectors to counts: what is measured of each layer, speaker by speaker, and kept by content."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any
@@ -22,7 +22,7 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 5
+_VERSION = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,8 @@ def measure(
     key: object,
     options: Options,
     context: Context,
+    *,
+    unchanged: Callable[[], None] = lambda: None,
 ) -> Measured:
     """Measure every layer; one that the cache has is not read again.
 
@@ -79,6 +81,8 @@ def measure(
     ----------
     key
         What the vectors depend on.
+    unchanged
+        Raises where that is no longer what the vectors are read from; asked before anything is kept.
     """
     settings = [method, context.seed, options.folds, options.repeats, options.weights]
     content = [_VERSION, key, *settings, _identity(corpus)]
@@ -89,6 +93,7 @@ def measure(
             kept = context.cache.read(STATISTICS, [*content, layer])
             if kept is None:
                 counts = _measure_layer(vectors, layer, corpus, method, options, context, advance)
+                unchanged()
                 context.cache.write(STATISTICS, [*content, layer], _packed(counts))
             else:
                 counts = _unpacked(layer, kept)

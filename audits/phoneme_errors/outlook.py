@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from audits.groups import ALL
 from audits.numbers import counted
 from audits.phoneme_errors import Options
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from audits.phoneme_errors.inputs import Inputs
 
 NOTHING_COMPARED = "nothing-compared"
+DOMINATING = 0.25
+"""Share of a group's tokens from which one speaker is warned of."""
 _PRODUCTS = 4e10
 """Products and sums a second of one core of a small virtual machine."""
 
@@ -35,7 +39,7 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
         "training": TRAININGS if compared else TRAININGS[:1],
         "unit": ("speaker", "group"),
         "partial": ("no", "yes"),
-        "test": (*TESTS, "permutation") if compared else ("permutation",),
+        "test": (*(TESTS if compared else ()), "permutation", "split"),
         "correction": ("none", "holm") if compared else ("none",),
     }
 
@@ -82,6 +86,16 @@ def warnings_of(corpus: Corpus, options: Options) -> list[tuple[str, str, Mappin
             f"out, since not every compared group has {options.min_tokens} tokens by {MIN_SPEAKERS} speakers: {shown}."
         )
         found.append(("phones-not-shared", text, {}))
+    tokens = np.bincount(corpus.speakers[corpus.phones >= 0], minlength=len(corpus.names))
+    for group, inside in zip(corpus.groups, corpus.member, strict=True):
+        largest = int(np.argmax(tokens * inside))
+        share = tokens[largest] / max(tokens[inside].sum(), 1)
+        if share > DOMINATING:
+            text = (
+                f"One speaker, {corpus.names[largest]}, has {share:.0%} of the tokens of {group}: its numbers are "
+                "mostly that speaker's."
+            )
+            found.append(("dominating-speaker", text, {"group": group}))
     if corpus.several:
         text = (
             f"Some speakers have several levels of an attribute and count as a speaker for each, {corpus.several} more "

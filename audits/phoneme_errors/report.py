@@ -13,9 +13,10 @@ from audits.groups import ALL
 from audits.phoneme_errors import ALIGNMENTS, Options
 from audits.phoneme_errors.comparing import Changes, compare
 from audits.phoneme_errors.corpus import SHARED, Corpus, corpus_of
+from audits.phoneme_errors.correlations import add_correlations
 from audits.phoneme_errors.estimating import Found, estimate
 from audits.phoneme_errors.figures import draw
-from audits.phoneme_errors.inputs import Inputs, chosen_layers
+from audits.phoneme_errors.inputs import Inputs, check_unchanged, chosen_layers
 from audits.phoneme_errors.judging import judge
 from audits.phoneme_errors.measuring import Measured, measure, probe_of
 from audits.phoneme_errors.outlook import NOTHING_COMPARED, warnings_of
@@ -34,6 +35,8 @@ LIMITATIONS = (
     "They come from everyone in the corpus' proportions: a group that is most of the corpus is nearly all, and its "
     "systematic error near nought whatever the encoder does: sizes are not to be compared between groups of other "
     "shares, or between corpora.",
+    "variance_accuracy_correlation takes variance and accuracy of a speaker from the same tokens: what chance did to "
+    "these is part of it. split_correlation takes them from different phones, and is what the findings rest on.",
     "What a group's own probe leaves of a gap is more than its noise: phones that lie close together for the group "
     "are hard to read with any data.",
     "A random error is variance: of contexts, rates of speech, recordings and ages within the group as well as of the "
@@ -67,10 +70,14 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     for note in inputs.notes:
         draft.warn(note.id, note.message)
     method = probe_of(stacks[0][0], layers, corpus, options)
-    measured = [measure(vectors, layers, corpus, method, key, options, context) for vectors, key in stacks]
+    measured = [
+        measure(vectors, layers, corpus, method, key, options, context, unchanged=lambda: check_unchanged(inputs))
+        for vectors, key in stacks
+    ]
     # Many small products: threads would wait for one another longer than they work.
     with threadpool_limits(limits=1, user_api="blas"):
         found = estimate(draft, measured[0], corpus, options, context)
+        add_correlations(draft, found, measured[0], corpus, options, context)
         changes = compare(draft, measured[0], measured[1], corpus, options, context) if len(measured) > 1 else None
     results = Results(corpus=corpus, measured=measured[0], found=found, changes=changes)
     judge(draft, results, options, context)
@@ -130,7 +137,7 @@ def _records(results: Results) -> Sequence[Mapping[str, Any]]:
         row["phones"] = int((trials[number] > 0).sum())
         row |= {_column(key): level for key, level in corpus.attributes[number].items()}
         for counts, (right, given) in zip(layers, columns, strict=True):
-            spread = {"own_variance": counts.scatter.own, "distance": counts.scatter.around}
+            spread = {"own_variance": counts.scatter.own[0], "distance": counts.scatter.around[0]}
             cells = {"accuracy": right[number] / given[number] if given[number] else np.nan}
             cells |= {key: values[number] for key, values in spread.items()}
             row |= {

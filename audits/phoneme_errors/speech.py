@@ -140,7 +140,7 @@ def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Seq
         skipped={},
         lines=np.array([owner.clip.line for owner in owners], dtype=np.int64),
         sha256=sha256_json(
-            [[item.sound.sha256, [[one.phone, one.start, one.end] for one in item.phones]] for item in recordings]
+            [[item.item.sha256, [[one.phone, one.start, one.end] for one in item.phones]] for item in recordings]
         ),
         notes=(),
     )

@@ -210,10 +210,14 @@ def _unaligned(
             hint="Give a model fine-tuned with CTC, with its vocab.json.",
         )
     column = _phones_column(options, manifest)
+    names = phone_names(options.phone_map, keep_stress=options.keep_stress)
     recordings, left_out = [], 0
     for clip, sound in heard:
-        transcript = clip.text if column is None else clip.extras.get(column)
-        targets = _targets(clip, transcript or "", vocabulary, column)
+        transcript = (clip.text if column is None else clip.extras.get(column)) or ""
+        if column is not None:
+            # What the map names is what the head is asked for; what it leaves out is not asked for.
+            transcript = " ".join(filter(None, map(names.mapped, transcript.split())))
+        targets = _targets(clip, transcript, vocabulary, column)
         left_out += targets.left_out
         if targets.numbers:
             recordings.append(Recording(clip=clip, sound=sound, targets=targets))
@@ -225,7 +229,6 @@ def _unaligned(
     if left_out:
         unknown = f"{left_out:,} letters of the transcripts are unknown to the checkpoint and take no part."
         notes.append(Note("phonemes.unknown-letters", unknown, left_out))
-    names = phone_names(options.phone_map, keep_stress=options.keep_stress)
     speech = Speech(
         folder=folder,
         recordings=tuple(recordings),
@@ -259,4 +262,5 @@ def _targets(clip: Clip, transcript: str, vocabulary: Vocabulary, column: str | 
     try:
         return targets_of(vocabulary, transcript, phones=column is not None)
     except InputError as error:
-        raise InputError(error.message, where=clip.where, hint=error.hint) from None
+        hint = f"{error.hint} With --phone-map, CSV from,to, phones are renamed before they are placed."
+        raise InputError(error.message, where=clip.where, hint=hint) from None

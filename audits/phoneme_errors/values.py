@@ -30,12 +30,20 @@ class Values:
     counts: LayerCounts
     corpus: Corpus
     mix: Floats
+    probe: str = ""
+    """What read the phones, in words."""
 
     def strata(self, group: str, *, against: bool = False) -> Bools:
         """Return the group's speakers, and those of the others of its kind where it is compared, (strata, speakers)."""
         spoke = self.counts.hits.trials.sum(1) > 0
         rows = [self.corpus.inside(group) & spoke]
         return np.stack([*rows, self.corpus.rest[self.row(group)] & spoke] if against else rows)
+
+    @property
+    def sizes(self) -> Floats:
+        """Tokens of each speaker, shape (speakers,)."""
+        sizes: Floats = self.counts.hits.trials.sum(1)
+        return sizes
 
     def kinds(self, group: str) -> Bools:
         """Return the group's speakers, those of each other group of its kind, and all others, (strata, speakers).

@@ -42,7 +42,7 @@ class Moved:
         """Return the logarithm of a positive estimate (delta method)."""
         return Moved(float(np.log(self.value)), self.moves / self.value, self.draws / self.value)
 
-    def error(self, strata: Bools) -> tuple[float, float]:
+    def error(self, strata: Bools, sizes: Floats | None = None) -> tuple[float, float]:
         """Return the standard error and Satterthwaite's degrees of freedom; NaN where a stratum has one unit.
 
         s^2 = sum_h m_h / (m_h - 1) sum_{u in h} (z_u - mean z)^2 over strata h of m_h units, and beside it the
@@ -52,6 +52,9 @@ class Moved:
         ----------
         strata
             Who is in which stratum, shape (strata, units); strata do not overlap.
+        sizes
+            How much each unit weighs, shape (units,): a stratum that rests on one large unit has as few degrees of
+            freedom as (sum n)^2 / sum n^2 units of equal size (Kish 1965, section 11.7). None: all alike.
         """
         count = strata.sum(1)
         if (count == 1).any():
@@ -61,11 +64,13 @@ class Moved:
         parts = (centred**2).sum(1) * count / np.maximum(count - 1, 1)
         repeats = len(self.draws)
         chance = float(self.draws.var(ddof=1)) / repeats if repeats > 1 else 0.0
-        parts, count = np.append(parts, chance), np.append(count, repeats)
-        freedom = parts.sum() ** 2 / (parts**2 / np.maximum(count - 1, 1)).sum() if parts.sum() > 0 else 1.0
+        weight = strata * (np.ones(strata.shape[1]) if sizes is None else sizes)
+        alike = ratio(weight.sum(1) ** 2, (weight**2).sum(1))
+        parts, alike = np.append(parts, chance), np.append(np.nan_to_num(alike), repeats)
+        freedom = parts.sum() ** 2 / (parts**2 / np.maximum(alike - 1, 1)).sum() if parts.sum() > 0 else 1.0
         return float(np.sqrt(parts.sum())), float(freedom)
 
-    def interval(self, strata: Bools, level: float) -> tuple[float, float] | None:
+    def interval(self, strata: Bools, level: float, sizes: Floats | None = None) -> tuple[float, float] | None:
         """Return Student's interval, or None where a stratum has one unit.
 
         Examples
@@ -77,22 +82,24 @@ class Moved:
         """
         from scipy.stats import t
 
-        error, freedom = self.error(strata)
+        error, freedom = self.error(strata, sizes)
         if not np.isfinite(error):
             return None
         half = error * float(t.isf((1 - level) / 2, freedom))
         return self.value - half, self.value + half
 
-    def p(self, strata: Bools) -> float:
+    def p(self, strata: Bools, sizes: Floats | None = None) -> float:
         """Return the two-sided p-value of Student's t against 0; 1 where nothing can be judged."""
         from scipy.stats import t
 
-        error, freedom = self.error(strata)
+        error, freedom = self.error(strata, sizes)
         return float(2 * t.sf(abs(self.value) / error, freedom)) if np.isfinite(error) and error > 0 else 1.0
 
 
 def rate(successes: Floats, trials: Floats) -> Moved:
-    """Return a pooled rate sum(s) / sum(n): unit u moves it by (s_u - r n_u) / sum(n).
+    """Return a pooled rate r = sum(s) / sum(n): of m units u moves it by (m - 1) / m (s_u - r n_u) / (sum(n) - n_u).
+
+    That is the delete-one jackknife; with units of equal size it is (s_u - r n_u) / sum(n).
 
     Examples
     --------
@@ -102,7 +109,9 @@ def rate(successes: Floats, trials: Floats) -> Moved:
     """
     total = trials.sum()
     value = float(successes.sum() / total)
-    return Moved(value, (successes - value * trials) / total)
+    units, left = int((trials > 0).sum()), total - trials
+    share = (units - 1) / max(units, 1)
+    return Moved(value, np.where(left > 0, share * (successes - value * trials) / np.where(left > 0, left, 1.0), 0.0))
 
 
 def left_out(value: float, without: Floats, strata: Bools) -> Moved:

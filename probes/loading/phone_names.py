@@ -53,6 +53,11 @@ class PhoneNames:
             self._known[label] = ("" if phone.casefold() in PAUSES else phone, done)
         return self._known[label]
 
+    def mapped(self, label: str) -> str:
+        """Return what the user's map makes of a label, and the label where it says nothing."""
+        self.unused -= {label}
+        return self._mapping.get(label, label)
+
     def applied(self, phones: Iterable[PhoneInterval]) -> tuple[PhoneInterval, ...]:
         """Return phones under their names, without pauses.
 

@@ -27,7 +27,7 @@ from probes.progress import Progress, Silent
 
 PHONE_NAMES = ("phone", "phoneme", "phones", "segment", "label", "vowel")
 """Usual names of the column of the phone; where the first is there, it is the one."""
-NO_PHONE, NO_SPEAKER, NO_FEATURE = "no phone", "no speaker", "a feature is missing or not a number"
+NO_PHONE, NO_SPEAKER, NO_FEATURE = "no phone", "no speaker", "a feature is missing or no finite number"
 MAX_CELLS = 30_000_000
 """A table is held as text, 150 bytes a cell as measured: about 4.5 GB."""
 _ABSENT = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "None", "null"})
