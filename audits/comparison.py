@@ -10,7 +10,7 @@ from probes.errors import InputError
 
 LESS_IS_BETTER = frozenset(
     {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
-    | {"relative_l2", "relative_h1", "band_error", "systematic_error", "random_error"}
+    | {"relative_l2", "relative_h1", "band_error", "systematic_error"}
 )
 """Estimates that count as a regression when they rise."""
 

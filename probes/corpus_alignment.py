@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from probes.activations import SpeechEncoder, batching_of
@@ -18,15 +19,22 @@ from probes.phones import PhoneInterval
 from probes.progress import Progress
 
 ALIGNED = "ctc-alignments"
+_VERSION = 2
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """One clip's phones and the mean log-probability of a frame on their path."""
+    """One clip's phones, the mean log-probability of a frame on their path, and what the head makes of the sound.
+
+    `errors` are the insertions, deletions and substitutions of its best symbols against the `length` of the transcript:
+    a head that does not hear what was said cannot place it.
+    """
 
     phones: tuple[PhoneInterval, ...]
     score: float
+    errors: int
+    length: int
 
 
 def align_corpus(
@@ -55,22 +63,22 @@ def align_corpus(
     with progress.phase("Aligning the phones", len(items), "clips") as advance:
         for batch in plan_batches(items, batching_of(folder), largest=largest):
             mine = [items[index] for index in batch.items]
-            entry_key = [key, [[items[index].sha256, list(targets[index].numbers)] for index in batch.items]]
+            entry_key = [_VERSION, key, [[items[index].sha256, list(targets[index].numbers)] for index in batch.items]]
             entry = cache.read(ALIGNED, entry_key)
             if entry is None:
                 encoder = encoder or open_encoder()
                 logs = encoder.log_probs([item.read() for item in mine])
-                paths = [
-                    _path(log, targets[index], blank, str(folder.path))
-                    for index, log in zip(batch.items, logs, strict=True)
-                ]
-                entry = _packed(paths)
+                said = [targets[index] for index in batch.items]
+                paths = [_path(log, one, blank, str(folder.path)) for log, one in zip(logs, said, strict=True)]
+                errors = [_errors(log, one, blank) for log, one in zip(logs, said, strict=True)]
+                entry = _packed(paths) | {"errors": torch.tensor(errors)}
                 cache.write(ALIGNED, entry_key, entry)
-            for index, path in zip(batch.items, _unpacked(entry), strict=True):
+            for index, path, errors_of in zip(batch.items, _unpacked(entry), entry["errors"].tolist(), strict=True):
                 if path is not None:
                     centres = head_centres(folder, items[index].samples)
                     phones = phone_intervals(path, centres, targets[index].symbols, pauses=frozenset({SPACE}))
-                    found[index] = Placed(phones=phones, score=path.score)
+                    length = len(targets[index].numbers)
+                    found[index] = Placed(phones=phones, score=path.score, errors=errors_of, length=length)
             advance(len(mine))
     return found
 
@@ -88,6 +96,11 @@ def _path(log_probs: Tensor, targets: Targets, blank: int, where: str) -> CtcPat
         return align_ctc(log_probs, targets.numbers, blank=blank)
     except InputError:
         return None
+
+
+def _errors(log_probs: Tensor, targets: Targets, blank: int) -> int:
+    best = torch.unique_consecutive(log_probs.argmax(1))
+    return int(Levenshtein.distance([one for one in best.tolist() if one != blank], list(targets.numbers)))
 
 
 def _packed(paths: Sequence[CtcPath | None]) -> dict[str, Tensor]:

@@ -128,12 +128,12 @@ def deal(
 def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
     """Return a fold for each person, so that every group, and everyone, is spread over the folds evenly.
 
-    In random order, those in the smallest groups first, each goes where its own groups are least present so far.
+    In random order, those in small groups first, each goes where its own groups are least present so far.
     """
     sizes = np.maximum(member.sum(1), 1)
-    rare = np.where(member, sizes[:, None], member.shape[1] + 1).min(axis=0, initial=member.shape[1] + 1)
+    rarity = (member / sizes[:, None]).sum(0)
     order = rng.permutation(member.shape[1])
-    order = order[np.argsort(rare[order], kind="stable")]
+    order = order[np.argsort(-rarity[order].round(9), kind="stable")]
     share, total = np.zeros((len(member), folds)), np.zeros(folds)
     fold = np.empty(member.shape[1], dtype=np.int64)
     for person in order.tolist():

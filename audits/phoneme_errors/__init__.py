@@ -160,8 +160,9 @@ AUDIT = AuditSpec(
         "variance_accuracy_correlation",
         "split_correlation",
         "p_value",
-        *(f"against_{name}" for name in _COMPARED),
-        *(f"{name}_difference" for name in _COMPARED),
+        "alignment_error_rate",
+        *(f"against_{name}" for name in (*_COMPARED, "variance_ratio")),
+        *(f"{name}_difference" for name in (*_COMPARED, "variance_ratio")),
     ),
     files=(ALIGNMENTS,),
 )

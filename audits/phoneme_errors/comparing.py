@@ -10,7 +10,7 @@ from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
 from audits.phoneme_errors.estimating import JACKKNIFE, STUDENT, At, Found, add, estimate, values_of, warn_missing
 from audits.phoneme_errors.measuring import Measured
-from audits.phoneme_errors.values import TRAININGS, Values
+from audits.phoneme_errors.values import TRAININGS
 from audits.statistics import adjust
 from audits.statistics.influences import Moved
 
@@ -56,14 +56,21 @@ def compare(
             at = At("systematic_error_difference", one.layer, group)
             add(draft, differences, at, change, strata, context, method=f"{STUDENT}, paired", values=after)
             tests.append((at.name, one.layer, group, change.p(strata, after.sizes)))
-            spread = _difference(after, before, group)
+            spread = _apart(after.variance(group), before.variance(group))
             everyone = after.kinds(group)
             at = At("random_error_difference", one.layer, group)
             add(draft, differences, at, spread, everyone, context, method=f"{JACKKNIFE}, paired", values=after)
-            if spread is not None:
-                tests.append((at.name, one.layer, group, spread.p(everyone, after.sizes)))
+            # Against the other groups: a layer's variance falls when a shift is mended, and noise seems to rise.
+            both = after.strata(group, against=True)
+            ratio, at = (
+                _apart(after.excess(group), before.excess(group)),
+                At("variance_ratio_difference", one.layer, group),
+            )
+            add(draft, differences, at, ratio, both, context, method=f"{JACKKNIFE}, paired", values=after)
+            if ratio is not None:
+                tests.append((at.name, one.layer, group, ratio.p(both, after.sizes)))
     adjusted: dict[tuple[str, int, str], float] = {}
-    for name in ("systematic_error_difference", "random_error_difference"):
+    for name in ("systematic_error_difference", "variance_ratio_difference"):
         mine = [test for test in tests if test[0] == name]
         for test, p in zip(mine, adjust([test[3] for test in mine], "holm"), strict=True):
             adjusted[test[:3]] = p
@@ -71,10 +78,9 @@ def compare(
     return Changes(others, differences, adjusted)
 
 
-def _difference(after: Values, before: Values, group: str) -> Moved | None:
-    """Return the difference of two variances, each over that of its layer."""
-    logs = [values.variance(group) for values in (after, before)]
-    if logs[0] is None or logs[1] is None:
+def _apart(after: Moved | None, before: Moved | None) -> Moved | None:
+    """Return the difference of two numbers of which the logarithms are given; None where one is."""
+    if after is None or before is None:
         return None
-    plain = [Moved(float(np.exp(log.value)), np.exp(log.value) * log.moves) for log in logs if log is not None]
-    return plain[0] - plain[1]
+    one, other = (Moved(float(np.exp(log.value)), np.exp(log.value) * log.moves) for log in (after, before))
+    return one - other

@@ -24,6 +24,7 @@ SYSTEMATIC, RANDOM = "systematic", "random"
 TESTS = (SYSTEMATIC, RANDOM)
 CORRELATION, SPLIT = "variance_accuracy_correlation", "split_correlation"
 ALIKE = "every speaker shows exactly the same, which leaves nothing to make an interval of"
+BELOW = "its square lies below 0, further than chance explains: speakers of the two sides are alike by design"
 FLAT = "the tokens do not vary at all"
 ONCE = "no phone was said twice by three speakers of every group"
 PROBE_WORDS = {"logistic": "softmax probe", "discriminant": "linear discriminant"}
@@ -126,8 +127,9 @@ def add(
     where |= {"training": at.training} if at.training else {}
     sizes, probe = values.sizes, values.probe
     ends = None if moved is None else moved.interval(strata, context.level, sizes)
-    if moved is None or ends is None or ends[0] == ends[1]:
-        found.missing.setdefault((at.name, why if moved is None else ALIKE), []).append(at)
+    below = scale == "root" and ends is not None and ends[1] <= 0
+    if moved is None or ends is None or ends[0] == ends[1] or below:
+        found.missing.setdefault((at.name, why if moved is None else BELOW if below else ALIKE), []).append(at)
         return
     value, low, high = moved.value, *ends
     if scale == "log":
@@ -200,6 +202,18 @@ def _add_errors(draft: Draft, found: Found, values: Values, group: str, context:
         method=JACKKNIFE,
         values=values,
     )
+    excess = values.excess(group)
+    add(
+        draft,
+        found,
+        At(f"{prefix}variance_ratio", layer, group),
+        excess,
+        values.strata(group, against=True),
+        context,
+        scale="log",
+        method=JACKKNIFE,
+        values=values,
+    )
 
 
 def _add_comparisons(draft: Draft, found: Found, values: Values, group: str, context: Context) -> None:
@@ -226,18 +240,6 @@ def _add_comparisons(draft: Draft, found: Found, values: Values, group: str, con
             why=why,
             values=values,
         )
-    excess = values.excess(group)
-    add(
-        draft,
-        found,
-        At("variance_ratio", layer, group),
-        excess,
-        both,
-        context,
-        scale="log",
-        method=JACKKNIFE,
-        values=values,
-    )
     inner, why = values.excess(group, "within"), FLAT if flat else ONCE
     at = At("variance_ratio_within_speakers", layer, group)
     add(draft, found, at, inner, both, context, scale="log", method=JACKKNIFE, why=why, values=values)

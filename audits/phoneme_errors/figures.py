@@ -125,7 +125,7 @@ def _rank(scene: _Scene, group: str) -> tuple[int, float]:
 def _elsewhere(scene: _Scene) -> Figure | None:
     what = (
         f"Systematic error ({scene.unit}): by how much a probe that learned from the group alone reads its phones "
-        "better than one that learned from as many tokens of everyone, which a group that is most of the corpus nearly is"
+        "better than one that learned from as many tokens of everyone (a group that is most of the corpus nearly is)"
     )
     words = "Whose phones lie elsewhere?", what, "the group's own data teach more than as many of everyone"
     axis = Axis("value", "Systematic error (share)", ".2f")
@@ -192,8 +192,7 @@ def _accuracy(scene: _Scene) -> Figure | None:
         f"Accuracy of four probes, named by whom they learned from, on each group's tokens{scene.where}, with "
         f"{scene.level} intervals over speakers; the dashed line is the accuracy over all speakers, {point(whole)}. "
         "Where the group alone teaches more than as many tokens of everyone, that is its systematic error; where its "
-        f"own probe too stays left of the line, its phones are noisy or lie close together."
-        f"{scene.shown(MOST_GROUPS)[1]}"
+        f"own probe too stays left of the line, its phones are noisy or close together.{scene.shown(MOST_GROUPS)[1]}"
     )
     axis, rows = Axis("value", f"Accuracy ({scene.unit})", ".2f"), _panels(scene, PROBES)
     return _rows("accuracy", "Which probe reads a group's phones?", caption, rows, axis, whole.value)
@@ -230,9 +229,9 @@ def _correlations(scene: _Scene) -> Figure | None:
         if scene.several and (place := scene.found.correlations.get((SPLIT, layer, "speaker", partial))) is not None
     ]
     caption = (
-        f"Spearman correlation over speakers of the variance {scene.found.scale} with accuracy, by layer, with "
-        f"{scene.level} bands. Where a band lies below the dashed line, speakers whose phones scatter more are read "
-        "worse; with their group held fixed, also among speakers of one group."
+        f"Spearman correlation over speakers of the variance {scene.found.scale} on one half of the phones with "
+        f"accuracy on the other half, by layer, with {scene.level} bands. Where a band lies below the dashed line, "
+        "speakers whose phones scatter more are read worse; with group held fixed, also among speakers of one group."
     )
     title = "Are speakers whose phones scatter more read worse, and in which layers?"
     axis = Axis("value", "Rank correlation of variance and accuracy", ".2f")
@@ -263,7 +262,8 @@ def _speakers(scene: _Scene) -> Figure | None:
     caption = (
         f"Each point is a speaker{scene.where}: the variance {found.scale} and how much ({scene.unit}) the probe of "
         f"everyone reads right. Over all of them the rank correlation is {span(scene.draft.estimates[place])}. Falling "
-        "to the right: speakers whose phones scatter more are read worse."
+        "to the right: speakers whose phones scatter more are read worse. Both are of the same tokens, and share what "
+        "chance did to these."
     )
     title = "Which speakers' phones scatter, and are these read worse?"
     return Figure(id="speakers", title=title, caption=caption, file="speakers", spec=spec)

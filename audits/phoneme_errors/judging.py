@@ -153,7 +153,7 @@ def _systematic(scene: _Scene, judged: Judged) -> str:
         f"{point(own)} of its tokens, one that learned from as many tokens of everyone {point(common)}, a systematic "
         f"error of {span(error)}."
     )
-    return text + _also(scene, judged.systematic)
+    return text + _also(scene, judged.systematic, judged.layer)
 
 
 def _random(scene: _Scene, judged: Judged) -> str:
@@ -167,11 +167,11 @@ def _random(scene: _Scene, judged: Judged) -> str:
     inner = scene.at("variance_ratio_within_speakers", judged.layer, judged.group)
     if inner is not None and (inner.low or 0) <= 1:
         text += f" Within its speakers that could not be shown ({span(inner)}): they may differ from one another more."
-    return text + _also(scene, judged.random)
+    return text + _also(scene, judged.random, judged.layer)
 
 
-def _also(scene: _Scene, layers: tuple[int, ...]) -> str:
-    return "" if len(scene.layers) == 1 else f" (It is shown in {_layers(scene, layers)}.)"
+def _also(scene: _Scene, layers: tuple[int, ...], told: int) -> str:
+    return "" if layers == (told,) else f" (It is shown in {_layers(scene, layers)}.)"
 
 
 def _layers(scene: _Scene, layers: Sequence[int]) -> str:
@@ -287,7 +287,7 @@ def _tell_changes(scene: _Scene, results: "Results", best: int) -> None:
     still: list[str] = []
     for group in results.corpus.groups:
         told = False
-        for error, words in (("systematic_error", "systematic error"), ("random_error", "variance")):
+        for error, words in (("systematic_error", "systematic error"), ("variance_ratio", "variance")):
             name = f"{error}_difference"
             moved = []
             for layer in scene.layers:
@@ -306,13 +306,14 @@ def _tell_changes(scene: _Scene, results: "Results", best: int) -> None:
             change = changes.differences.places[At(name, layer, group)]
             row = scene.draft.estimates[change]
             way = "rose" if row.value > 0 else "fell"
+            beside = ", in units of that of the other groups," if error == "variance_ratio" else ""
             ends = [scene.draft.estimates[place] for place in (before, after) if place is not None]
             from_to = f" from {span(ends[0])} to {span(ends[1])}," if len(ends) == 2 else ""
             scene.draft.find(
                 "phonemes.moved",
                 "low",
-                f"In the second encoder the {words} of {group} {way}{scene.where(layer)}{from_to} by "
-                f"{size_words(row)}." + _also(scene, tuple(moved)),
+                f"In the second encoder the {words} of {group}{beside} {way}{scene.where(layer)}{from_to} by "
+                f"{size_words(row)}." + _also(scene, tuple(moved), layer),
                 [place for place in (change, before, after) if place is not None],
                 group=group,
                 layer=layer,

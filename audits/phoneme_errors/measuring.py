@@ -22,7 +22,7 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 6
+_VERSION = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

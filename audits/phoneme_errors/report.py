@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from audits.context import Context, Draft, Plan
 from audits.groups import ALL
 from audits.phoneme_errors import ALIGNMENTS, Options
+from audits.phoneme_errors.alignment_errors import add_alignment_errors
 from audits.phoneme_errors.comparing import Changes, compare
 from audits.phoneme_errors.corpus import SHARED, Corpus, corpus_of
 from audits.phoneme_errors.correlations import add_correlations
@@ -84,6 +85,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     draft.figures = draw(draft, results, options)
     draft.records = _records(results)
     if inputs.speech is not None and inputs.speech.aligner is not None:
+        add_alignment_errors(draft, inputs.speech.recordings, corpus, options, context)
         draft.files = {ALIGNMENTS: alignment_table(inputs.speech.recordings)}
     return draft
 

@@ -32,12 +32,17 @@ NO_ALIGNMENT = "no alignment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A clip that can be encoded, and where its phones lie; `targets` where they have yet to be placed."""
+    """A clip that can be encoded, and where its phones lie; `targets` where they have yet to be placed.
+
+    `errors` and `length` are those of the aligner's own reading of the clip.
+    """
 
     clip: Clip
     sound: Sound
     phones: tuple[PhoneInterval, ...] = ()
     targets: Targets | None = None
+    errors: int = 0
+    length: int = 0
 
     @property
     def item(self) -> Item:
@@ -92,8 +97,8 @@ def placed(speech: Speech, options: Options, context: Context) -> Speech:
     skipped = list(speech.skipped)
     for (item, _), clip in zip(given, found, strict=True):
         phones = () if clip is None else aligner.names.applied(clip.phones)
-        if phones:
-            kept.append(Recording(clip=item.clip, sound=item.sound, phones=phones))
+        if clip is not None and phones:
+            kept.append(replace(item, phones=phones, errors=clip.errors, length=clip.length))
         else:
             skipped.append((item.clip, NO_ROOM if clip is None else NO_PHONES))
     if not kept:

@@ -82,6 +82,66 @@ def test_one_layer_without_signal_disturbs_none() -> None:
     assert torch.allclose(softmax_probe(features[:1], labels, 5)[0][0], weights[0], atol=2e-4)
 
 
+def weighed_problem(items: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return features, labels and whole weights of three layers, each with labels and weights of its own."""
+    generator = torch.Generator().manual_seed(2)
+    labels = torch.randint(0, 5, (3, items), generator=generator)
+    centres = 0.8 * torch.randn(5, width, generator=generator)
+    features = standardise(centres[labels] + torch.randn(3, items, width, generator=generator))[0]
+    return features, labels, torch.randint(0, 4, (3, items), generator=generator).float()
+
+
+SIZES = [(60, 100), (150, 20)]
+
+
+@pytest.mark.parametrize(("items", "width"), SIZES)
+def test_weights_are_the_sample_weights_of_scikit_learn(items: int, width: int) -> None:
+    features, labels, counts = weighed_problem(items, width)
+    for shares in (counts, 0.37 * counts + 0.1):
+        weights, biases = softmax_probe(features, labels, 5, shares=shares)
+        found = log_probabilities(features, weights, biases)
+        for layer in range(3):
+            x, y = features[layer].double().numpy(), labels[layer].numpy()
+            oracle = LogisticRegression(C=1.0, max_iter=5000, tol=1e-8).fit(x, y, sample_weight=shares[layer].numpy())
+            assert np.abs(found[layer].numpy() - oracle.predict_log_proba(x)).max() < 0.05
+
+
+@pytest.mark.parametrize(("items", "width"), SIZES)
+def test_weight_zero_leaves_an_item_out_and_a_whole_weight_repeats_it(items: int, width: int) -> None:
+    features, labels, counts = weighed_problem(items, width)
+    weights, biases = softmax_probe(features, labels, 5, shares=counts)
+    # What has no weight may be anything.
+    loud = torch.where(counts[:, :, None] > 0, features, 50.0)
+    other = softmax_probe(loud, torch.where(counts > 0, labels, 0), 5, shares=counts)
+    for layer in range(3):
+        rows = torch.repeat_interleave(torch.arange(items), counts[layer].long())
+        repeated = softmax_probe(features[layer][rows][None], labels[layer][rows], 5)
+        expected = log_probabilities(features[layer : layer + 1], *repeated)[0]
+        assert len(rows) > items and len(rows.unique()) < items
+        for found in ((weights, biases), other):
+            given = log_probabilities(features[layer : layer + 1], found[0][layer][None], found[1][layer][None])[0]
+            assert float((given - expected).abs().max()) < 0.02
+
+
+@pytest.mark.parametrize(("items", "width"), SIZES)
+def test_weights_of_one_change_nothing(items: int, width: int) -> None:
+    features, labels, _ = weighed_problem(items, width)
+    plain = softmax_probe(features, labels, 5)
+    weighed = softmax_probe(features, labels, 5, shares=torch.ones(3, items))
+    assert torch.equal(plain[0], weighed[0]) and torch.equal(plain[1], weighed[1])
+
+
+@pytest.mark.parametrize(("items", "width"), SIZES)
+def test_layers_of_labels_of_their_own_are_fitted_as_alone(items: int, width: int) -> None:
+    features, labels, shares = weighed_problem(items, width)
+    weights, biases = softmax_probe(features, labels, 5, shares=shares)
+    for layer in range(3):
+        alone = softmax_probe(features[layer][None], labels[layer], 5, shares=shares[layer][None])
+        assert torch.allclose(alone[0][0], weights[layer], atol=2e-4)
+        assert torch.allclose(alone[1][0], biases[layer], atol=2e-4)
+    assert not torch.allclose(softmax_probe(features, labels[0], 5, shares=shares)[0][1], weights[1], atol=0.01)
+
+
 def test_standardise_uses_the_training_items_only() -> None:
     train = torch.randn(2, 50, 4, generator=torch.Generator().manual_seed(0)) * 3 + 100
     other = torch.randn(2, 10, 4, generator=torch.Generator().manual_seed(1))

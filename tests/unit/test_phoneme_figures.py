@@ -13,7 +13,7 @@ from audits.context import Draft
 from audits.groups import ALL
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.comparing import Changes
-from audits.phoneme_errors.estimating import RANDOM, SYSTEMATIC, At, Found
+from audits.phoneme_errors.estimating import CORRELATION, RANDOM, SPLIT, SYSTEMATIC, At, Found
 from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, draw
 from audits.phoneme_errors.values import TRAININGS
 from audits.records import Estimate
@@ -43,7 +43,8 @@ class World:
                     found.adjusted[test, layer, group] = 0.001 if own else 0.5
             for partial in ("no", "yes"):
                 row = self.estimate("variance_accuracy_correlation", -0.5, 0.1)
-                found.correlations[layer, "speaker", partial] = self.draft.add(row)
+                for name in (CORRELATION, SPLIT):
+                    found.correlations[name, layer, "speaker", partial] = self.draft.add(row)
         numbers = np.arange(speakers)
         corpus = SimpleNamespace(
             groups=tuple(groups),
@@ -54,10 +55,10 @@ class World:
         )
         trials = np.full((speakers, 2), 5.0)
         hits = SimpleNamespace(trials=trials, everyone=trials * (0.9 - 0.5 * numbers / speakers)[:, None])
-        spread = SimpleNamespace(own=1.0 + numbers, around=100.0 + numbers)
+        spread = SimpleNamespace(own=(1.0 + numbers)[None], around=(100.0 + numbers)[None])
         counts = tuple(SimpleNamespace(layer=layer, hits=hits, scatter=spread) for layer in layers)
         changes = self.changes(layers, groups, told) if against else None
-        measured = SimpleNamespace(layers=counts)
+        measured = SimpleNamespace(layers=counts, mix=np.full(2, 0.5))
         self.results = SimpleNamespace(corpus=corpus, measured=measured, found=found, changes=changes)
 
     def estimate(self, name, value, half, **where) -> Estimate:
@@ -156,7 +157,7 @@ def test_the_four_probes_stand_beside_the_accuracy_over_all_speakers_on_one_scal
     assert {row["reference"] for panel in panels.values() for row in panel} == {0.64}
     assert figure.spec["resolve"]["scale"]["x"] == "shared"
     titles = [view["layer"][1]["encoding"]["x"]["axis"]["title"] for view in figure.spec["vconcat"]]
-    assert titles == [None] * 3 + ["Accuracy (share of tokens)"]
+    assert titles == [None] * 3 + ["Accuracy (share of tokens, common mix)"]
 
 
 def test_phones_that_count_alike_are_said_to() -> None:
@@ -227,7 +228,7 @@ def test_speakers_are_points_by_group_without_names_on_them() -> None:
 
 def test_a_speaker_without_a_variance_is_no_point() -> None:
     world = World(groups={})
-    world.results.measured.layers[0].scatter.own[3] = np.nan
+    world.results.measured.layers[0].scatter.own[0, 3] = np.nan
     assert {row["speaker"] for row in rows(world.figures()["speakers"])} == {f"s{n}" for n in range(12)} - {"s3"}
 
 
