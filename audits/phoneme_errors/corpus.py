@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.groups import ALL, GroupSet, group_sets
+from audits.numbers import counted
 from audits.phoneme_errors import Options
 from probes.errors import InputError
 from probes.loading.tokens import Tokens
@@ -84,6 +85,13 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
     InputError
         Where fewer than two phones are left.
     """
+    for name in options.by:
+        if np.array_equal(tokens.levels[name], tokens.phones) and len(tokens.level_names[name]) > 1:
+            raise InputError(
+                f"{name!r} has the phones themselves as its levels.",
+                where="--by",
+                hint="Name a column of the speakers, such as gender.",
+            )
     codes = np.stack([tokens.speakers, *(tokens.levels[name] for name in options.by)])
     kinds, speakers = np.unique(codes, axis=1, return_inverse=True)
     speakers = speakers.ravel()
@@ -149,10 +157,10 @@ def _shared(tokens: Tokens, speakers: Ints, member: Bools, options: Options) -> 
     kept: list[int] = np.flatnonzero(enough.all(0)).tolist()
     if len(kept) < 2:
         raise InputError(
-            f"The compared groups share {len(kept)} phones of which each has {options.min_tokens} tokens of "
-            f"{MIN_SPEAKERS} speakers.",
+            f"The compared groups share {counted(len(kept), 'phones')} of which each has {options.min_tokens} tokens "
+            f"of {MIN_SPEAKERS} speakers.",
             where="--min-tokens",
-            hint="Lower --min-tokens, raise --min-speakers so that small groups are not compared, or join phones with "
-            "--phone-map.",
+            hint="Lower --min-tokens, raise --min-speakers so that small groups are not compared, or join phones"
+            f"{' with --phone-map' if options.manifest else ' in the file'}.",
         )
     return kept

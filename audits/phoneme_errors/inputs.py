@@ -1,7 +1,7 @@
 """Everything that can be checked before an encoder runs or a layer is read: the plan of the audit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from audits.context import Context, Plan
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus, corpus_of
-from audits.phoneme_errors.outlook import coordinates_of, cost_of, notes_of
+from audits.phoneme_errors.outlook import coordinates_of, cost_of, layers_of, notes_of
 from audits.phoneme_errors.speech import Speech, embeddings_of, tokens_of
 from audits.phoneme_errors.speech_inputs import read_speech, subject_of
 from audits.records import Source, Subject
@@ -19,10 +19,12 @@ from probes.loading.levels import Note, parse_bins
 from probes.loading.manifests import Manifest
 from probes.loading.tokens import Tokens, read_tokens
 
+TOKEN_FORMS = (".csv", ".tsv", ".jsonl", ".json", ".npz")
+"""Suffixes of files of tokens, in any case."""
 _OF_TOKENS = ("features", "phone_col")
 _OF_SPEECH = (
     *("preset", "path_col", "text_col", "audio_root"),
-    *("alignments", "align_with", "phones_col", "tier", "phone_map"),
+    *("alignments", "align_with", "phones_col", "tier", "phone_map", "keep_stress"),
 )
 
 
@@ -140,6 +142,8 @@ def _check_options(options: Options) -> None:
     if len(set(options.by)) < len(options.by):
         raise InputError(f"{', '.join(options.by)} names one column twice.", where="--by")
     idle = [name for name in (_OF_TOKENS if options.manifest else _OF_SPEECH) if getattr(options, name)]
+    if options.manifest and options.transform != "none":
+        idle.append("transform")
     if idle:
         kind = "a file of tokens, not recordings" if options.manifest else "recordings, not a file of tokens"
         raise InputError(
@@ -149,20 +153,36 @@ def _check_options(options: Options) -> None:
         )
 
 
+def _check_idle(options: Options) -> None:
+    """Refuse what only one of the two ways to place phones knows."""
+    for flag, given, other in (
+        ("--phones-col", options.phones_col is not None and options.alignments is not None, "--align-with"),
+        ("--tier", options.tier is not None and options.align_with is not None, "--alignments"),
+    ):
+        if given:
+            raise InputError(f"{flag} is for {other}.", where=flag, hint="Leave it out.")
+
+
 def _layers(options: Options) -> tuple[int, ...] | None:
     if options.layers == ("all",):
         return None
     numbers = [text for text in options.layers if text.removeprefix("-").isdigit() and text.isascii()]
-    if len(set(numbers)) < len(options.layers):
-        raise InputError(
-            f"{','.join(options.layers)} are no layers.", where="--layers", hint="Give all, or numbers such as 0,3,6."
-        )
+    strange = next((text for text in options.layers if text not in numbers), None)
+    if strange is not None or len(set(numbers)) < len(numbers):
+        what = "A layer is named twice." if strange is None else f"{strange!r} is no layer."
+        raise InputError(what, where="--layers", hint="Give all, or numbers such as 0,3,6.")
     return tuple(sorted(int(text) for text in numbers))
 
 
 def _tokens(options: Options, context: Context) -> tuple[Inputs, Subject | None, tuple[Source, ...]]:
     path = Path(options.tokens)
-    if path.is_dir() or (not path.suffix and not path.exists()):
+    try:
+        is_model = path.is_dir() or (not path.suffix and not path.exists())
+    except OSError as error:
+        raise InputError(
+            f"The file cannot be read: {error.strerror}.", where=options.tokens[:200], hint="Check the path."
+        ) from error
+    if is_model:
         raise InputError(
             f"{options.tokens} is no file of tokens, and an encoder needs recordings.",
             where="--manifest",
@@ -230,13 +250,20 @@ def _check_same(tokens: Tokens, second: Tokens, options: Options) -> None:
         if len(apart):
             at = int(apart[0])
             raise InputError(
-                f"Token {second.lines[at]} has the {what} {there[at]!s}, and in {options.tokens} {here[at]!s}.",
-                where=where,
+                f"A token has the {what} {there[at]!s}, and in {options.tokens} {here[at]!s}.",
+                where=f"{where}:{second.lines[at]}",
                 hint="Both files need the same tokens in the same order.",
             )
 
 
 def _speech(options: Options, context: Context) -> tuple[Inputs, Subject | None, tuple[Source, ...]]:
+    _check_idle(options)
+    if Path(options.tokens).suffix.lower() in TOKEN_FORMS:
+        raise InputError(
+            f"{options.tokens} is a file of tokens, which needs no recordings.",
+            where="--manifest",
+            hint="Leave --manifest out, or name a speech encoder.",
+        )
     second = find_model(options.against) if options.against is not None else None
     speech, manifest, data = read_speech(options, second, context)
     tokens = corpus = None
@@ -247,4 +274,7 @@ def _speech(options: Options, context: Context) -> tuple[Inputs, Subject | None,
     inputs = Inputs(
         tokens=tokens, corpus=corpus, speech=speech, manifest=manifest, second=second, layers=_layers(options)
     )
+    there = layers_of(replace(inputs, layers=None))
+    if there is not None:
+        chosen_layers(inputs.layers, there)
     return inputs, subject_of(speech.folder, options.tokens), data

@@ -81,6 +81,7 @@ def read_speech(
         raise InputError(
             "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
             where=str(options.manifest),
+            hint="Check that --manifest, the alignments and --phone-map belong together.",
         )
     return speech, manifest, (*sources, source)
 
@@ -146,11 +147,11 @@ def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options) -> Soun
     return next((one for one in found if isinstance(one, str)), found[0])
 
 
-def _stopped(clip: Clip, reason: str, options: Options) -> str:
-    """Return the reason why a clip is left out, if it may be."""
+def _stopped(clip: Clip, reason: str, options: Options, place: str = "") -> str:
+    """Return the reason why a clip is left out, if it may be; `place` is the file or folder that shows it."""
     if options.on_bad == "stop":
         raise InputError(
-            f"The clip cannot be used: {reason}.",
+            f"The clip cannot be used: {reason}{f' ({place})' if place else ''}.",
             where=clip.where,
             hint="Mend it, or leave such clips out with --on-bad skip.",
         )
@@ -178,7 +179,10 @@ def _aligned(
         if aligned is not None and aligned.phones:
             recordings.append(Recording(clip=clip, sound=sound, phones=aligned.phones))
         else:
-            skipped.append((clip, _stopped(clip, NO_ALIGNMENT if aligned is None else NO_PHONES, options)))
+            reason, place = (NO_ALIGNMENT, path) if aligned is None else (NO_PHONES, aligned.file)
+            unread = next((f"; {note.message}" for note in found.notes if note.id == "alignments.unread"), "")
+            shown = f"{place}{unread if aligned is None else ''}"
+            skipped.append((clip, _stopped(clip, reason, options, shown)))
     speech = Speech(
         folder=folder, recordings=tuple(recordings), skipped=tuple(skipped), aligner=None, notes=found.notes
     )
@@ -209,6 +213,7 @@ def _unaligned(
             where=f"--align-with {options.align_with}",
             hint="Give a model fine-tuned with CTC, with its vocab.json.",
         )
+    _check_head(model, vocabulary)
     column = _phones_column(options, manifest)
     names = phone_names(options.phone_map, keep_stress=options.keep_stress)
     recordings, left_out = [], 0
@@ -237,6 +242,20 @@ def _unaligned(
         notes=tuple(notes),
     )
     return speech, Source(role="aligner", path=str(options.align_with), sha256=model.sha256, items=1)
+
+
+def _check_head(model: ModelFolder, vocabulary: Vocabulary) -> None:
+    """Check that the head has a place for every symbol, as far as its configuration says."""
+    size = model.config.get("vocab_size")
+    stray = [number for number in (*vocabulary.symbols, vocabulary.blank) if number < 0]
+    if type(size) is int:
+        stray += [number for number in (*vocabulary.symbols, vocabulary.blank) if number >= size]
+    if stray:
+        raise InputError(
+            f"vocab.json has a symbol of number {stray[0]}, and the head has {size} symbols.",
+            where=f"--align-with {model.path}",
+            hint="vocab.json and the weights must belong together; fetch both again.",
+        )
 
 
 def _phones_column(options: Options, manifest: Manifest) -> str | None:

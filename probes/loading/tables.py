@@ -59,7 +59,7 @@ def read_table(path: Path) -> Table:
         raise InputError(
             "The file has a header but no rows." if columns else "The file holds no rows.",
             where=str(path),
-            hint="Give a table with one row for each recording.",
+            hint="Give a table with a header and rows.",
         )
     return Table(path=path, columns=columns, rows=tuple(rows), sources=(path,))
 

@@ -105,10 +105,11 @@ def read_textgrid(path: Path) -> list[Tier]:
     InputError
         Where the file is no TextGrid in text form, ends early, or holds more or less than its counts say.
     """
-    tokens = _Tokens(path, read_plain(path))
+    text = read_plain(path)
+    tokens = _Tokens(path, text)
     head = [tokens.header(), tokens.header()]
     if not head[0].startswith("ooTextFile") or head[1] != "TextGrid":
-        met = f"This is no TextGrid: it begins with {head[0][:60]!r}."
+        met = f"This is no TextGrid: it begins with {(head[0] or text.lstrip())[:60]!r}."
         raise InputError(met, where=str(path), hint="In Praat: Save as text file, or Save as short text file.")
     for what in ("the start", "the end"):
         tokens.number(what)

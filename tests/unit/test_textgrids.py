@@ -154,7 +154,7 @@ def test_long_and_short_form_hold_the_same_intervals(tiers: list[tuple[str, Inte
         (SHORT.replace('"IntervalTier"', '"PitchTier"', 1), ":8", "The class of tier 1 is 'PitchTier'."),
         (SHORT.replace('"TextGrid"', '"Collection"'), "", "This is no TextGrid: it begins with 'ooTextFile'."),
         ('"Praat chronological TextGrid text file"\n0 1\n', "", "it begins with 'Praat chronological TextGrid text"),
-        ("start,end,phone\n0,1,a\n", "", "it begins with ''."),
+        ("start,end,phone\n0,1,a\n", "", "it begins with 'start,end,phone"),
         ("", "", "it begins with ''."),
         (b"ooBinaryFile\x08TextGrid\x00\x00", ":1", "holds a NUL byte"),
         (SHORT.encode("utf-16-le"), ":1", "holds a NUL byte"),
