@@ -78,9 +78,7 @@ def _row_space(features: Tensor) -> Tensor | None:
     return basis
 
 
-def _objective(
-    point: Tensor, design: Tensor, targets: Tensor, shares: Tensor, ridge: Tensor
-) -> tuple[Tensor, Tensor]:
+def _objective(point: Tensor, design: Tensor, targets: Tensor, shares: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
     logits = design @ point
     normaliser = torch.logsumexp(logits, dim=2)
     loss = (shares * (normaliser - (logits * targets).sum(2))).sum(1) + 0.5 * (ridge * point**2).sum((1, 2))
