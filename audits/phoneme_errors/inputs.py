@@ -274,6 +274,8 @@ def _speech(options: Options, context: Context) -> tuple[Inputs, Subject | None,
     inputs = Inputs(
         tokens=tokens, corpus=corpus, speech=speech, manifest=manifest, second=second, layers=_layers(options)
     )
+    if second is not None:
+        data = (*data, Source(role="encoder compared", path=str(options.against), sha256=second.sha256, items=1))
     there = layers_of(replace(inputs, layers=None))
     if there is not None:
         chosen_layers(inputs.layers, there)
