@@ -87,6 +87,22 @@ class LogMel:
         return torch.cat([bands.mean(0), bands.std(0, unbiased=False)])[None]
 
 
+def check_family(folder: ModelFolder) -> None:
+    """Check that a folder holds a speech encoder.
+
+    Raises
+    ------
+    InputError
+        Where it is none of `FAMILIES`.
+    """
+    if folder.family not in FAMILIES:
+        raise InputError(
+            f"{folder.family!r} is no speech encoder that miles knows.",
+            where=f"{folder.path / 'config.json'}, key model_type",
+            hint=f"Known families: {', '.join(FAMILIES)}.",
+        )
+
+
 class SpeechEncoder:
     """A frozen speech encoder of one of the seven families.
 
@@ -104,12 +120,7 @@ class SpeechEncoder:
     """
 
     def __init__(self, folder: ModelFolder, *, device: str, dtype: str, random_seed: int | None = None) -> None:
-        if folder.family not in FAMILIES:
-            raise InputError(
-                f"{folder.family!r} is no speech encoder that miles knows.",
-                where=f"{folder.path / 'config.json'}, key model_type",
-                hint=f"Known families: {', '.join(FAMILIES)}.",
-            )
+        check_family(folder)
         self.folder = folder
         self.batching = batching_of(folder)
         self._hub = transformers()

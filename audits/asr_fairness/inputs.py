@@ -10,7 +10,7 @@ from audits.asr_fairness.outlook import coordinates_of, cost_of, notes_of
 from audits.context import Context, Plan
 from audits.groups import GroupSet, group_sets
 from audits.records import Skipped, Source, Subject
-from probes.activations import FAMILIES
+from probes.activations import check_family
 from probes.errors import InputError
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
@@ -93,12 +93,7 @@ def plan(options: Options, context: Context) -> Plan:
     """
     _check_options(options)
     folder = find_model(options.model)
-    if folder.family not in FAMILIES:
-        raise InputError(
-            f"{folder.family!r} is no speech encoder that miles knows.",
-            where=f"{folder.path / 'config.json'}, key model_type",
-            hint=f"Known families: {', '.join(FAMILIES)}.",
-        )
+    check_family(folder)
     layers = _layers(options, folder)
     vocabulary = read_vocabulary(folder) if "asr" in options.tasks else ""
     manifest = _read(options)

@@ -36,7 +36,6 @@ class Judged:
 class _Scene:
     draft: Draft
     results: "Results"
-    options: Options
     alpha: float
 
     @property
@@ -57,7 +56,7 @@ class _Scene:
 
 def judge(draft: Draft, results: "Results", options: Options, context: Context) -> None:
     """Add the findings, worst first."""
-    scene = _Scene(draft, results, options, 1 - context.level)
+    scene = _Scene(draft, results, 1 - context.level)
     if any(row.name == "p_value" and row.method == "none" for row in draft.estimates):
         draft.warn("p-without-interval", "p-values of t tests are computed, not sampled: they have no interval.")
     best = best_layer(scene.draft, scene.found, scene.layers)
@@ -245,12 +244,12 @@ def _tell_quiet(scene: _Scene, by: str, groups: Sequence[str], best: int) -> Non
         if (place := scene.found.places.get(At(name, best, group))) is not None
     ]
     several = len(scene.layers) > 1
-    anywhere = " in any layer." if several else "."
+    anywhere = " in any layer" if several else ""
     lead = f"In layer {best}" if several else "Measured"
     scene.draft.find(
         "phonemes.neither",
         "info",
-        f"By {by}, neither error could be shown of {who}{anywhere.removesuffix('.')} (Holm over layers and groups)."
+        f"By {by}, neither error could be shown of {who}{anywhere} (Holm over layers and groups)."
         + (f" {lead}: {named}{more}." if named else ""),
         evidence,
         by=by,

@@ -22,7 +22,7 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 7
+_VERSION = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,6 @@ class LayerCounts:
     """
 
     layer: int
-    width: int
     scatter: Scatter
     cosine: Scatter
     hits: Hits
@@ -166,7 +165,6 @@ def _measure_layer(
     hits = mean_hits(read(repeat) for repeat in range(options.repeats))
     return LayerCounts(
         layer=layer,
-        width=len(standard.mean),
         scatter=scatters[0],
         cosine=scatters[1],
         hits=hits,
@@ -193,7 +191,7 @@ def _taking_part(chunks: Iterator[NDArray[np.float32]], used: NDArray[np.bool_])
 
 def _packed(counts: LayerCounts) -> dict[str, torch.Tensor]:
     parts: dict[str, Scatter | Hits] = {"scatter": counts.scatter, "cosine": counts.cosine, "hits": counts.hits}
-    found = {"width": torch.tensor(counts.width), "draws": torch.from_numpy(counts.draws)}
+    found = {"draws": torch.from_numpy(counts.draws)}
     for name, record in parts.items():
         for item in fields(record):
             found[f"{name}.{item.name}"] = torch.as_tensor(np.asarray(getattr(record, item.name), dtype=np.float64))
@@ -210,7 +208,6 @@ def _unpacked(layer: int, kept: dict[str, torch.Tensor]) -> LayerCounts:
 
     return LayerCounts(
         layer=layer,
-        width=int(kept["width"]),
         scatter=scatter("scatter"),
         cosine=scatter("cosine"),
         hits=Hits(**arrays("hits")),

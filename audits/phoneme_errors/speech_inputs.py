@@ -8,7 +8,7 @@ from audits.context import Context
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.speech import NO_ALIGNMENT, NO_PHONES, Aligner, Recording, Speech
 from audits.records import Source, Subject
-from probes.activations import FAMILIES
+from probes.activations import check_family
 from probes.align import Targets, targets_of
 from probes.errors import InputError
 from probes.frames import RATE
@@ -47,13 +47,9 @@ def read_speech(
         Where a model, the manifest, a recording or an alignment cannot be used.
     """
     folder = find_model(options.tokens)
-    for one in (folder, second):
-        if one is not None and one.family not in FAMILIES:
-            raise InputError(
-                f"{one.family!r} is no speech encoder that miles knows.",
-                where=f"{one.path / 'config.json'}, key model_type",
-                hint=f"Known families: {', '.join(FAMILIES)}.",
-            )
+    folders = [folder, *([second] if second is not None else [])]
+    for one in folders:
+        check_family(one)
     if (options.alignments is None) == (options.align_with is None):
         what = "Nothing says" if options.alignments is None else "Two options say"
         raise InputError(
@@ -63,7 +59,7 @@ def read_speech(
         )
     manifest = _manifest(options)
     skipped: list[tuple[Clip, str]] = []
-    heard = _sounds(manifest, [folder, *([second] if second else [])], options, context, skipped)
+    heard = _sounds(manifest, folders, options, context, skipped)
     sources = [
         Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
         Source(

@@ -35,7 +35,7 @@ class Values:
 
     def strata(self, group: str, *, against: bool = False) -> Bools:
         """Return the group's speakers, and those of the others of its kind where it is compared, (strata, speakers)."""
-        spoke = self.counts.hits.trials.sum(1) > 0
+        spoke = self.sizes > 0
         rows = [self.corpus.inside(group) & spoke]
         return np.stack([*rows, self.corpus.rest[self.row(group)] & spoke] if against else rows)
 
@@ -50,7 +50,7 @@ class Values:
 
         Differences between groups are no chance: they must not widen an interval of something over all speakers.
         """
-        spoke = self.counts.hits.trials.sum(1) > 0
+        spoke = self.sizes > 0
         here = self.row(group)
         same = [row for row, by in enumerate(self.corpus.by) if by == self.corpus.by[here] and row != here]
         rows = [self.corpus.member[row] & spoke for row in (here, *same)]
@@ -172,10 +172,6 @@ class Values:
         if not (np.isfinite(scatter.shift[row]) and np.isfinite(scatter.shift_without[row]).all()):
             return None
         return left_out(float(scatter.shift[row]), scatter.shift_without[row], self.strata(group, against=True))
-
-    def everyone(self) -> Moved:
-        """Return the accuracy over all speakers."""
-        return self.accuracy(ALL, "all")
 
 
 def _log(without: Floats, value: float) -> Floats:
