@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from scipy.linalg.blas import ssyrk
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 Probe = tuple[Tensor, Tensor]
 """Weights, shape (width, classes), and biases, shape (classes,): the class is where x W + b is largest."""
@@ -35,8 +34,7 @@ class ClassMoments:
     def add(self, place: int, vectors: Tensor, labels: Tensor) -> None:
         """Add items to one set: float32 vectors of shape (items, width), centred roughly, and their classes."""
         self.counts[place] += torch.bincount(labels, minlength=self.counts.shape[1]).double()
-        # One product instead of adding row by row, which takes longer than the second moments.
-        self.sums[place] += one_hot(labels, self.counts.shape[1]).double().T @ vectors.double()
+        self.sums[place].index_add_(0, labels, vectors.double())
         # The products of one chunk fit float32; their sum over a corpus does not. BLAS forms one triangle only.
         triangle = ssyrk(1.0, vectors.numpy().T, lower=0)
         self.squares[place] += torch.from_numpy(triangle)
