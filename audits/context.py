@@ -64,6 +64,8 @@ class Plan:
     coordinates
         Every key that `where` of an estimate of this run can have, with all the values that it can take; a gate on
         another is refused before anything runs. Empty: not known.
+    settings
+        Options whose values were only settled now, such as those of a preset; the report lists these.
     """
 
     inputs: Any
@@ -72,6 +74,7 @@ class Plan:
     cost: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
     coordinates: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

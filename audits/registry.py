@@ -104,6 +104,12 @@ AUDITS: tuple[Entry, ...] = (
         target="audits.lipschitz:AUDIT",
     ),
     Entry(
+        name="precision-recall",
+        summary="Are generated texts good, and how much of the reference do they cover?",
+        needs="reference texts and generated ones, or their embeddings; or a language model and prompts",
+        target="audits.precision_recall:AUDIT",
+    ),
+    Entry(
         name="spectra",
         summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
         needs="a Fourier neural operator and fields on a fine grid, with targets for a verdict",

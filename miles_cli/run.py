@@ -46,7 +46,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch) -> i
     plan = spec.check(options, context)
     for gate in parsed:
         gates.check_places(gate, plan.coordinates)
-    settings = _settings(options, common)
+    settings = _settings(options, common) | {key: _plain(value) for key, value in plan.settings.items()}
     subject = plan.subject and plan.subject.sha256
     mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)

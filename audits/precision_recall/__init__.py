@@ -1,0 +1,152 @@
+"""How good are generated texts (precision, density), and how much of what people write do they cover (recall)?
+
+From texts or their embeddings, for any number of models, temperatures or seeds set against one reference.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.options import option
+from audits.registry import AuditSpec
+
+DUPLICATES = ("distinct", "keep")
+NORMALISATIONS = ("none", "unit")
+PRESETS = ("none", "pr4llm")
+POOLINGS = ("auto", "mean", "last", "cls")
+_EMBEDDING, _SAMPLING, _GENERATION = "Embeddings", "Numbers and intervals", "Generation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `miles precision-recall` can be asked."""
+
+    reference: Path = option(
+        "Texts of the kind that is wanted: JSONL, CSV, TXT (a text a line), or embeddings as NPZ or NPY.",
+        required=True,
+        metavar="FILE",
+    )
+    candidate: tuple[str, ...] = option(
+        "Generated texts under a name, in the same forms; repeatable.",
+        (),
+        listed=False,
+        metavar="NAME=FILE",
+    )
+    temperature: tuple[str, ...] = option(
+        "Temperature at which a candidate was sampled; those that have one are a sweep.",
+        (),
+        listed=False,
+        metavar="NAME=T",
+    )
+    text_col: str = option("Key or column of the text.", "text", metavar="NAME")
+    preset: str = option(
+        "Published settings, where no option of yours says otherwise: pr4llm is gpt2-large, last token, unit norm, "
+        "PCA 0.9, k 4, 4,000 texts of at most 370 words, duplicates kept.",
+        "none",
+        choices=PRESETS,
+        metavar="none|pr4llm",
+    )
+    encoder: str | None = option(
+        "What turns texts into vectors: a Hugging Face or sentence-transformers folder, a hub id, minilm (extra text) "
+        "or tfidf (built in, weak). Default: minilm where it is installed, else tfidf.",
+        metavar="PATH|HUB-ID|minilm|tfidf",
+        panel=_EMBEDDING,
+    )
+    pooling: str | None = option(
+        "What stands for a text: the mean of its tokens, the last or the first; auto: what suits the encoder.",
+        choices=POOLINGS,
+        metavar="auto|mean|last|cls",
+        panel=_EMBEDDING,
+    )
+    layer: float | None = option(
+        "Layer of the encoder: -1 the last, 0 the embeddings, a fraction such as 0.5 the middle.",
+        metavar="N",
+        panel=_EMBEDDING,
+    )
+    max_tokens: int | None = option("Tokens after which the encoder cuts a text.", metavar="N", panel=_EMBEDDING)
+    max_words: int | None = option("Words after which a text is cut, on both sides.", metavar="N", panel=_EMBEDDING)
+    normalisation: str | None = option(
+        "Leave vectors as they are, or give all of them the length 1.",
+        choices=NORMALISATIONS,
+        metavar="none|unit",
+        panel=_EMBEDDING,
+    )
+    pca: float | None = option(
+        "Keep the principal components of reference and candidate that reach this share of variance; 0: all.",
+        metavar="SHARE",
+        panel=_EMBEDDING,
+    )
+    batch: int = option("Most texts in one forward pass.", 32, metavar="N", panel=_EMBEDDING)
+    k: tuple[str, ...] = option(
+        "Neighbours that the ball around a text reaches to; several may be given, the first leads. Default 5.",
+        (),
+        metavar="K,...",
+        panel=_SAMPLING,
+    )
+    samples: int | None = option(
+        "Texts taken from every side in each draw. Default: as many as half of the reference or the smallest "
+        "candidate has.",
+        metavar="N",
+        panel=_SAMPLING,
+    )
+    repeats: int = option("Draws, where there are more texts than one takes.", 5, metavar="N", panel=_SAMPLING)
+    splits: int = option("Random halvings that the intervals rest on.", 50, metavar="N", panel=_SAMPLING)
+    duplicates: str | None = option(
+        "Copies of a text count in every mean, but their balls reach to other texts (distinct), or to copies, "
+        "whose balls have no size (keep, as published tools do).",
+        choices=DUPLICATES,
+        metavar="distinct|keep",
+        panel=_SAMPLING,
+    )
+    curves: bool = option("MAUVE and the curve of precision and recall, from clusters.", True, panel=_SAMPLING)
+    generate: str | None = option(
+        "A causal language model to sample candidates from: a local Hugging Face folder or a hub id.",
+        metavar="MODEL",
+        panel=_GENERATION,
+    )
+    prompts: Path | None = option(
+        "Beginnings that the model goes on from, in the forms of --reference; one that is empty stands for none.",
+        metavar="FILE",
+        panel=_GENERATION,
+    )
+    temperatures: tuple[str, ...] = option("Temperatures to sample at.", ("1.0",), metavar="T,...", panel=_GENERATION)
+    top_p: float = option("Share of the probability that is sampled from.", 1.0, metavar="SHARE", panel=_GENERATION)
+    top_k: int = option("Tokens that are sampled from; 0: all.", 0, metavar="N", panel=_GENERATION)
+    repetition_penalty: float = option("Penalty of tokens that have been used.", 1.0, metavar="X", panel=_GENERATION)
+    max_new_tokens: int = option("Most tokens of a generated text.", 128, metavar="N", panel=_GENERATION)
+    keep_prompt: bool = option("Score the prompt with what follows it.", True, panel=_GENERATION)
+
+
+_SCORES = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
+
+AUDIT = AuditSpec(
+    name="precision-recall",
+    title="Quality and diversity of generated text",
+    question=(
+        "How many generated texts lie where the reference texts lie (quality), and how many of the reference texts lie "
+        "where the generated ones do (diversity)?"
+    ),
+    summary="Are generated texts good, and how much of the reference do they cover?",
+    options=Options,
+    plan="audits.precision_recall.inputs:plan",
+    run="audits.precision_recall.report:run",
+    demo="audits.precision_recall.demo:prepare",
+    estimates=(
+        *_SCORES,
+        "mauve",
+        "frontier_integral",
+        "prd_precision",
+        "prd_recall",
+        "curve",
+        "difference",
+        "p_value",
+        "floor",
+        "ceiling",
+        "expected_coverage",
+        "self_bleu",
+        "distinct",
+        "duplicates",
+        "length",
+        "shortened",
+        "hubness",
+    ),
+)

@@ -1,0 +1,238 @@
+"""How does one set of texts compare with the reference? Counts of every draw and of its halves, before any interval."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context
+from audits.precision_recall.pools import Pool
+from audits.precision_recall.settings import Settings
+from probes import knn
+from probes.loading.hashing import sha256_json
+from probes.support_metrics import METRICS, Balls, Ground, Side, balls, evaluate, ground, hubness, list_length, reach
+from probes.support_metrics import membership as memberships
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Floats = NDArray[np.float64]
+KIND, VERSION = "text-support", 1
+HALF = 0.5
+"""Share of a draw that its parts hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was seen of every text of a set over the draws, all of shape (texts,).
+
+    Parameters
+    ----------
+    judged, apart
+        Draws that took the text, and those in which it lay in no ball of the other side.
+    empty
+        Draws in which its own ball held nothing of the other side.
+    nearest, distance, share
+        The nearest text of the other side over all draws (-1: none), how far it is, and this distance over the
+        radius of the ball around that text.
+    """
+
+    judged: NDArray[np.int64]
+    apart: NDArray[np.int64]
+    empty: NDArray[np.int64]
+    nearest: NDArray[np.int64]
+    distance: Floats
+    share: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One set against the reference.
+
+    Parameters
+    ----------
+    scores
+        By metric and k, shape (1 + 2 splits, draws): of whole draws, then of the halves of each split.
+    hubs
+        Skewness of the k-occurrence of the set itself and, in the last place, its largest number, by k.
+    generated, reference
+        What was seen of the texts of either side at the first k.
+    """
+
+    name: str
+    size: int
+    scores: Mapping[tuple[str, int], Floats]
+    hubs: Mapping[int, tuple[Floats, int]]
+    generated: Tally
+    reference: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """One draw of one side, ready to be compared."""
+
+    texts: NDArray[np.int64]
+    place: NDArray[np.int64]
+    points: knn.Points
+    balls: list[Balls]
+
+
+@dataclass(frozen=True, slots=True)
+class Referee:
+    """Compares sets with one reference, whose own neighbours are looked up once for each draw."""
+
+    reference: Pool
+    settings: Settings
+    context: Context
+
+    def compare(self, others: Sequence[Pool], progress: Callable[[int], None]) -> list[Comparison]:
+        """Compare every set with the reference, draw by draw."""
+        draws = len(self.reference.draws)
+        found: list[list[dict[str, NDArray[np.generic]]]] = [[] for _ in others]
+        for draw in range(draws):
+            own: tuple[_Prepared, list[Ground]] | None = None
+            for place, other in enumerate(others):
+                key = self._key(other, draw)
+                entry = self._kept(key)
+                if entry is None:
+                    if own is None or self.settings.pca:
+                        own = self._grounds(other, draw)
+                    entry = self._measured(own, other, draw)
+                    self._keep(key, entry)
+                found[place].append(entry)
+                progress(1)
+        return [self._gathered(other, entries) for other, entries in zip(others, found, strict=True)]
+
+    def _key(self, other: Pool, draw: int) -> object:
+        names = [self.reference.name, other.name]
+        shas = [self.reference.sha256, other.sha256]
+        settings = [self.settings.k, self.settings.pca, self.settings.duplicates]
+        sizes = [sha256_json([one.draws[draw].tolist(), len(one.halves)]) for one in (self.reference, other)]
+        how = [self.context.device.partition(":")[0], self.context.dtype, self.context.seed]
+        return [VERSION, names, shas, settings, sizes, how]
+
+    def _kept(self, key: object) -> dict[str, NDArray[np.generic]] | None:
+        entry = self.context.cache.read(KIND, key)
+        return None if entry is None else {name: tensor.numpy() for name, tensor in entry.items()}
+
+    def _keep(self, key: object, entry: Mapping[str, NDArray[np.generic]]) -> None:
+        import torch
+
+        tensors: dict[str, Tensor] = {
+            name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in entry.items()
+        }
+        self.context.cache.write(KIND, key, tensors)
+
+    def _grounds(self, other: Pool, draw: int) -> tuple[_Prepared, list[Ground]]:
+        prepared = self._prepared(self.reference, draw, self._axes(other, draw))
+        return prepared, [ground(one) for one in prepared.balls]
+
+    def _axes(self, other: Pool, draw: int) -> NDArray[np.float32] | None:
+        if not self.settings.pca:
+            return None
+        rows = [side.vectors[side.point[side.draws[draw]]] for side in (self.reference, other)]
+        return principal_axes(np.concatenate(rows), self.settings.pca)
+
+    def _prepared(self, side: Pool, draw: int, axes: NDArray[np.float32] | None) -> _Prepared:
+        points, place, weights = side.taken(draw)
+        vectors = side.vectors[points]
+        if axes is not None:
+            vectors = vectors @ axes
+        centre = self.reference.vectors.mean(0, dtype=np.float64)
+        ready = knn.points(
+            vectors,
+            centre if axes is None else centre @ axes,
+            device=self.context.device,
+            dtype="bfloat16" if self.context.dtype == "bfloat16" else "float32",
+        )
+        most = list_length(max(self.settings.k), HALF, len(points))
+        near = knn.neighbours(ready, most) if most else _lonely(len(points))
+        return _Prepared(side.draws[draw], place, ready, balls(Side(near, weights), self.settings.k))
+
+    def _measured(self, own: tuple[_Prepared, list[Ground]], other: Pool, draw: int) -> dict[str, NDArray[np.generic]]:
+        reference, grounds = own
+        candidate = self._prepared(other, draw, self._axes(other, draw))
+        near = knn.pairs(
+            reference.points,
+            candidate.points,
+            reach(reference.balls),
+            reach(candidate.balls),
+            limits_x=np.stack([one.radii[0] for one in reference.balls]),
+            limits_y=np.stack([np.where(np.isfinite(one.radii[0]), one.radii[0], -1.0) for one in candidate.balls]),
+        )
+        entry: dict[str, NDArray[np.generic]] = {}
+        for k, ours, theirs in zip(self.settings.k, grounds, candidate.balls, strict=True):
+            values = evaluate(ours, theirs, near)
+            entry[f"scores_{k}"] = np.stack([values[name] for name in METRICS])
+            skews, most = hubness(theirs.side, k)
+            entry[f"hubs_{k}"] = np.append(skews, float(most[0]))
+        who = memberships(grounds[0], candidate.balls[0], near)
+        width = (
+            np.sqrt(reference.balls[0].radii[0][near.nearest_x]),
+            np.sqrt(candidate.balls[0].radii[0][near.nearest_y]),
+        )
+        for side, prepared, apart, empty, nearest, squared, radius, across in (
+            ("y", candidate, who.held_by == 0, who.held_by < 0, near.nearest_x, near.to_x, width[0], reference),
+            ("x", reference, ~who.reached, who.holds == 0, near.nearest_y, near.to_y, width[1], candidate),
+        ):
+            first = _first_texts(across)
+            entry[f"texts_{side}"] = prepared.texts
+            entry[f"apart_{side}"] = apart[prepared.place]
+            entry[f"empty_{side}"] = empty[prepared.place]
+            entry[f"nearest_{side}"] = first[nearest][prepared.place]
+            entry[f"distance_{side}"] = np.sqrt(squared)[prepared.place]
+            entry[f"radius_{side}"] = radius[prepared.place]
+        return entry
+
+    def _gathered(self, other: Pool, entries: Sequence[Mapping[str, NDArray[np.generic]]]) -> Comparison:
+        scores = {
+            (name, k): np.stack([entry[f"scores_{k}"][place] for entry in entries], axis=1).astype(np.float64)
+            for place, name in enumerate(METRICS)
+            for k in self.settings.k
+        }
+        hubs = {}
+        for k in self.settings.k:
+            rows = np.stack([entry[f"hubs_{k}"] for entry in entries], axis=1).astype(np.float64)
+            hubs[k] = rows[:-1], int(rows[-1].max())
+        sides = [_tally(entries, letter, size) for letter, size in (("y", len(other)), ("x", len(self.reference)))]
+        return Comparison(other.name, self.reference.draws.shape[1], scores, hubs, sides[0], sides[1])
+
+
+def principal_axes(rows: NDArray[np.float32], share: float) -> NDArray[np.float32]:
+    """Return the fewest principal axes that reach a share of the variance of the rows, shape (width, axes)."""
+    centred = rows.astype(np.float64) - rows.mean(0, dtype=np.float64)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    order = np.argsort(values)[::-1]
+    part = np.cumsum(np.maximum(values[order], 0.0))
+    count = int(np.searchsorted(part, share * part[-1]) + 1)
+    return np.ascontiguousarray(axes[:, order[:count]], dtype=np.float32)
+
+
+def _lonely(size: int) -> knn.Neighbours:
+    return knn.Neighbours(np.empty((size, 0)), np.empty((size, 0), dtype=np.int32))
+
+
+def _first_texts(prepared: _Prepared) -> NDArray[np.int64]:
+    """Return one text for every point: the one that stands first in its file."""
+    first = np.full(len(prepared.points), np.iinfo(np.int64).max)
+    np.minimum.at(first, prepared.place, prepared.texts)
+    return first
+
+
+def _tally(entries: Sequence[Mapping[str, NDArray[np.generic]]], letter: str, size: int) -> Tally:
+    judged, apart, empty = (np.zeros(size, dtype=np.int64) for _ in range(3))
+    nearest, distance, share = np.full(size, -1), np.full(size, np.inf), np.full(size, np.inf)
+    for entry in entries:
+        texts = entry[f"texts_{letter}"].astype(np.int64)
+        judged[texts] += 1
+        apart[texts] += entry[f"apart_{letter}"].astype(np.int64)
+        empty[texts] += entry[f"empty_{letter}"].astype(np.int64)
+        gap, radius = (entry[f"{what}_{letter}"].astype(np.float64) for what in ("distance", "radius"))
+        closer = gap < distance[texts]
+        at = texts[closer]
+        distance[at], nearest[at] = gap[closer], entry[f"nearest_{letter}"].astype(np.int64)[closer]
+        wide = np.isfinite(radius) & (radius > 0)
+        share[at] = np.where(wide, gap / np.where(wide, radius, 1.0), np.inf)[closer]
+    return Tally(judged, apart, empty, nearest, distance, share)

@@ -1,0 +1,57 @@
+"""The demo: a small language model, trained on sentences that the package makes itself, sampled at six temperatures.
+
+Where it is balanced there is nothing to find: the candidates are further sentences by the same grammar.
+"""
+
+import json
+from pathlib import Path
+
+from audits.context import Context
+from audits.precision_recall import Options
+from probes.loading.hashing import sha256_json
+from probes.synthetic.sentences import make_sentences
+
+VERSION = 1
+"""Raised whenever the sentences or the training change, so that no old demo is taken for a new one."""
+TRAINING, REFERENCE, SAMPLED = 5000, 1600, 800
+TEMPERATURES = ("0.3", "0.5", "0.7", "1.0", "1.3", "1.6")
+
+
+def prepare(context: Context, *, balanced: bool = False) -> Options:
+    """Make the sentences and train the model, or take both from the cache, and return the audit's options."""
+    folder = context.cache.examples(f"texts-{sha256_json([VERSION, context.seed, balanced])[:12]}")
+    if not folder.is_dir():
+        with context.cache.making(folder) as place:
+            _make(place, context, balanced)
+    reference = folder / "reference.jsonl"
+    if balanced:
+        further = tuple(f"{name}={folder / name}.jsonl" for name in ("first", "second", "third"))
+        return Options(reference=reference, candidate=further, encoder="tfidf")
+    return Options(
+        reference=reference,
+        generate=str(folder / "model"),
+        prompts=folder / "prompts.jsonl",
+        temperatures=TEMPERATURES,
+        max_new_tokens=32,
+        batch=100,
+        encoder="tfidf",
+    )
+
+
+def _make(place: Path, context: Context, balanced: bool) -> None:
+    made = make_sentences(TRAINING + REFERENCE + 3 * SAMPLED, seed=context.seed)
+    held_out, rest = made[TRAINING : TRAINING + REFERENCE], made[TRAINING + REFERENCE :]
+    _write(place / "reference.jsonl", held_out)
+    if balanced:
+        for number, name in enumerate(("first", "second", "third")):
+            _write(place / f"{name}.jsonl", rest[number * SAMPLED : (number + 1) * SAMPLED])
+        return
+    from probes.synthetic.causal_lm import train_causal_lm
+
+    # The model begins every sentence itself.
+    _write(place / "prompts.jsonl", [""] * SAMPLED)
+    train_causal_lm(made[:TRAINING], place / "model", seed=context.seed, progress=context.progress)
+
+
+def _write(path: Path, texts: list[str]) -> None:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")

@@ -1,0 +1,227 @@
+"""From counts to estimates: scores, what bounds them, and their differences, each with the interval of its halves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.precision_recall.clustering import Clustered
+from audits.precision_recall.comparing import Comparison
+from audits.precision_recall.inputs import CEILING, FLOOR, Inputs
+from audits.records import Coordinate, Estimate
+from audits.statistics import adjust, clopper_pearson
+from audits.statistics.halves import Halved, halved
+from probes.support_metrics import METRICS, coverage_ceiling
+
+HALVES = "complementary halves"
+HALVES_LOGIT = "complementary halves, logit scale"
+EXACT = "Clopper-Pearson"
+SHARES = ("precision", "recall", "coverage", "f1", "mauve", "prd_precision", "prd_recall")
+CLIPPED = ("clipped_density", "clipped_coverage")
+CURVES = ("mauve", "frontier_integral", "prd_precision", "prd_recall")
+COMPARED = (*METRICS, "mauve")
+"""Scores of which differences are taken."""
+UNIT = "texts"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where an estimate stands: what it is of, against what, and at which k."""
+
+    name: str
+    candidate: str
+    k: int = 0
+    against: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """Places of the estimates in the draft, the values behind them, and p-values adjusted for all comparisons."""
+
+    places: dict[At, int] = field(default_factory=dict)
+    values: dict[At, Halved] = field(default_factory=dict)
+    adjusted: dict[At, float] = field(default_factory=dict)
+    undefined: set[At] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured: against the reference, and at the size at which the reference stands against itself.
+
+    `controls` holds the candidates and the controls at that size; it is `main` where both sizes are one.
+    """
+
+    main: Mapping[str, Comparison]
+    controls: Mapping[str, Comparison]
+    clusters: Mapping[str, Clustered]
+
+
+def estimate(draft: Draft, measured: Measured, inputs: Inputs, context: Context) -> Found:
+    """Add all estimates of scores, controls and differences."""
+    found = Found()
+    names = [one.name for one in inputs.candidates]
+    for name in names:
+        _add_scores(draft, found, measured.main[name], name, inputs, context)
+        if name in measured.clusters:
+            _add_curves(draft, found, measured.clusters[name], inputs, context)
+    _add_controls(draft, found, measured, inputs, context)
+    _add_differences(draft, found, measured, names, inputs, context)
+    for k in inputs.settings.k:
+        draft.add(
+            Estimate(
+                name="expected_coverage",
+                value=coverage_ceiling(inputs.size, inputs.size, k),
+                method="exact",
+                n=inputs.size,
+                unit=UNIT,
+                where={"k": k},
+            )
+        )
+    return found
+
+
+def _add_scores(draft: Draft, found: Found, compared: Comparison, name: str, inputs: Inputs, context: Context) -> None:
+    for k in inputs.settings.k:
+        for metric in METRICS:
+            at = At(metric, name, k)
+            value = halved(compared.scores[metric, k])
+            if not _defined(value):
+                _say_undefined(draft, found, at, inputs)
+                continue
+            found.values[at] = value
+            found.places[at] = add(draft, metric, value, compared.size, {"candidate": name, "k": k}, context)
+
+
+def _say_undefined(draft: Draft, found: Found, at: At, inputs: Inputs) -> None:
+    found.undefined.add(at)
+    draft.warn(
+        "too-few-distinct",
+        f"Too few texts of {at.candidate} differ for balls of k = {at.k}: its {at.name} cannot be told.",
+        candidate=at.candidate,
+        k=at.k,
+    )
+
+
+def _add_curves(draft: Draft, found: Found, clusters: Clustered, inputs: Inputs, context: Context) -> None:
+    name, k = clusters.name, inputs.settings.k[0]
+    for metric in CURVES:
+        parts = clusters.scores[metric]
+        value = halved(parts)
+        if clusters.same_texts and parts.shape[1] > 1:
+            # All clusterings are of the same texts: what differs is the start of k-means.
+            value = Halved(value.value, value.gaps, float(parts[0].var(ddof=1)) / parts.shape[1])
+        at = At(metric, name, k)
+        found.values[at] = value
+        found.places[at] = add(draft, metric, value, clusters.size, {"candidate": name, "k": k}, context)
+    for place, slope in enumerate(clusters.slopes):
+        for side, values in (("precision", clusters.alpha), ("recall", clusters.alpha / clusters.slopes)):
+            where: dict[str, Coordinate] = {"candidate": name, "lambda": round(float(slope), 4), "side": side}
+            add(draft, "curve", halved(values[:, :, place]), clusters.size, where, context, share=True)
+
+
+def _add_controls(draft: Draft, found: Found, measured: Measured, inputs: Inputs, context: Context) -> None:
+    for control in (CEILING, FLOOR):
+        compared = measured.controls.get(control)
+        if compared is None:
+            continue
+        for k in inputs.settings.k:
+            for metric in METRICS:
+                at, value = At(metric, control, k), halved(compared.scores[metric, k])
+                if _defined(value):
+                    where: dict[str, Coordinate] = {"metric": metric, "k": k}
+                    found.values[at] = value
+                    found.places[at] = add(draft, control, value, compared.size, where, context, metric=metric)
+
+
+def _add_differences(
+    draft: Draft, found: Found, measured: Measured, names: Sequence[str], inputs: Inputs, context: Context
+) -> None:
+    """Add the differences of all pairs of candidates, and of every candidate to the controls, at the first k."""
+    rows: list[tuple[At, Halved, int]] = []
+    for metric in COMPARED:
+        k = inputs.settings.k[0]
+        for place, name in enumerate(names):
+            for other in names[place + 1 :]:
+                pair = found.values.get(At(metric, name, k)), found.values.get(At(metric, other, k))
+                if pair[0] is not None and pair[1] is not None:
+                    rows.append((At(metric, name, k, other), pair[0] - pair[1], inputs.size))
+            for control in (CEILING, FLOOR):
+                if metric in METRICS and control in measured.controls:
+                    sides = [halved(measured.controls[one].scores[metric, k]) for one in (name, control)]
+                    if all(_defined(side) for side in sides):
+                        rows.append((At(metric, name, k, control), sides[0] - sides[1], measured.controls[name].size))
+    p_values = [value.p() for _, value, _ in rows]
+    for metric in COMPARED:
+        # One family for each metric: whoever looks for the best candidate looks at all pairs.
+        family = [place for place, (at, _, _) in enumerate(rows) if at.name == metric]
+        for place, p in zip(family, adjust([p_values[place] for place in family], "holm"), strict=True):
+            found.adjusted[rows[place][0]] = p
+    for at, value, size in rows:
+        where: dict[str, Coordinate] = {"candidate": at.candidate, "against": at.against, "metric": at.name, "k": at.k}
+        found.values[at] = value
+        found.places[at] = add(draft, "difference", value, size, where, context)
+        draft.add(
+            Estimate(
+                name="p_value",
+                value=found.adjusted[at],
+                method="none",
+                level=context.level,
+                n=size,
+                unit=UNIT,
+                where={**where, "correction": "holm"},
+            )
+        )
+    if rows:
+        draft.warn("p-without-interval", "p-values of t tests are computed, not sampled: they have no interval.")
+
+
+def add(
+    draft: Draft,
+    name: str,
+    value: Halved,
+    size: int,
+    where: Mapping[str, Coordinate],
+    context: Context,
+    *,
+    share: bool | None = None,
+    metric: str = "",
+) -> int:
+    """Add one estimate with its interval; where halves do not differ at all, with the widest that fits a share."""
+    kind = metric or name
+    share = kind in SHARES if share is None else share
+    point = min(1.0, value.value) if share or kind in CLIPPED else value.value
+    # Halves of a few texts may all agree: no interval may be shorter than that of as many independent texts.
+    least = float(np.sqrt(max(point * (1 - point), 0.0) / size)) if kind in ("precision", "recall", "coverage") else 0.0
+    ends, method = value.interval(context.level, share=share, least=least), HALVES_LOGIT if share else HALVES
+    if ends is None and share and point in (0.0, 1.0):
+        ends, method = clopper_pearson(round(point * size), size, level=context.level), EXACT
+    if ends is not None and kind in CLIPPED:
+        ends = max(0.0, min(ends[0], 1.0)), min(1.0, max(ends[1], 0.0))
+    if ends is not None and not share:
+        ends = min(ends[0], point), max(ends[1], point)
+    low, high = ends if ends is not None else (None, None)
+    if ends is None:
+        method = "none"
+        draft.warn("no-spread", f"All halves agree on the {kind} of {_who(where)}: it has no interval.", **where)
+    return draft.add(
+        Estimate(
+            name=name,
+            value=point,
+            low=low,
+            high=high,
+            level=context.level,
+            method=method,
+            n=size,
+            unit=UNIT,
+            where=where,
+        )
+    )
+
+
+def _who(where: Mapping[str, Coordinate]) -> str:
+    return str(where.get("candidate", "the reference"))
+
+
+def _defined(value: Halved) -> bool:
+    return bool(np.isfinite(value.value) and np.isfinite(value.gaps).all())

@@ -1,0 +1,285 @@
+"""Everything that can be checked before an encoder or a language model runs: the plan of the audit."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.context import Context, Plan
+from audits.options import numbers
+from audits.precision_recall import Options
+from audits.precision_recall.outlook import coordinates_of, cost_of, notes_of
+from audits.precision_recall.settings import Settings, default_encoder, settle
+from audits.records import Source, Subject
+from probes.errors import InputError
+from probes.loading.checkpoints import ModelFolder, find_model
+from probes.loading.text_encoders import TextEncoderSpec, find_text_encoder
+from probes.loading.texts import TextSet, read_texts
+from probes.text_generation import Sampling, check_causal
+
+REFERENCE = "reference"
+CEILING, FLOOR = "ceiling", "floor"
+RESERVED = (REFERENCE, CEILING, FLOOR)
+PER_K = 10
+"""Texts a side for each neighbour that k counts: with fewer, half of them would hold hardly more than a ball."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Generated texts to be judged.
+
+    Parameters
+    ----------
+    texts
+        None where they have yet to be sampled.
+    temperature
+        Where it belongs to a sweep.
+    """
+
+    name: str
+    texts: TextSet | None
+    temperature: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """A language model that candidates are sampled from, and its prompts."""
+
+    folder: ModelFolder
+    prompts: TextSet
+    samplings: tuple[tuple[str, Sampling], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on.
+
+    Parameters
+    ----------
+    encoder
+        None where embeddings were given.
+    size
+        Texts of every side in one draw.
+    control
+        Texts of every side where the reference is set against itself; 0 where it has too few for that.
+    """
+
+    settings: Settings
+    reference: TextSet
+    candidates: tuple[Candidate, ...]
+    encoder: TextEncoderSpec | None
+    generation: Generation | None
+    size: int
+    control: int
+
+
+def plan(options: Options, context: Context) -> Plan:
+    """Check options, texts, encoder and language model; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend.
+    """
+    settings = settle(options)
+    named = _named(options.candidate, "--candidate", "FILE")
+    reference = read_texts(options.reference, column=options.text_col, max_words=settings.max_words)
+    files = {
+        name: read_texts(Path(file), column=options.text_col, max_words=settings.max_words) for name, file in named
+    }
+    generation = _generation(options, [name for name, _ in named])
+    heat = _temperatures(options, tuple(files))
+    candidates = [Candidate(name=name, texts=texts, temperature=heat.get(name)) for name, texts in files.items()]
+    if generation is not None:
+        candidates += [
+            Candidate(name=name, texts=None, temperature=sampling.temperature)
+            for name, sampling in generation.samplings
+        ]
+    if not candidates:
+        raise InputError(
+            "There is nothing to judge.", where="--candidate", hint="Give --candidate NAME=FILE, or --generate MODEL."
+        )
+    encoder = _encoder(settings, reference, files, options)
+    size, control = _sizes(settings, options, reference, candidates, generation)
+    inputs = Inputs(
+        settings=settings,
+        reference=reference,
+        candidates=tuple(candidates),
+        encoder=encoder,
+        generation=generation,
+        size=size,
+        control=control,
+    )
+    named_encoder = None if encoder is None else encoder.reference
+    return Plan(
+        inputs=inputs,
+        subject=_subject(generation),
+        data=_sources(inputs),
+        cost=cost_of(inputs, options),
+        notes=notes_of(inputs, options),
+        coordinates=coordinates_of(inputs),
+        settings={**settings.as_options(), "samples": size, "encoder": named_encoder},
+    )
+
+
+def _named(entries: Sequence[str], flag: str, what: str) -> list[tuple[str, str]]:
+    """Return the names and values of repeated options NAME=VALUE."""
+    found: list[tuple[str, str]] = []
+    for entry in entries:
+        name, separator, value = entry.partition("=")
+        name = name.strip()
+        if not separator or not name or not value:
+            raise InputError(f"{entry!r} is not NAME={what}.", where=flag, hint=f"Such as {flag} small={what.lower()}.")
+        if name in RESERVED:
+            raise InputError(f"{name!r} is a name of this audit's own.", where=flag, hint="Choose another name.")
+        if name in dict(found):
+            raise InputError(f"The name {name!r} is given twice.", where=flag, hint="Give every one a name of its own.")
+        found.append((name, value))
+    return found
+
+
+def _temperatures(options: Options, names: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, text in _named(options.temperature, "--temperature", "T"):
+        if name not in names:
+            raise InputError(
+                f"There is no candidate {name!r}.",
+                where="--temperature",
+                hint=f"There are: {', '.join(names) or 'none'}.",
+            )
+        found[name] = _temperature(text, "--temperature")
+    return found
+
+
+def _temperature(text: str, flag: str) -> float:
+    (value,) = numbers(flag, (text,))
+    if not math.isfinite(value) or not 0 <= value <= 100:
+        raise InputError(f"{text} is no temperature.", where=flag, hint="Give a number from 0 to 100.")
+    return value
+
+
+def _generation(options: Options, names: Sequence[str]) -> Generation | None:
+    if options.generate is None:
+        if options.prompts is not None:
+            raise InputError("There is no model for the prompts.", where="--prompts", hint="Name one with --generate.")
+        return None
+    if options.prompts is None:
+        raise InputError("The prompts are missing.", where="--prompts", hint="--generate goes on from texts in a file.")
+    folder = find_model(options.generate)
+    check_causal(folder)
+    prompts = read_texts(options.prompts, column=options.text_col)
+    if prompts.texts is None:
+        raise InputError("Prompts must be texts.", where=str(options.prompts), hint="Give JSONL, CSV or TXT.")
+    samplings: dict[str, Sampling] = {}
+    for text in options.temperatures:
+        value = _temperature(text, "--temperatures")
+        name = f"T={value:g}"
+        if name in samplings or name in names:
+            raise InputError(f"There are two candidates {name!r}.", where="--temperatures", hint="Name each once.")
+        samplings[name] = Sampling(
+            temperature=value,
+            top_p=options.top_p,
+            top_k=options.top_k,
+            repetition_penalty=options.repetition_penalty,
+            max_new_tokens=options.max_new_tokens,
+        )
+    return Generation(folder=folder, prompts=prompts, samplings=tuple(samplings.items()))
+
+
+def _encoder(
+    settings: Settings, reference: TextSet, files: dict[str, TextSet], options: Options
+) -> TextEncoderSpec | None:
+    sides = {str(options.reference): reference} | {f"{one.path}": one for one in files.values()}
+    given = {path: one.embeddings for path, one in sides.items() if one.embeddings is not None}
+    if not given:
+        return find_text_encoder(
+            settings.encoder or default_encoder(),
+            pooling=settings.pooling,
+            layer=int(settings.layer) if settings.layer == int(settings.layer) else settings.layer,
+            max_tokens=settings.max_tokens,
+        )
+    first, width = next((path, vectors.shape[1]) for path, vectors in given.items())
+    texts = [path for path in sides if path not in given]
+    if texts or options.generate:
+        raise InputError(
+            f"{first} holds embeddings and {texts[0] if texts else 'the candidates are sampled'}: one cannot be "
+            "compared with the other.",
+            where="--candidate" if texts else "--generate",
+            hint="Give texts on both sides, or embeddings by the same encoder on both.",
+        )
+    if options.encoder is not None:
+        raise InputError("The files hold embeddings: no encoder is needed.", where="--encoder", hint="Leave it out.")
+    for path, vectors in given.items():
+        if vectors.shape[1] != width:
+            raise InputError(
+                f"The embeddings are {vectors.shape[1]} wide, those of {first} {width}.",
+                where=path,
+                hint="All must come from the same encoder.",
+            )
+    return None
+
+
+def _sizes(
+    settings: Settings,
+    options: Options,
+    reference: TextSet,
+    candidates: Sequence[Candidate],
+    generation: Generation | None,
+) -> tuple[int, int]:
+    """Return how many texts of every side one draw takes, and how many where the reference is set against itself."""
+    least = PER_K * max(settings.k)
+    prompts = 0 if generation is None else len(generation.prompts)
+    counts = {one.name: prompts if one.texts is None else len(one.texts) for one in candidates}
+    smallest = min(counts, key=lambda name: counts[name])
+    room = min(len(reference), counts[smallest])
+    half = len(reference) // 2
+    # With half of the reference, it can be set against its other half at the same size.
+    size = settings.samples if options.samples is not None else min(settings.samples or room, room)
+    if settings.samples is None and min(half, room) >= least:
+        size = min(half, room)
+    assert size is not None
+    if size > room:
+        who, have = (REFERENCE, len(reference)) if room == len(reference) else (smallest, counts[smallest])
+        raise InputError(
+            f"{size:,} texts were asked for of every side; {who} has {have:,}.",
+            where="--samples",
+            hint=f"Give {room:,} at most, or more texts.",
+        )
+    if size < least:
+        who, path = (
+            (REFERENCE, reference.path)
+            if len(reference) < counts[smallest]
+            else (smallest, _path(smallest, candidates))
+        )
+        raise InputError(
+            f"{size:,} texts a side are too few to say anything with k = {max(settings.k)}: that takes {least}"
+            + (f" ({who} has {room:,})." if size == room else "."),
+            where=str(path or "--prompts"),
+            hint="Give more texts (a thousand a side is a good number), or a smaller --k.",
+        )
+    control = min(size, half)
+    return size, control if control >= least else 0
+
+
+def _path(name: str, candidates: Sequence[Candidate]) -> Path | None:
+    texts = next(one.texts for one in candidates if one.name == name)
+    return None if texts is None else texts.path
+
+
+def _subject(generation: Generation | None) -> Subject | None:
+    if generation is None:
+        return None
+    folder = generation.folder
+    return Subject(path=folder.reference, family=folder.family, sha256=folder.sha256, parameters=0)
+
+
+def _sources(inputs: Inputs) -> tuple[Source, ...]:
+    given = [(REFERENCE, inputs.reference)]
+    given += [(f"candidate {one.name}", one.texts) for one in inputs.candidates if one.texts is not None]
+    if inputs.generation is not None:
+        given.append(("prompts", inputs.generation.prompts))
+    rows = [Source(role=role, path=str(one.path), sha256=one.sha256, items=one.given) for role, one in given]
+    if inputs.encoder is not None and inputs.encoder.folder is not None:
+        folder = inputs.encoder.folder
+        rows.append(Source(role="encoder", path=inputs.encoder.reference, sha256=folder.sha256, items=1))
+    return tuple(rows)

@@ -1,0 +1,132 @@
+"""What will a run on these inputs be able to say, and what will it cost? Told before anything is measured."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.numbers import counted
+from audits.precision_recall import Options
+from audits.records import Coordinate
+from audits.wording import listed
+from probes.divergence_curves import prd_slopes
+from probes.support_metrics import METRICS
+
+if TYPE_CHECKING:
+    from audits.precision_recall.inputs import Inputs
+
+FEW = 1000
+"""Texts a side below which the authors of the metrics call them hardly usable."""
+_PRODUCTS = 4e10
+"""Products and sums a second of one core of a small virtual machine."""
+_A_TEXT = 0.02
+"""Seconds that a small encoder takes for a sentence."""
+
+
+def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
+    """Return every key that an estimate of the run can have, with its values."""
+    from audits.precision_recall.clustering import SLOPES
+    from audits.precision_recall.diversity import ORDERS
+
+    names = tuple(one.name for one in inputs.candidates)
+    return {
+        "candidate": ("reference", *names),
+        "against": (*names, "ceiling", "floor"),
+        "metric": (*METRICS, "mauve"),
+        "k": inputs.settings.k,
+        "side": ("precision", "recall"),
+        "lambda": tuple(round(float(slope), 4) for slope in prd_slopes(SLOPES)),
+        "n": tuple(range(1, ORDERS + 1)),
+        "correction": ("holm",),
+    }
+
+
+def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    """Return what the inputs already show of how little a run could say: id, message and place of each warning."""
+    found: list[tuple[str, str, Mapping[str, Coordinate]]] = []
+    if inputs.size < FEW:
+        text = f"{inputs.size:,} texts a side are few: scores depend on their number, and their intervals are wide."
+        found.append(("few-texts", text, {}))
+    if not inputs.control:
+        text = (
+            f"The reference has {counted(len(inputs.reference), 'texts')}, too few to be set against itself: there is "
+            "no ceiling and no floor."
+        )
+        found.append(("no-controls", text, {}))
+    elif inputs.control < inputs.size:
+        text = (
+            f"The reference can be set against itself with {inputs.control:,} texts a side only, not {inputs.size:,}: "
+            "ceiling, floor and the differences from them are of that size."
+        )
+        found.append(("smaller-controls", text, {}))
+    if inputs.control and inputs.reference.texts is None:
+        found.append(("no-floor", "Embeddings hold no words to shuffle: there is no floor.", {}))
+    if inputs.encoder is not None and inputs.encoder.weak:
+        text = (
+            "tfidf sees words and letters, not meaning: fluent nonsense from common words passes. Its numbers are weak "
+            "evidence; --encoder minilm (extra text) or a model of yours sees more."
+        )
+        found.append(("weak-encoder", text, {}))
+    given = [("reference", inputs.reference), *((one.name, one.texts) for one in inputs.candidates)]
+    for name, texts in given:
+        if texts is not None and len(texts.words):
+            found += _of_lengths(name, texts.words, inputs.reference.words)
+    return found
+
+
+def _of_lengths(
+    name: str, words: NDArray[np.int64], reference: NDArray[np.int64]
+) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    where: Mapping[str, Coordinate] = {"candidate": name}
+    median = float(np.median(words))
+    if len(reference):
+        low, high = (float(end) for end in np.quantile(reference, (0.25, 0.75)))
+        if not low <= median <= high:
+            text = (
+                f"Half of the reference texts have {low:.0f} to {high:.0f} words, the middle text of {name} has "
+                f"{median:.0f}: part of any difference may be one of length."
+            )
+            return [("other-lengths", text, where)]
+    return []
+
+
+def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
+    """Return the warnings as sentences."""
+    return tuple(message for _, message, _ in warnings_of(inputs, options))
+
+
+def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+    """Return what the run costs, in words."""
+    rows: list[tuple[str, str]] = []
+    names = [one.name for one in inputs.candidates]
+    rows.append(("judged", f"{listed(names[:8])}{' and more' if len(names) > 8 else ''} against the reference"))
+    draws = "" if inputs.size == len(inputs.reference) else f", {options.repeats} draws"
+    rows.append(("texts", f"{inputs.size:,} of every side{draws}, k = {listed([str(k) for k in inputs.settings.k])}"))
+    sampled = 0
+    if inputs.generation is not None:
+        sampled = len(inputs.generation.prompts) * len(inputs.generation.samplings)
+        most = max(sampling.max_new_tokens for _, sampling in inputs.generation.samplings)
+        rows.append(("sampling", f"{sampled:,} texts of at most {most} new tokens"))
+    if inputs.encoder is not None:
+        files = [inputs.reference, *(one.texts for one in inputs.candidates if one.texts is not None)]
+        texts = sum(len(one) for one in files) + sampled + len(inputs.reference) * bool(inputs.control)
+        rows.append(("encoder", f"{inputs.encoder.reference}: {inputs.encoder.description}"))
+        seconds = 0.0 if inputs.encoder.weak else texts * _A_TEXT
+        rows.append(
+            ("forwards", f"{texts:,} texts" + (f", some {_minutes(seconds)} on one CPU core" if seconds else ""))
+        )
+    width = 512 if inputs.reference.embeddings is None else inputs.reference.embeddings.shape[1]
+    passes = options.repeats * (2 * (len(names) + 2) + 1)
+    seconds = passes * 2 * inputs.size**2 * width / _PRODUCTS
+    seconds += passes * options.splits * inputs.size * 2e-6
+    if options.curves:
+        clustered = min(inputs.size, 5000)
+        seconds += options.repeats * len(names) * 3.0 * (clustered / 4000) ** 2
+    rows.append(("time", f"some {_minutes(seconds)} of comparing on one CPU core"))
+    return tuple(rows)
+
+
+def _minutes(seconds: float) -> str:
+    minutes = max(seconds / 60, 0.1)
+    return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:,.0f} minutes"

@@ -1,0 +1,114 @@
+"""Who stands on each side: texts as vectors, their copies, the random draws from them and the halves of those."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.statistics import generator
+from audits.statistics.halves import half_splits
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One set of texts.
+
+    Parameters
+    ----------
+    vectors
+        Distinct vectors, shape (points, width).
+    point
+        Which vector each text has, shape (texts,).
+    halves
+        Which texts are in the first half of each split, shape (splits, texts).
+    draws
+        Texts of each draw, shape (draws, size).
+    sha256
+        Of the vectors of all texts, in order.
+    """
+
+    name: str
+    vectors: NDArray[np.float32]
+    point: Integers
+    halves: NDArray[np.bool_]
+    draws: Integers
+    sha256: str
+
+    def __len__(self) -> int:
+        return len(self.point)
+
+    def taken(self, draw: int) -> tuple[Integers, Integers, NDArray[np.int32]]:
+        """Return what a draw holds.
+
+        Returns
+        -------
+        its points; the place among them of each of its texts; and how many texts each point stands for in the whole
+        draw and in the halves of every split, shape (1 + 2 splits, points)
+        """
+        texts = self.draws[draw]
+        points, place = np.unique(self.point[texts], return_inverse=True)
+        first = self.halves[:, texts]
+        weights = np.zeros((1 + 2 * len(first), len(points)), dtype=np.int32)
+        weights[0] = np.bincount(place, minlength=len(points))
+        for split, inside in enumerate(first):
+            weights[1 + 2 * split] = np.bincount(place[inside], minlength=len(points))
+            weights[2 + 2 * split] = weights[0] - weights[1 + 2 * split]
+        return points, place, weights
+
+
+def distinct(vectors: NDArray[np.float32], *, keep: bool) -> tuple[NDArray[np.float32], Integers]:
+    """Return the distinct rows, in order of first occurrence, and which of them each row is.
+
+    Parameters
+    ----------
+    keep
+        Whether copies stay apart.
+    """
+    if keep:
+        return vectors, np.arange(len(vectors))
+    # -0.0 and 0.0 are the same number of different bytes.
+    rows = np.ascontiguousarray(vectors + 0.0)
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return vectors[first[order]], rank[inverse]
+
+
+def pool(
+    name: str, vectors: NDArray[np.float32], size: int, *, repeats: int, splits: int, keep: bool, seed: int
+) -> Pool:
+    """Make the pool of one set: its draws do not depend on what else is compared."""
+    unique, point = distinct(vectors, keep=keep)
+    digest = hashlib.sha256(np.ascontiguousarray(vectors).data).hexdigest()
+    order = generator(seed, "draws", name)
+    draws = np.stack([order.permutation(len(vectors))[:size] for _ in range(repeats)])
+    return Pool(name, unique, point, half_splits(len(vectors), splits, generator(seed, "halves", name)), draws, digest)
+
+
+def set_against_itself(reference: Pool, size: int, *, name: str, seed: int) -> tuple[Pool, Pool]:
+    """Return a reference twice, with draws of `size` texts that have no text in common."""
+    order = generator(seed, "draws", name)
+    both = np.stack([order.permutation(len(reference))[: 2 * size] for _ in range(len(reference.draws))])
+    sides = [
+        Pool(label, reference.vectors, reference.point, reference.halves, both[:, part], reference.sha256)
+        for label, part in ((reference.name, slice(0, size)), (name, slice(size, 2 * size)))
+    ]
+    return sides[0], sides[1]
+
+
+def shuffled_words(texts: Sequence[str], seed: int) -> list[str]:
+    """Deal the words of all texts anew among them; every text keeps its number of words.
+
+    >>> sorted(" ".join(shuffled_words(["a b", "c"], 0)).split())
+    ['a', 'b', 'c']
+    """
+    words = [text.split() for text in texts]
+    flat = np.array([word for one in words for word in one], dtype=object)
+    dealt = iter(flat[generator(seed, "floor").permutation(len(flat))].tolist())
+    return [" ".join(next(dealt) for _ in one) for one in words]

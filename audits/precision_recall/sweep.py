@@ -1,0 +1,117 @@
+"""What does temperature buy: is recall ever above its value at 1, where does density fall, and who dominates whom?"""
+
+from typing import TYPE_CHECKING
+
+from audits.records import Estimate
+from audits.wording import listed, size_words, span
+
+if TYPE_CHECKING:
+    from audits.precision_recall.judging import Scene
+
+NATURAL = 1.0
+"""The temperature at which a model is sampled as it was trained."""
+MOST_NAMED = 6
+
+
+def judge_sweep(scene: "Scene") -> None:
+    """Add what the path of temperatures shows, and which candidates dominate others."""
+    path = path_of(scene)
+    if len(path) > 1:
+        _tell_recall(scene, path)
+        _tell_density(scene, path)
+    _tell_dominance(scene)
+
+
+def path_of(scene: "Scene") -> list[tuple[float, str]]:
+    """Return the candidates of the sweep with their temperatures, the coldest first."""
+    heat = [(one.temperature, one.name) for one in scene.results.inputs.candidates if one.temperature is not None]
+    return sorted(heat)
+
+
+def front_of(scene: "Scene") -> list[str]:
+    """Return the candidates that none other exceeds in both precision and recall (Pareto front of the values)."""
+    rows = {name: (scene.at("precision", name), scene.at("recall", name)) for name in scene.names}
+    values = {name: (p.value, r.value) for name, (p, r) in rows.items() if p is not None and r is not None}
+    return [
+        name
+        for name, (p, r) in values.items()
+        if not any(q >= p and s >= r and (q, s) != (p, r) for q, s in values.values())
+    ]
+
+
+def _tell_recall(scene: "Scene", path: list[tuple[float, str]]) -> None:
+    natural = next((name for heat, name in path if heat == NATURAL), None)
+    if natural is None:
+        scene.draft.warn("no-natural-temperature", "The sweep has no candidate at T = 1 to compare recall with.")
+        return
+    others = [(heat, name) for heat, name in path if name != natural]
+    above = [(heat, name) for heat, name in others if scene.apart("recall", name, natural) > 0]
+    evidence = [place for _, name in path if (place := scene.place("recall", name)) is not None]
+    own = scene.at("recall", natural)
+    if own is None:
+        return
+    if above:
+        parts = [f"T = {heat:g} by {_size(scene, name, natural)}" for heat, name in above[:MOST_NAMED]]
+        text = f"Temperature buys recall: it is above its value at T = 1, {span(own)}, at {listed(parts)}."
+    else:
+        text = f"At no temperature of the sweep is recall shown to be above its value at T = 1, {span(own)}."
+        below = [f"{heat:g}" for heat, name in others if scene.apart("recall", name, natural) < 0]
+        if below:
+            text += f" It is below it at T = {listed(below)}."
+    scene.draft.find("texts.recall-by-temperature", "info", text, evidence)
+
+
+def _size(scene: "Scene", first: str, second: str, metric: str = "recall") -> str:
+    row = scene.at(metric, first, second) or scene.at(metric, second, first)
+    return "an unknown amount" if row is None else size_words(row)
+
+
+def _tell_density(scene: "Scene", path: list[tuple[float, str]]) -> None:
+    """Tell from which temperature on density is below its highest value, which a hotter one does not regain."""
+    rows = [(heat, name, row) for heat, name in path if (row := scene.at("density", name)) is not None]
+    if len(rows) < 2:
+        return
+    top = max(range(len(rows)), key=lambda at: rows[at][2].value)
+    peak = rows[top]
+    falls = [(heat, name, row) for heat, name, row in rows[top + 1 :] if scene.apart("density", name, peak[1]) < 0]
+    evidence = [place for _, name, _ in rows if (place := scene.place("density", name)) is not None]
+    if falls:
+        heat, name, row = falls[0]
+        text = (
+            f"Density is highest at T = {peak[0]:g}, {span(peak[2])}, and falls from T = {heat:g} on: "
+            f"{_difference(scene, name, peak[1])} less there"
+        )
+        last = falls[-1]
+        text += f", {span(last[2])} at T = {last[0]:g}." if last[0] != heat else f", {span(row)}."
+        scene.draft.find("texts.density-falls", "low", text, evidence)
+    else:
+        text = f"Density is highest at T = {peak[0]:g}, {span(peak[2])}; at no hotter one is it shown to be lower."
+        scene.draft.find("texts.density-falls", "info", text, evidence)
+
+
+def _difference(scene: "Scene", first: str, second: str) -> str:
+    row: Estimate | None = scene.at("density", first, second) or scene.at("density", second, first)
+    return "an unknown amount" if row is None else size_words(row)
+
+
+def _tell_dominance(scene: "Scene") -> None:
+    """Tell of each candidate which others it exceeds in precision and recall both."""
+    for name in scene.names:
+        beaten = [
+            other
+            for other in scene.names
+            if other != name and all(scene.apart(metric, name, other) > 0 for metric in ("precision", "recall"))
+        ]
+        if not beaten:
+            continue
+        shown = listed(beaten[:MOST_NAMED]) + (
+            f" and {len(beaten) - MOST_NAMED} more" if len(beaten) > MOST_NAMED else ""
+        )
+        text = f"{name} dominates {shown}: both its precision and its recall are higher."
+        places = [
+            place
+            for other in beaten
+            for metric in ("precision", "recall")
+            if (place := scene.place(metric, name, other) or scene.place(metric, other, name)) is not None
+        ]
+        scene.draft.find("texts.dominates", "info", text, places, candidate=name)

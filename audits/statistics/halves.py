@@ -1,0 +1,97 @@
+"""How far may a number be off that is no mean over units, such as a share of texts near other texts?
+
+Resampling with replacement makes copies, which change who is near whom. Here a sample is cut at random into two halves
+without common units, again and again; how far the two halves' values lie apart says how far the whole may be off.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def half_splits(units: int, splits: int, rng: np.random.Generator) -> Bools:
+    """Return who is in the first half of each split, shape (splits, units); the halves differ by one unit at most.
+
+    >>> half_splits(5, 3, np.random.default_rng(0)).sum(1).tolist()
+    [2, 2, 2]
+    """
+    order = rng.permuted(np.tile(np.arange(units), (splits, 1)), axis=1)
+    return np.asarray(order < units // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Halved:
+    """A value, and how far apart the two halves of each split lie.
+
+    Parameters
+    ----------
+    value
+        Of the whole sample.
+    gaps
+        Value of one half less value of the other, shape (splits,). Halves of one split have no unit in common, so
+        that E[gap^2] = 2 Var(half) = 4 Var(whole), for a variance that falls as 1 / n, whatever the statistic.
+    chance
+        Variance of the value over what was drawn at random beside the units, such as starts of k-means.
+    """
+
+    value: float
+    gaps: Floats
+    chance: float = 0.0
+
+    def __sub__(self, other: "Halved") -> "Halved":
+        """Return the difference of two values, paired where their splits are of the same units."""
+        return Halved(self.value - other.value, self.gaps - other.gaps, self.chance + other.chance)
+
+    def error(self) -> float:
+        """Return the standard error sqrt(mean(gap^2) / 4 + chance).
+
+        >>> Halved(0.5, np.array([0.1, -0.1])).error()
+        0.05
+        """
+        return float(np.sqrt((self.gaps**2).mean() / 4 + self.chance))
+
+    def interval(self, level: float, *, share: bool = False, least: float = 0.0) -> tuple[float, float] | None:
+        """Return Student's interval with as many degrees of freedom as there are splits; None without any spread.
+
+        Parameters
+        ----------
+        share
+            Whether the value is a share: its interval is then taken on the logit scale and stays within 0 and 1.
+        least
+            Standard error below which it is not taken to be.
+        """
+        from scipy.stats import t
+
+        error = max(self.error(), least)
+        if not error > 0 or (share and not 0 < self.value < 1):
+            return None
+        half = float(t.isf((1 - level) / 2, len(self.gaps))) * error
+        if not share:
+            return self.value - half, self.value + half
+        # The logit changes by error / (v (1 - v)).
+        odds, slope = np.log(self.value / (1 - self.value)), self.value * (1 - self.value)
+        low, high = 1 / (1 + np.exp(-(odds - half / slope))), 1 / (1 + np.exp(-(odds + half / slope)))
+        return float(low), float(high)
+
+    def p(self) -> float:
+        """Return the two-sided p-value of Student's t against 0; 1 without any spread."""
+        from scipy.stats import t
+
+        error = self.error()
+        return float(2 * t.sf(abs(self.value) / error, len(self.gaps))) if error > 0 else 1.0
+
+
+def halved(parts: Floats) -> Halved:
+    """Return the mean over draws of values of a whole (first row) and of the halves of each split (rows 2 and 3, ...).
+
+    Parameters
+    ----------
+    parts
+        Shape (1 + 2 splits, draws): every draw takes some of the units of each half.
+    """
+    means = parts.mean(1)
+    return Halved(float(means[0]), means[1::2] - means[2::2])

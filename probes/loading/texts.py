@@ -1,0 +1,399 @@
+"""Which texts does a file hold, or which embeddings that were made of texts?
+
+JSON lines and lists, CSV, TSV and plain text are read line by line; NPZ and NPY files hold embeddings. What is left
+out is counted, and every text that is used keeps its place in the file.
+"""
+
+import csv
+import json
+import math
+import re
+import struct
+import sys
+import zipfile
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.errors import InputError
+from probes.loading.field_arrays import Stored
+from probes.loading.field_files import Archive, damaged, open_archive
+from probes.loading.hashing import sha256_file
+from probes.loading.sniffing import impostor
+from probes.loading.tables import parse_json, read_text, suggest
+from probes.loading.token_arrays import MAX_WIDTH
+
+EMPTY = "empty text"
+"""Why a text is left out."""
+_LONE = re.compile("[\ud800-\udfff]")
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+_HINT = "Give texts (JSONL, JSON, CSV, TSV or TXT) or embeddings (NPZ or NPY)."
+_SAVE = "Save numpy.savez(file, embeddings=vectors), vectors of the shape (texts, width)."
+_PIECE = 2**24
+_FAULTS = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, struct.error)
+"""What damaged bytes raise behind a header that was sound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSet:
+    """Texts of one file, or embeddings of texts, or both.
+
+    Parameters
+    ----------
+    given, skipped
+        Items that the file holds, and those left out, by reason.
+    places
+        Where each used item stands, counted from 1, shape (items,).
+    texts
+        Used texts without surrounding whitespace and cut; None where the file holds embeddings alone.
+    embeddings
+        Shape (items, width); None where the file holds texts alone.
+    words
+        Words of each used text before it was cut, shape (items,); empty where there are no texts.
+    shortened
+        Texts that were cut.
+    where
+        What `places` counts: "line", "entry" (of a JSON list) or "row" (of an array).
+    """
+
+    path: Path
+    sha256: str
+    given: int
+    places: NDArray[np.int64]
+    texts: tuple[str, ...] | None
+    embeddings: NDArray[np.float32] | None
+    skipped: Mapping[str, int]
+    words: NDArray[np.int64]
+    shortened: int
+    where: str = "line"
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What has been read so far; plain arrays, since a list of two million numbers is larger than their file."""
+
+    max_words: int | None
+    texts: list[str] = field(default_factory=list)
+    places: "array[int]" = field(default_factory=lambda: array("q"))
+    words: "array[int]" = field(default_factory=lambda: array("q"))
+    skipped: Counter[str] = field(default_factory=Counter)
+    given: int = 0
+    shortened: int = 0
+
+    def add(self, place: int, text: str) -> None:
+        self.given += 1
+        text = _encodable(text).strip()
+        if not text:
+            self.skipped[EMPTY] += 1
+            return
+        words = len(text.split())
+        if self.max_words is not None and words > self.max_words:
+            text = text.removesuffix(text.split(None, self.max_words)[-1]).rstrip()
+            self.shortened += 1
+        self.texts.append(text)
+        self.places.append(place)
+        self.words.append(words)
+
+    def closed(self, path: Path, where: str, embeddings: NDArray[np.float32] | None = None) -> TextSet:
+        if not self.places:
+            said = f"There is no text: all {self.given} are empty." if self.given else "The file holds no texts."
+            raise InputError(said, where=str(path), hint=_HINT)
+        places = np.array(self.places, dtype=np.int64)
+        return TextSet(
+            path=path,
+            sha256=sha256_file(path),
+            given=self.given,
+            places=places,
+            texts=tuple(self.texts) or None,
+            embeddings=embeddings if embeddings is None or len(places) == self.given else embeddings[places - 1],
+            skipped=dict(self.skipped),
+            words=np.array(self.words, dtype=np.int64),
+            shortened=self.shortened,
+            where=where,
+        )
+
+
+def read_texts(path: Path, *, column: str = "text", max_words: int | None = None) -> TextSet:
+    """Read the texts or embeddings of a file, whose form follows from its suffix.
+
+    Parameters
+    ----------
+    column
+        Key or column of the texts in JSON, CSV and TSV files.
+    max_words
+        Words, separated by whitespace, after which a text is cut; one that stands beside its embedding stays whole,
+        as it was embedded.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, does not hold what its suffix says, or holds no text.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.jsonl")
+    ...     _ = path.write_text('{"text": " so  it goes "}\\n{"text": ""}\\n{"text": "on"}\\n')
+    ...     found = read_texts(path, max_words=2)
+    >>> found.texts, found.places.tolist(), found.words.tolist(), found.shortened, found.skipped
+    (('so  it', 'on'), [1, 3], [3, 1], 1, {'empty text': 1})
+    """
+    if max_words is not None and max_words < 1:
+        raise InputError(f"{max_words} words leave nothing of a text.", where="max_words", hint="Give 1 or more.")
+    _check_file(path)
+    suffix = path.suffix.lower()
+    if suffix in (".npz", ".npy"):
+        return _from_arrays(path)
+    found, where = _Found(max_words), "line"
+    if suffix in (".json", ".jsonl", ".ndjson"):
+        where = _add_json(path, column, found)
+    elif suffix in (".csv", ".tsv", ".tab"):
+        _add_table(path, column, found)
+    else:
+        for line, text in _lines(path):
+            found.add(line, text)
+    return found.closed(path, where)
+
+
+def _check_file(path: Path) -> None:
+    try:
+        ordinary, size = path.is_file(), path.stat().st_size
+    except (OSError, ValueError):
+        ordinary, size = False, -1
+    if size < 0 or path.is_dir():
+        # Says what is wrong, and which name is near.
+        read_text(path)
+    if not ordinary or not size:
+        said = "The file is empty." if ordinary else "This is not an ordinary file."
+        raise InputError(said, where=str(path), hint=_HINT)
+
+
+def _encodable(text: str) -> str:
+    """Return a text that can be written as UTF-8: half a surrogate pair is no character."""
+    return text if text.isascii() else _LONE.sub("\ufffd", text)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield lines with their numbers; decoded as a whole, one emoji would let every character take four bytes."""
+    try:
+        with path.open("rb") as file:
+            if impostor(file.peek(512)[:512]):
+                raise ValueError("it is something else")
+            for line, data in enumerate(file, start=1):
+                if b"\0" in data:
+                    raise ValueError("it is not text")
+                yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
+    except (OSError, ValueError) as error:
+        # Says what is wrong, and in which line.
+        read_text(path)
+        raise damaged(path, error) from error
+
+
+def _add_json(path: Path, column: str, found: _Found) -> str:
+    """Add the texts of JSON lines or of a JSON list; return what their places count."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unique)
+    for line, content in _lines(path):
+        if not content.strip():
+            continue
+        if not found.given and content.lstrip().startswith("["):
+            break
+        where = f"{path}:{line}"
+        found.add(line, _text_of(_parsed(content, where, decoder), column, where))
+    else:
+        return "line"
+    # The first line with content opens a list.
+    entries = _parsed(read_text(path), str(path), decoder)
+    assert isinstance(entries, list)
+    for place, entry in enumerate(entries, start=1):
+        found.add(place, _text_of(entry, column, f"{path}, entry {place}"))
+    return "entry"
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def _parsed(content: str, where: str, decoder: json.JSONDecoder) -> object:
+    try:
+        return decoder.decode(content)
+    except (ValueError, RecursionError):
+        # Says what is wrong. It is not asked first, since it also refuses escapes that are mended here.
+        return parse_json(content, where, once=True)
+
+
+def _text_of(entry: object, column: str, where: str) -> str:
+    if isinstance(entry, str):
+        return entry
+    if not isinstance(entry, dict):
+        said = f"The entry is {_KINDS.get(type(entry), 'a number')}, neither an object nor a text."
+        raise InputError(said, where=where, hint=f"Write {{{json.dumps(column)}: ...}}.")
+    if column not in entry:
+        raise InputError(f"The entry has no key {column!r}.", where=where, hint=_suggest(column, tuple(entry)))
+    text = entry[column]
+    if not isinstance(text, str):
+        hint = 'Write a text; an empty one ("") is left out and counted.'
+        said = f"The value of {column!r} is {_KINDS.get(type(text), 'a number')}, not a text."
+        raise InputError(said, where=where, hint=hint)
+    return text
+
+
+def _suggest(column: str, names: Sequence[str]) -> str:
+    # Names come from the file: as many, as long and as strange as somebody chose.
+    return suggest(column, [_encodable(name[:60]) for name in names[:1000]])
+
+
+def _add_table(path: Path, column: str, found: _Found) -> None:
+    tabs = path.suffix.lower() != ".csv"
+    # Bare quotation marks are common in TSV files, which no rule of quoting survives.
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
+    texts, line = (text for _, text in _lines(path)), 1
+    rows = csv.reader(texts, strict=True, delimiter="\t" if tabs else ",", quoting=quoting)
+    try:
+        with _long_fields(path.stat().st_size):
+            columns = [name.strip() for name in next((row for row in rows if row), [])]
+            place = _place(column, columns, f"{path}:{rows.line_num}")
+            line = rows.line_num + 1
+            for row in rows:
+                # A row without fields is a blank line; an empty text in the only column is written "".
+                if row and len(row) != len(columns):
+                    hint = "A tab separates fields." if tabs else "Put a text with a comma between quotation marks."
+                    said = f"The row has {len(row)} fields, the header {len(columns)}."
+                    raise InputError(said, where=f"{path}:{line}", hint=hint)
+                if row:
+                    found.add(line, row[place])
+                line = rows.line_num + 1
+    except csv.Error as error:
+        hint = "A quotation mark may be open: inside a quoted text it is written twice."
+        raise InputError(f"The row cannot be read: {error}.", where=f"{path}:{line}", hint=hint) from None
+
+
+@contextmanager
+def _long_fields(size: int) -> Iterator[None]:
+    """Let a field be as long as its file; the limit is one for the whole process."""
+    before = csv.field_size_limit()
+    csv.field_size_limit(max(before, size))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _place(column: str, columns: Sequence[str], where: str) -> int:
+    if columns.count(column) > 1:
+        hint = "Give every column a name of its own."
+        raise InputError(f"The column {column!r} stands twice in the header.", where=where, hint=hint)
+    if column not in columns:
+        raise InputError(f"There is no column {column!r}.", where=where, hint=_suggest(column, columns))
+    return columns.index(column)
+
+
+def _from_arrays(path: Path) -> TextSet:
+    try:
+        archive = _opened(path)
+        name = _embeddings_name(archive)
+        stored = _checked(archive, name)
+        count, found = stored.shape[0], _Found(None)
+        label = next((label for label in ("text", "texts") if label in {**archive.arrays, **archive.refused}), None)
+        if label is None:
+            found.given, found.places = count, array("q", range(1, count + 1))
+        else:
+            for row, text in enumerate(_strings(archive, label, name, count), start=1):
+                found.add(row, text)
+        return found.closed(path, "row", _vectors(stored, f"{path}, {name}"))
+    except _FAULTS as error:
+        raise damaged(path, error) from error
+
+
+def _opened(path: Path) -> Archive:
+    with path.open("rb") as file:
+        head = file.read(512)
+    disguise = impostor(head)
+    if disguise is not None:
+        raise InputError(f"This is {disguise.what}, not a file of arrays.", where=str(path), hint=disguise.hint)
+    archive = open_archive(path) if head.startswith((b"\x93NUMPY", b"PK")) else None
+    if archive is None or archive.form not in ("NPZ", "NPY"):
+        raise InputError("This is neither an NPZ nor an NPY file.", where=str(path), hint=_SAVE)
+    return archive
+
+
+def _embeddings_name(archive: Archive) -> str:
+    if archive.form == "NPY":
+        return "array"
+    if "embeddings" in archive.arrays or "embeddings" in archive.refused:
+        return "embeddings"
+    tables = [name for name, there in archive.arrays.items() if len(there.shape) == 2 and there.dtype.kind in "iuf"]
+    if len(tables) != 1:
+        said = f"The file has no array 'embeddings', and {len(tables)} others could be meant. {archive.listing()}"
+        raise InputError(said, where=str(archive.path), hint=_SAVE)
+    return tables[0]
+
+
+def _wrong(archive: Archive, name: str, said: str, hint: str) -> InputError:
+    return InputError(f"The array {name!r} {said}.", where=f"{archive.path}, {name}", hint=hint)
+
+
+def _checked(archive: Archive, name: str) -> Stored:
+    """Return the array of embeddings, after comparing its header with what can be read."""
+    stored = archive.find(name)
+    shape = stored.shape
+    if len(shape) != 2 or not shape[0] or not 0 < shape[1] <= MAX_WIDTH:
+        said = f"has the shape {shape}, not (texts, width) with a width of 1 to {MAX_WIDTH}"
+        raise _wrong(archive, name, said, _SAVE)
+    if stored.dtype.kind == "b":
+        raise _wrong(archive, name, "holds values of type bool", _SAVE)
+    _check_size(archive, name, stored)
+    return stored
+
+
+def _check_size(archive: Archive, name: str, stored: Stored) -> None:
+    unpacked = math.prod(stored.shape) * stored.dtype.itemsize
+    if unpacked > archive.most:
+        hint = "Save it uncompressed (numpy.savez) if it really holds so little."
+        raise _wrong(archive, name, f"unpacks to {unpacked} bytes, far more than the file's size", hint)
+
+
+def _vectors(stored: Stored, where: str) -> NDArray[np.float32]:
+    count, width = stored.shape
+    values = np.empty((count, width), dtype=np.float32)
+    step = max(1, _PIECE // (width * stored.dtype.itemsize))
+    for start in range(0, count, step):
+        piece = stored.rows(start, min(start + step, count))
+        with np.errstate(over="ignore", invalid="ignore"):
+            values[start : start + step] = piece
+        for row, number in np.argwhere(~np.isfinite(values[start : start + step]))[:1].tolist():
+            large = ", beyond the range of float32" if np.isfinite(piece[row, number]) else ""
+            said, place = f"A number is {piece[row, number]:g}{large}.", f"row {start + row + 1}, column {number + 1}"
+            raise InputError(said, where=f"{where}, {place}", hint="Embed the text again, or leave it out.")
+    return values
+
+
+def _strings(archive: Archive, name: str, beside: str, count: int) -> Iterator[str]:
+    hint = "Save one text for each embedding: numpy.array(texts, dtype=str)."
+    if name in archive.refused:
+        raise _wrong(archive, name, archive.refused[name].reason, hint)
+    stored = archive.arrays[name]
+    if stored.dtype.kind != "U" or not stored.dtype.itemsize:
+        raise _wrong(archive, name, f"holds values of type {stored.dtype}, not texts", hint)
+    if stored.shape != (count,):
+        raise _wrong(archive, name, f"has the shape {stored.shape}, but {beside!r} holds {count} embeddings", hint)
+    _check_size(archive, name, stored)
+    step = max(1, _PIECE // stored.dtype.itemsize)
+    for start in range(0, count, step):
+        texts = stored.rows(start, min(start + step, count))
+        # numpy makes strings of any numbers.
+        if texts.view(f"{stored.dtype.str[0]}u4").max() > sys.maxunicode:
+            raise ValueError("it holds what is no character")
+        yield from texts.tolist()

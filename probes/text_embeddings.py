@@ -1,0 +1,359 @@
+"""Where do texts lie in the space of an encoder, each in the same place whatever texts are beside it?
+
+One forward pass over a batch, padded on the right behind an exact mask, gives every text one vector. Texts of a
+corpus are taken in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from probes.cache import Cache
+from probes.errors import IncompleteError, InputError, MilesError
+from probes.loading.checkpoints import ModelFolder, contradiction, load_state_dict
+from probes.loading.guarded import transformers
+from probes.loading.hashing import sha256_json
+from probes.loading.text_encoders import DenseLayer, TextEncoderSpec
+from probes.progress import Progress
+from probes.tfidf import TfIdf
+
+KIND = "text-embeddings"
+CHUNK = 512
+LETTERS = 40
+"""Characters of a text that are read for each token allowed; hardly a tokenizer makes longer tokens."""
+_TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
+_LOCAL = {"local_files_only": True, "trust_remote_code": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """Vectors, shape (n, width), in the order of the texts, and how many of these were longer than allowed."""
+
+    vectors: NDArray[np.float32]
+    shortened: int
+
+
+class TextEncoder:
+    """An encoder of texts, loaded.
+
+    Parameters
+    ----------
+    reference
+        The texts that `tfidf` takes the rarity of words from; other encoders do not look at them.
+    batch
+        Texts that go through the model together.
+
+    Raises
+    ------
+    InputError
+        Where the folder's model or tokenizer cannot be loaded.
+    """
+
+    def __init__(
+        self, spec: TextEncoderSpec, *, reference: Sequence[str], device: str, dtype: str, batch: int = 32
+    ) -> None:
+        self.spec = spec
+        self._encoder: TfIdf | _Transformer
+        if spec.folder is None:
+            self._encoder = TfIdf([_clean(text) for text in reference])
+            self.parameters = 0
+        else:
+            self._encoder = _Transformer(spec, spec.folder, device=device, dtype=dtype, batch=batch)
+            self.parameters = self._encoder.parameters
+        self.width = self._encoder.width
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Return the vectors of texts; a text without any token is read as the mark of a text's beginning or end.
+
+        Raises
+        ------
+        InputError
+            Where a state is not finite, or there is no such mark.
+        IncompleteError
+            Where the device runs out of memory.
+        """
+        vectors, cut = self.encode_each(texts)
+        return Encoded(vectors=vectors, shortened=int(cut.sum()))
+
+    def encode_each(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the vectors of texts as `encode` does, and of each text whether it was shortened."""
+        plain = [_clean(text) for text in texts]
+        if isinstance(self._encoder, TfIdf):
+            return self._encoder.encode(plain), np.zeros(len(plain), dtype=np.bool_)
+        return self._encoder.encode(plain)
+
+
+def encode_all(
+    spec: TextEncoderSpec,
+    texts: Sequence[str],
+    *,
+    reference: Sequence[str],
+    device: str,
+    dtype: str,
+    batch: int,
+    cache: Cache,
+    progress: Progress,
+    label: str,
+) -> Encoded:
+    """Return the vectors of texts, shape (n, width), computing only what the cache lacks; copies share theirs.
+
+    Parameters
+    ----------
+    reference
+        See `TextEncoder`.
+    label
+        What the phase is called in `progress`.
+
+    Raises
+    ------
+    InputError, IncompleteError
+        As of `TextEncoder`.
+    """
+    distinct = list(dict.fromkeys(texts))
+    key = _key(spec, reference, device, dtype)
+    encoder: TextEncoder | None = None
+    vectors, cut = list[NDArray[np.float32]](), list[NDArray[np.bool_]]()
+    with progress.phase(label, len(distinct), "texts") as advance:
+        for start in range(0, len(distinct), CHUNK):
+            chunk = distinct[start : start + CHUNK]
+            name = [key, sha256_json(chunk)]
+            entry = cache.read(KIND, name)
+            if entry is None:
+                encoder = encoder or TextEncoder(spec, reference=reference, device=device, dtype=dtype, batch=batch)
+                found, shortened = encoder.encode_each(chunk)
+                entry = {"vectors": torch.from_numpy(found), "shortened": torch.from_numpy(shortened)}
+                cache.write(KIND, name, entry)
+            vectors.append(entry["vectors"].numpy())
+            cut.append(entry["shortened"].numpy())
+            advance(len(chunk))
+    if not texts:
+        return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), shortened=0)
+    places = {text: place for place, text in enumerate(distinct)}
+    rows = [places[text] for text in texts]
+    return Encoded(vectors=np.concatenate(vectors)[rows], shortened=int(np.concatenate(cut)[rows].sum()))
+
+
+def _key(spec: TextEncoderSpec, reference: Sequence[str], device: str, dtype: str) -> dict[str, object]:
+    if spec.folder is None:
+        packages = {name: version(name) for name in ("scikit-learn", "numpy")}
+        return {**spec.key, **packages, "reference": sha256_json(sorted(reference))}
+    packages = {name: version(name) for name in ("torch", "transformers", "tokenizers")}
+    return {**spec.key, **packages, "device": device.partition(":")[0], "dtype": dtype}
+
+
+def _clean(text: str) -> str:
+    # Half a surrogate pair, which JSON can hold, has no UTF-8 form, and tokenizers refuse it.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class _Transformer:
+    """A language model, its tokenizer, and what makes one vector of its states."""
+
+    def __init__(self, spec: TextEncoderSpec, folder: ModelFolder, *, device: str, dtype: str, batch: int) -> None:
+        self._spec, self._folder, self._device, self._batch = spec, folder, device, batch
+        self._tokenizer = _tokenizer(folder)
+        if self._tokenizer.num_special_tokens_to_add() >= spec.max_tokens:
+            raise InputError(
+                f"Of {spec.max_tokens} tokens none is left for the text beside the tokenizer's marks.",
+                where="--max-tokens",
+                hint="Allow more.",
+            )
+        self._model = _model(folder, getattr(torch, dtype)).to(device).eval()
+        self._dense = [_dense(layer).to(device) for layer in spec.dense]
+        self.parameters = sum(weight.numel() for part in (self._model, *self._dense) for weight in part.parameters())
+        self._model.config.use_cache = False
+        self._masked = "attention_mask" in signature(self._model.forward).parameters
+        rows = self._model.get_input_embeddings()
+        self._known = int(rows.num_embeddings) if isinstance(rows, nn.Embedding) else None
+        with _told("model", folder, _TOGETHER):
+            self.width = int(self._run([[0]]).shape[1])
+
+    def encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        tokens, cut = self._tokens(texts)
+        order = sorted(range(len(texts)), key=lambda index: len(tokens[index]))
+        vectors: list[Tensor] = [torch.empty(0)] * len(texts)
+        for rows in self._batches(order, tokens):
+            for row, vector in zip(rows, self._run([tokens[row] for row in rows]), strict=True):
+                vectors[row] = vector
+        return (torch.stack(vectors).numpy() if texts else np.zeros((0, self.width), dtype=np.float32)), cut
+
+    def _tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], NDArray[np.bool_]]:
+        longest = self._spec.max_tokens
+        most = LETTERS * longest
+        # Cut in characters first: a tokenizer takes minutes for what a book holds, only to drop it.
+        short = [text[:most].lower() if self._spec.lower else text[:most] for text in texts]
+        tokens: list[list[int]] = self._tokenizer(short, add_special_tokens=True)["input_ids"] if short else []
+        cut = np.array([len(text) > most for text in texts], dtype=np.bool_)
+        for index, found in enumerate(tokens):
+            if len(found) > longest:
+                cut[index] = True
+                again = self._tokenizer(short[index], add_special_tokens=True, truncation=True, max_length=longest)
+                tokens[index] = again["input_ids"]
+            tokens[index] = tokens[index] or [self._mark()]
+        self._check_known(max((max(found) for found in tokens), default=0))
+        return tokens, cut
+
+    def _mark(self) -> int:
+        found = [getattr(self._tokenizer, f"{name}_token_id", None) for name in ("bos", "eos", "cls", "unk")]
+        mark = next((mark for mark in found if isinstance(mark, int)), None)
+        if mark is None:
+            raise InputError(
+                "A text gives no tokens, and the tokenizer has no mark for a text's beginning or end.",
+                where=str(self._folder.path),
+                hint="Leave out texts that are empty or that the tokenizer cannot read.",
+            )
+        return mark
+
+    def _check_known(self, token: int) -> None:
+        if self._known is not None and token >= self._known:
+            raise InputError(
+                f"The tokenizer gives token {token}; the model knows {self._known} tokens.",
+                where=str(self._folder.path),
+                hint="Fetch the tokenizer that the model was trained with.",
+            )
+
+    def _batches(self, order: Sequence[int], tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        current: list[int] = []
+        for row in order:
+            # A model that knows no mask would take padding for text.
+            other = not self._masked and bool(current) and len(tokens[current[0]]) != len(tokens[row])
+            if other or len(current) >= self._batch:
+                yield current
+                current = []
+            current.append(row)
+        if current:
+            yield current
+
+    def _run(self, tokens: Sequence[Sequence[int]]) -> Tensor:
+        """Return the vectors of some texts, float32 on the CPU, shape (texts, width)."""
+        lengths = torch.tensor([len(found) for found in tokens])
+        longest = int(lengths.max())
+        mask = torch.arange(longest)[None] < lengths[:, None]
+        # Behind the mask and on the right, any token will do for padding.
+        numbers = torch.zeros(mask.shape, dtype=torch.long)
+        numbers[mask] = torch.tensor([token for found in tokens for token in found])
+        inputs = {"input_ids": numbers.to(self._device)}
+        if self._masked:
+            inputs["attention_mask"] = mask.long().to(self._device)
+        try:
+            with torch.inference_mode():
+                states = self._states(inputs)
+                vectors = self._pool(states, mask.to(self._device), lengths.to(self._device))
+        except torch.OutOfMemoryError as error:
+            raise IncompleteError(
+                f"The device ran out of memory on a batch of {len(tokens)} texts of up to {longest} tokens.",
+                hint="Give a smaller --batch, --max-tokens or --device cpu.",
+            ) from error
+        if not bool(torch.isfinite(vectors).all()):
+            raise InputError(
+                "The encoder gives states that are not finite numbers.",
+                where=str(self._folder.path),
+                hint="Its weights are damaged, or too large for the number format: try --dtype float32.",
+            )
+        return vectors.cpu()
+
+    def _states(self, inputs: dict[str, Tensor]) -> Tensor:
+        inner = self._spec.layer != -1
+        output = self._model(**inputs, output_hidden_states=inner, return_dict=True)
+        states: Tensor = output.hidden_states[self._spec.layer] if inner else output.last_hidden_state
+        return states.float()
+
+    def _pool(self, states: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
+        rows = torch.arange(len(states), device=states.device)
+        if self._spec.pooling == "mean":
+            # Not a product with the mask: what stands behind it may be infinite.
+            vectors = states.masked_fill(~mask[..., None], 0).sum(dim=1) / lengths[:, None]
+        else:
+            vectors = states[rows, lengths - 1 if self._spec.pooling == "last" else 0 * lengths]
+        for layer in self._dense:
+            vectors = layer(vectors)
+        return nn.functional.normalize(vectors, dim=-1) if self._spec.unit else vectors
+
+
+@contextmanager
+def _told(what: str, folder: ModelFolder, hint: str) -> Iterator[None]:
+    """Turn whatever transformers raises on a strange folder into an error that names it."""
+    try:
+        yield
+    except MilesError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise InputError(f"The {what} cannot be loaded: {reason}", where=str(folder.path), hint=hint) from error
+
+
+def _tokenizer(folder: ModelFolder) -> Any:
+    with _told("tokenizer", folder, "Save it again with the tokenizer's save_pretrained()."):
+        tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **_LOCAL)
+    # Texts are cut before tokenising too, so that it is always their beginning that counts.
+    tokenizer.truncation_side = "right"
+    return tokenizer
+
+
+def _model(folder: ModelFolder, dtype: torch.dtype) -> Any:
+    """Return the folder's model without heads; of an encoder and decoder the encoder."""
+    hub = transformers()
+    with _told("model", folder, _TOGETHER), torch.random.fork_rng(devices=[]):
+        config = hub.AutoConfig.from_pretrained(folder.path, **_LOCAL)
+        _check_size(hub, config, folder)
+        told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, info = hub.AutoModel.from_pretrained(folder.path, dtype=dtype, **told, **_LOCAL)
+    mismatched = sorted(info["mismatched_keys"])
+    if mismatched:
+        raise contradiction(folder, mismatched, [key for key, value in folder.config.items() if type(value) is int])
+    # What is missing would be random; the pooler and the decoder are not used.
+    used = _used(model)
+    unused = ("pooler.",) if used is model else ("pooler.", "decoder.")
+    missing = [name for name in sorted(info["missing_keys"]) if not any(part in name for part in unused)]
+    if missing:
+        raise InputError(
+            f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}.",
+            where=str(folder.path),
+            hint=_TOGETHER,
+        )
+    return used
+
+
+def _used(model: Any) -> Any:
+    # The configuration is no guide: T5 saved without its decoder says that it is no pair of the two.
+    return model.get_encoder() if hasattr(model, "encoder") and hasattr(model, "decoder") else model
+
+
+def _check_size(hub: Any, config: Any, folder: ModelFolder) -> None:
+    """Refuse a configuration of more parameters than the weight files have bytes, before memory is taken for it."""
+    with torch.device("meta"):
+        model = hub.AutoModel.from_config(config, trust_remote_code=False)
+    if model.main_input_name != "input_ids":
+        raise InputError(
+            f"{folder.family!r} takes {model.main_input_name}, not text.",
+            where=str(folder.path / "config.json"),
+            hint="Give an encoder of texts, such as a BERT or a GPT-2.",
+        )
+    asked = sum(weight.numel() for name, weight in _used(model).named_parameters() if "pooler." not in name)
+    held = sum(path.stat().st_size for path in folder.weights)
+    if asked > held:
+        raise InputError(
+            f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
+            where=str(folder.path / "config.json"),
+            hint=_TOGETHER,
+        )
+
+
+def _dense(layer: DenseLayer) -> nn.Module:
+    """Return a dense layer behind the pooling, float32."""
+    tensors = load_state_dict(layer.weights)
+    weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
+    if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise InputError("The file holds no linear layer.", where=str(layer.weights), hint="Fetch the model again.")
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    state = {name: value.float() for name, value in (("weight", weight), ("bias", bias)) if value is not None}
+    linear.load_state_dict(state, assign=True)
+    return nn.Sequential(linear, getattr(nn, layer.activation)())

@@ -1,0 +1,88 @@
+"""What are texts like on the surface: which words, word pairs and letter sequences do they share?
+
+The weak stand-in for a language model: it sees spelling and vocabulary, no meaning. n-grams are hashed and their
+weights are projected at random, so a word that the reference lacks counts as much as any rare one. A vocabulary or
+axes fitted to the reference would show the reference better than any other text, and so make it look different.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.feature_extraction.text import HashingVectorizer
+
+WIDTH = 512
+_BUCKETS = 2**18
+_ENTRIES = 8
+"""Coordinates that each n-gram is spread over; more change little and cost more."""
+_STEP = 1000
+
+
+class TfIdf:
+    """Vectors of length 1 from weighted n-grams; texts without a single letter or digit may give zeros.
+
+    Parameters
+    ----------
+    reference
+        The texts that say how rare an n-gram is: weight ln((1 + texts) / (1 + texts with it)) + 1.
+    """
+
+    width = WIDTH
+
+    def __init__(self, reference: Sequence[str]) -> None:
+        self._parts = [_Part(reference, "char_wb", (2, 4), seed=0), _Part(reference, "word", (1, 2), seed=1)]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector a text, shape (n, 512), which no other text of the call changes.
+
+        >>> vectors = TfIdf(["a red house", "a blue house"]).encode(["red house", "house red", "10 %"])
+        >>> bool(vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2])
+        True
+        """
+        if not texts:
+            return np.zeros((0, WIDTH), dtype=np.float32)
+        return _scaled(np.asarray(sum(part.project(texts) for part in self._parts), dtype=np.float32))
+
+
+class _Part:
+    """One kind of n-gram: how it is counted, how rare each is, and where each goes."""
+
+    def __init__(self, reference: Sequence[str], analyzer: str, sizes: tuple[int, int], *, seed: int) -> None:
+        self._counter = HashingVectorizer(
+            analyzer=analyzer,
+            ngram_range=sizes,
+            # One letter or digit is a word too, as in Chinese.
+            token_pattern=r"(?u)\b\w+\b",
+            n_features=_BUCKETS,
+            alternate_sign=False,
+            norm=None,
+            dtype=np.float32,
+        )
+        held = np.zeros(_BUCKETS)
+        for start in range(0, len(reference), _STEP):
+            held += np.bincount(self._counter.transform(reference[start : start + _STEP]).indices, minlength=_BUCKETS)
+        self._rarity = (np.log((1 + len(reference)) / (1 + held)) + 1).astype(np.float32)
+        self._projection = _projection(seed)
+
+    def project(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        counts = self._counter.transform(texts)
+        counts.data = (1 + np.log(counts.data)) * self._rarity[counts.indices]
+        rows = np.repeat(np.arange(len(texts)), np.diff(counts.indptr))
+        lengths = np.sqrt(np.bincount(rows, weights=counts.data.astype(np.float64) ** 2, minlength=len(texts)))
+        counts.data = (counts.data / lengths[rows]).astype(np.float32)
+        dense: NDArray[np.float32] = (counts @ self._projection).toarray()
+        return dense
+
+
+def _projection(seed: int) -> csr_matrix:
+    generator = np.random.default_rng(seed)
+    places = generator.integers(0, WIDTH, size=_BUCKETS * _ENTRIES)
+    signs = generator.choice(np.array([-1, 1], dtype=np.float32), size=_BUCKETS * _ENTRIES)
+    starts = np.arange(0, _BUCKETS * _ENTRIES + 1, _ENTRIES)
+    return csr_matrix((signs / np.float32(np.sqrt(_ENTRIES)), places, starts), shape=(_BUCKETS, WIDTH))
+
+
+def _scaled(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
