@@ -20,7 +20,7 @@ _STEP = 1000
 
 
 class TfIdf:
-    """Vectors of length 1 from weighted n-grams; texts without a single letter or digit may give zeros.
+    """Vectors of length 1 from weighted n-grams; a blank text gives zeros.
 
     Parameters
     ----------

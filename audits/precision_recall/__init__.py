@@ -104,7 +104,8 @@ class Options:
         panel=_GENERATION,
     )
     prompts: Path | None = option(
-        "Beginnings that the model goes on from, in the forms of --reference; one that is empty stands for none.",
+        "Beginnings that the model goes on from, in the forms of --reference. Without: it begins by itself, as many "
+        "texts as a draw takes.",
         metavar="FILE",
         panel=_GENERATION,
     )

@@ -30,7 +30,6 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     return Options(
         reference=reference,
         generate=str(folder / "model"),
-        prompts=folder / "prompts.jsonl",
         temperatures=TEMPERATURES,
         max_new_tokens=32,
         batch=100,
@@ -48,8 +47,6 @@ def _make(place: Path, context: Context, balanced: bool) -> None:
         return
     from probes.synthetic.causal_lm import train_causal_lm
 
-    # The model begins every sentence itself.
-    _write(place / "prompts.jsonl", [""] * SAMPLED)
     train_causal_lm(made[:TRAINING], place / "model", seed=context.seed, progress=context.progress)
 
 

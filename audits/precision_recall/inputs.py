@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audits.context import Context, Plan
 from audits.options import numbers
 from audits.precision_recall import Options
@@ -43,10 +46,20 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """A language model that candidates are sampled from, and its prompts."""
+    """A language model that candidates are sampled from.
+
+    Parameters
+    ----------
+    prompts
+        What it goes on from; empty where it begins by itself.
+    source, places
+        The file of the prompts, if there is one, and where in it each stands.
+    """
 
     folder: ModelFolder
-    prompts: TextSet
+    prompts: tuple[str, ...]
+    source: TextSet | None
+    places: NDArray[np.int64]
     samplings: tuple[tuple[str, Sampling], ...]
 
 
@@ -87,7 +100,9 @@ def plan(options: Options, context: Context) -> Plan:
     files = {
         name: read_texts(Path(file), column=options.text_col, max_words=settings.max_words) for name, file in named
     }
-    generation = _generation(options, [name for name, _ in named])
+    alone = settings.samples or max(len(reference) // 2, PER_K * max(settings.k))
+    # Some texts that a model begins by itself are empty.
+    generation = _generation(options, [name for name, _ in named], alone + alone // 20 + 1)
     heat = _temperatures(options, tuple(files))
     candidates = [Candidate(name=name, texts=texts, temperature=heat.get(name)) for name, texts in files.items()]
     if generation is not None:
@@ -158,18 +173,18 @@ def _temperature(text: str, flag: str) -> float:
     return value
 
 
-def _generation(options: Options, names: Sequence[str]) -> Generation | None:
+def _generation(options: Options, names: Sequence[str], alone: int) -> Generation | None:
+    """Find the model and its prompts; without prompts it begins `alone` texts by itself."""
     if options.generate is None:
         if options.prompts is not None:
             raise InputError("There is no model for the prompts.", where="--prompts", hint="Name one with --generate.")
         return None
-    if options.prompts is None:
-        raise InputError("The prompts are missing.", where="--prompts", hint="--generate goes on from texts in a file.")
     folder = find_model(options.generate)
     check_causal(folder)
-    prompts = read_texts(options.prompts, column=options.text_col)
-    if prompts.texts is None:
+    source = None if options.prompts is None else read_texts(options.prompts, column=options.text_col)
+    if source is not None and source.texts is None:
         raise InputError("Prompts must be texts.", where=str(options.prompts), hint="Give JSONL, CSV or TXT.")
+    prompts = ("",) * alone if source is None else source.texts or ()
     samplings: dict[str, Sampling] = {}
     for text in options.temperatures:
         value = _temperature(text, "--temperatures")
@@ -183,7 +198,8 @@ def _generation(options: Options, names: Sequence[str]) -> Generation | None:
             repetition_penalty=options.repetition_penalty,
             max_new_tokens=options.max_new_tokens,
         )
-    return Generation(folder=folder, prompts=prompts, samplings=tuple(samplings.items()))
+    places = np.arange(1, len(prompts) + 1) if source is None else source.places
+    return Generation(folder=folder, prompts=prompts, source=source, places=places, samplings=tuple(samplings.items()))
 
 
 def _encoder(
@@ -276,8 +292,8 @@ def _subject(generation: Generation | None) -> Subject | None:
 def _sources(inputs: Inputs) -> tuple[Source, ...]:
     given = [(REFERENCE, inputs.reference)]
     given += [(f"candidate {one.name}", one.texts) for one in inputs.candidates if one.texts is not None]
-    if inputs.generation is not None:
-        given.append(("prompts", inputs.generation.prompts))
+    if inputs.generation is not None and inputs.generation.source is not None:
+        given.append(("prompts", inputs.generation.source))
     rows = [Source(role=role, path=str(one.path), sha256=one.sha256, items=one.given) for role, one in given]
     if inputs.encoder is not None and inputs.encoder.folder is not None:
         folder = inputs.encoder.folder

@@ -15,7 +15,7 @@ from audits.precision_recall.comparing import Comparison, Referee
 from audits.precision_recall.diversity import Texts, describe
 from audits.precision_recall.estimating import Found, Measured, estimate
 from audits.precision_recall.figures import draw
-from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE, Candidate, Inputs
+from audits.precision_recall.inputs import CEILING, FLOOR, PER_K, REFERENCE, Candidate, Inputs
 from audits.precision_recall.judging import judge
 from audits.precision_recall.listing import records_of
 from audits.precision_recall.outlook import warnings_of
@@ -52,10 +52,14 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     """Carry the audit out on checked inputs."""
     inputs: Inputs = plan.inputs
     if inputs.generation is not None:
-        inputs = replace(inputs, candidates=tuple(_sampled(one, inputs, options, context) for one in inputs.candidates))
+        candidates = tuple(_sampled(one, inputs, options, context) for one in inputs.candidates)
+        inputs = _fitted(replace(inputs, candidates=candidates))
     draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
     for id, message, where in warnings_of(inputs, options):
         draft.warn(id, message, **where)
+    if inputs.size < plan.inputs.size:
+        fewer = f"{inputs.size:,} of every side are taken, not {plan.inputs.size:,}"
+        draft.warn("fewer-texts", f"Some texts that were sampled have no word: {fewer}.")
     sets = _sets(inputs, options, context)
     for one in sets.values():
         if one.shortened:
@@ -82,7 +86,7 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
     sampling = dict(generation.samplings)[candidate.name]
     made = generate_all(
         generation.folder,
-        generation.prompts.texts or (),
+        generation.prompts,
         sampling,
         seed=context.seed,
         batch=options.batch,
@@ -95,20 +99,19 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
     texts = [one.text if options.keep_prompt else one.continuation.strip() for one in made]
     cut = [_cut(text, inputs.settings.max_words) for text in texts]
     kept = [place for place, text in enumerate(cut) if text]
-    if len(kept) < inputs.size:
+    if not kept:
         raise InputError(
-            f"Only {len(kept):,} of the {len(texts):,} texts sampled at {candidate.name} have words; {inputs.size:,} "
-            "are needed.",
+            f"None of the {len(texts):,} texts sampled at {candidate.name} has a word.",
             where="--generate",
-            hint="Give more prompts, or a smaller --samples.",
+            hint="Look at what the model writes: its end token may come first.",
         )
     words = np.array([len(texts[place].split()) for place in kept], dtype=np.int64)
     most = inputs.settings.max_words
     made_set = TextSet(
-        path=generation.prompts.path,
+        path=generation.folder.path,
         sha256=generation.folder.sha256,
         given=len(texts),
-        places=generation.prompts.places[kept],
+        places=generation.places[kept],
         texts=tuple(cut[place] for place in kept),
         embeddings=None,
         skipped={"empty text": len(texts) - len(kept)} if len(kept) < len(texts) else {},
@@ -116,6 +119,19 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
         shortened=0 if most is None else int((words > most).sum()),
     )
     return replace(candidate, texts=made_set)
+
+
+def _fitted(inputs: Inputs) -> Inputs:
+    """Take fewer texts of every side where a candidate came out with fewer."""
+    size = min(inputs.size, *(len(one.texts) for one in inputs.candidates if one.texts is not None))
+    least = PER_K * max(inputs.settings.k)
+    if size < least:
+        raise InputError(
+            f"Only {size:,} texts of a candidate have words; that takes {least}.",
+            where="--generate",
+            hint="Give more prompts, or look at what the model writes.",
+        )
+    return replace(inputs, size=size, control=min(inputs.control, size))
 
 
 def _cut(text: str, most: int | None) -> str:

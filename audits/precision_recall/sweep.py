@@ -52,7 +52,13 @@ def _tell_recall(scene: "Scene", path: list[tuple[float, str]]) -> None:
         return
     if above:
         parts = [f"T = {heat:g} by {_size(scene, name, natural)}" for heat, name in above[:MOST_NAMED]]
-        text = f"Temperature buys recall: it is above its value at T = 1, {span(own)}, at {listed(parts)}."
+        text = f"Recall is above its value at T = 1, {span(own)}, at {listed(parts)}."
+        bought = [f"{heat:g}" for heat, name in above if scene.apart("coverage", name, natural) < 0]
+        if bought:
+            # Balls around noisy texts are wide: they reach many reference texts and resemble none.
+            text += (
+                f" Coverage is lower at T = {listed(bought)}: that recall is of wide balls, not of more kinds of text."
+            )
     else:
         text = f"At no temperature of the sweep is recall shown to be above its value at T = 1, {span(own)}."
         below = [f"{heat:g}" for heat, name in others if scene.apart("recall", name, natural) < 0]

@@ -37,7 +37,6 @@ def test_a_shared_rare_word_counts_more_than_a_shared_common_one() -> None:
     made = TfIdf([*(f"abc q{number}" for number in range(50)), "xyz"])
     same, common, rare, none = made.encode(["abc xyz", "abc uvw", "uvw xyz", "mno uvw"])
     assert same @ rare > same @ common + 0.15
-    assert same @ common > same @ none + 0.05
     assert abs(same @ none) < 0.15
 
 

@@ -1,0 +1,251 @@
+"""Are the nearest neighbours and the near pairs those of all distances in double precision, whatever the points?"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from probes import knn
+from probes.errors import IncompleteError
+
+Floats = NDArray[np.float64]
+
+
+def normal(count: int, width: int, *, seed: int = 0, offset: float = 0.0, scale: float = 1.0) -> Floats:
+    return offset + scale * np.random.default_rng(seed).normal(size=(count, width))
+
+
+def lattice(count: int, *, seed: int) -> Floats:
+    """Return distinct points of a lattice, where nearly every distance is met many times."""
+    cells = np.stack(np.meshgrid(*[np.arange(4.0)] * 4), -1).reshape(-1, 4)
+    return np.random.default_rng(seed).permutation(cells)[:count]
+
+
+def sparse_rows(count: int, *, seed: int) -> Floats:
+    """Return rows of unit length with a few words each: most are at right angles to most others."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((count, 200))
+    for row in rows:
+        row[rng.choice(200, 4, replace=False)] = rng.random(4) + 0.1
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def nearly_equal(count: int, *, seed: int) -> Floats:
+    """Return points that differ in the ninth digit, which float32 does not hold."""
+    return 1.0 + 1e-9 * np.random.default_rng(seed).normal(size=(count, 6)).cumsum(0)
+
+
+def singles(rows: Floats) -> NDArray[np.float32]:
+    return rows.astype(np.float32)
+
+
+CASES: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
+    "line": (normal(70, 1), normal(50, 1, seed=1)),
+    "one block": (singles(normal(9, 3)), singles(normal(8, 3, seed=1))),
+    "many blocks": (singles(normal(100, 5)), singles(normal(83, 5, seed=1))),
+    "wide": (singles(normal(40, 900)), singles(normal(45, 900, seed=1))),
+    "far from the origin": (singles(normal(90, 6, offset=1e4)), singles(normal(60, 6, seed=1, offset=1e4))),
+    "large": (normal(60, 4, scale=1e6), normal(40, 4, seed=1, scale=1e6)),
+    "small": (normal(60, 4, scale=1e-6), normal(40, 4, seed=1, scale=1e-6)),
+    "other spread": (normal(60, 4), normal(60, 4, seed=1, scale=0.01)),
+    "constant coordinates": (
+        np.pad(normal(60, 2), ((0, 0), (1, 3)), constant_values=7.3),
+        np.pad(normal(50, 2, seed=1), ((0, 0), (1, 3)), constant_values=7.3),
+    ),
+    "copies": (np.repeat(normal(20, 3), 4, axis=0), np.concatenate([normal(20, 3), normal(30, 3, seed=1)])),
+    "all the same": (np.full((40, 3), 0.1), np.full((30, 3), 0.1)),
+    "lattice": (lattice(120, seed=0), lattice(90, seed=1)),
+    "right angles": (singles(sparse_rows(120, seed=0)), singles(sparse_rows(90, seed=1))),
+    "ninth digit": (nearly_equal(60, seed=0), nearly_equal(50, seed=1)),
+}
+BLOCKS = {"as shipped": (knn.ROWS, knn.COLUMNS), "rows below columns": (7, 16), "columns below rows": (16, 5)}
+
+
+@pytest.fixture(params=BLOCKS)
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, columns = BLOCKS[request.param]
+    monkeypatch.setattr(knn, "ROWS", rows)
+    monkeypatch.setattr(knn, "COLUMNS", columns)
+
+
+def everyone(x: NDArray[Any], y: NDArray[Any]) -> Floats:
+    return cdist(x.astype(np.float64), y.astype(np.float64), "sqeuclidean")
+
+
+def others(x: NDArray[Any]) -> Floats:
+    squared = everyone(x, x)
+    np.fill_diagonal(squared, np.inf)
+    return squared
+
+
+def same(found: Floats, expected: Floats) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_neighbours_are_the_nearest_of_all(name: str, count: int, dtype: str) -> None:
+    x = CASES[name][0]
+    found, truth = knn.neighbours(knn.points(x, dtype=dtype), count), others(x)
+    assert found.squared.shape == found.index.shape == (len(x), count)
+    same(found.squared, np.sort(truth, axis=1)[:, :count])
+    # Who they are may be told apart in ties no better than by their distance.
+    same(np.take_along_axis(truth, found.index.astype(np.int64), 1), found.squared)
+    assert all(len(set(row)) == count for row in found.index.tolist())
+
+
+@pytest.mark.usefixtures("blocks")
+def test_all_others_are_listed_where_as_many_are_asked_for() -> None:
+    x = normal(30, 3)
+    found = knn.neighbours(knn.points(x), 29)
+    same(found.squared, np.sort(others(x), axis=1)[:, :29])
+    assert {tuple(sorted({row, *near})) for row, near in enumerate(found.index.tolist())} == {tuple(range(30))}
+
+
+def below(found: knn.Pairs, reach_x: Floats, reach_y: Floats) -> set[tuple[int, int]]:
+    near = found.squared < np.maximum(reach_x[found.x], reach_y[found.y])
+    return set(zip(found.x[near].tolist(), found.y[near].tolist(), strict=True))
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_pairs_below_either_reach_are_those_of_all(name: str, dtype: str) -> None:
+    x, y = CASES[name]
+    truth = everyone(x, y)
+    reach_x, reach_y = (np.sort(others(side), axis=1)[:, 2] for side in (x, y))
+    # Pairs that lie exactly at a reach are not below it.
+    reach_x[::3], reach_y[::5] = truth[::3, 0], truth[1, ::5]
+    centre = x.mean(0)
+    one, two = (knn.points(side, centre, dtype=dtype) for side in (x, y))
+    reach_x[::3] = knn.exact(one, two, np.arange(len(x)), np.zeros(len(x), dtype=int))[::3]
+    reach_y[::5] = knn.exact(one, two, np.ones(len(y), dtype=int), np.arange(len(y)))[::5]
+    every = knn.exact(one, two, *(at.ravel() for at in np.indices(truth.shape))).reshape(truth.shape)
+    same(every, truth)
+    found = knn.pairs(one, two, reach_x, reach_y)
+    near = every < np.maximum(reach_x[:, None], reach_y[None, :])
+    assert below(found, reach_x, reach_y) == set(zip(*(at.tolist() for at in near.nonzero()), strict=True))
+    assert len(set(zip(found.x.tolist(), found.y.tolist(), strict=True))) == len(found.x)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pairs_stand_on_their_side_of_every_limit(name: str) -> None:
+    x, y = CASES[name]
+    one, two = (knn.points(side, x.mean(0)) for side in (x, y))
+    limits_x, limits_y = (np.sort(others(side), axis=1)[:, :5].T for side in (x, y))
+    found = knn.pairs(one, two, limits_x[-1], limits_y[-1], limits_x=limits_x, limits_y=limits_y)
+    every = knn.exact(one, two, found.x, found.y)
+    for limits, at in ((limits_x, found.x), (limits_y, found.y)):
+        for limit in limits:
+            assert ((found.squared < limit[at]) == (every < limit[at])).all()
+    assert (found.squared >= 0).all()
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("name", CASES)
+def test_the_nearest_of_every_point_is_nearest_to_within_rounding(name: str) -> None:
+    x, y = CASES[name]
+    one, two = (knn.points(side, x.mean(0)) for side in (x, y))
+    found, truth = knn.pairs(one, two, np.zeros(len(x)), np.zeros(len(y))), everyone(x, y)
+    same(found.to_y, truth[np.arange(len(x)), found.nearest_y])
+    same(found.to_x, truth[found.nearest_x, np.arange(len(y))])
+    room = 2 * one.error(two)
+    assert (found.to_y <= truth.min(1) + room).all() and (found.to_x <= truth.min(0) + room).all()
+    if name in ("line", "many blocks", "wide", "large"):
+        same(found.to_y, truth.min(1))
+        same(found.to_x, truth.min(0))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rounding_stays_within_its_bound(name: str, dtype: str) -> None:
+    x, y = CASES[name]
+    one, two = (knn.points(side, x.mean(0), dtype=dtype) for side in (x, y))
+    rounded = knn._squared(one, two, slice(0, len(x)), slice(0, len(y))).double().numpy()
+    assert np.abs(rounded - everyone(x, y)).max() <= one.error(two)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(10, 40), (10, 10), (40, 10), (100, 100)])
+def test_every_distance_within_a_sample_is_computed_once(
+    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knn, "ROWS", rows)
+    monkeypatch.setattr(knn, "COLUMNS", columns)
+    seen, whole = np.zeros((100, 100), dtype=int), knn._squared
+
+    def counted(x: knn.Points, y: knn.Points, down: slice, across: slice) -> torch.Tensor:
+        seen[down, across] += 1
+        return whole(x, y, down, across)
+
+    monkeypatch.setattr(knn, "_squared", counted)
+    one = knn.points(normal(100, 3))
+    knn.neighbours(one, 3)
+    upper = np.triu_indices(100, 1)
+    assert (seen[upper] == 1).all() and seen.max() == 1
+    # Below the diagonal there is only what shares a strip of rows with it.
+    assert np.tril(seen, -1).sum() <= 100 * rows / 2
+    seen[:] = 0
+    knn.pairs(one, one, np.zeros(100), np.zeros(100))
+    assert (seen == 1).all()
+
+
+def test_too_many_pairs_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = knn.points(normal(40, 2))
+    monkeypatch.setattr(knn, "MOST_PAIRS", 1600)
+    assert len(knn.pairs(x, x, np.full(40, 1e9), np.zeros(40)).x) == 1600
+    monkeypatch.setattr(knn, "MOST_PAIRS", 1599)
+    with pytest.raises(IncompleteError, match="1,599 pairs"):
+        knn.pairs(x, x, np.full(40, 1e9), np.zeros(40))
+
+
+def test_a_device_without_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = knn.points(normal(10, 2))
+
+    class Full:
+        def __getitem__(self, rows: slice) -> torch.Tensor:
+            raise torch.OutOfMemoryError
+
+    full = knn.Points(x.given, Full(), x.squares, x.dtype)  # type: ignore[arg-type]
+    with pytest.raises(IncompleteError, match="ran out of memory"):
+        knn._squared(full, x, slice(0, 10), slice(0, 10))
+
+
+@pytest.mark.parametrize("count", [-1, 0, 10, 11])
+def test_a_number_of_neighbours_out_of_range_is_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"{count} neighbours of each of 10 points"):
+        knn.neighbours(knn.points(normal(10, 2)), count)
+
+
+def test_what_is_given_is_left_as_it_was() -> None:
+    x = singles(normal(50, 3))
+    before = x.copy()
+    found = knn.points(x)
+    knn.neighbours(found, 3)
+    knn.pairs(found, found, np.ones(50), np.ones(50))
+    assert (x == before).all()
+
+
+def test_steps_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextlib import contextmanager
+
+    monkeypatch.setattr(knn, "ROWS", 10)
+    monkeypatch.setattr(knn, "COLUMNS", 20)
+    told: list[tuple[str, int, int]] = []
+
+    class Listener:
+        @contextmanager
+        def phase(self, name: str, total: int, unit: str) -> Any:
+            steps: list[int] = []
+            yield steps.append
+            told.append((name, total, sum(steps)))
+
+    x = knn.points(normal(45, 2))
+    knn.neighbours(x, 2, progress=Listener(), label="own")
+    knn.pairs(x, x, np.ones(45), np.ones(45), progress=Listener(), label="both")
+    assert [name for name, _, _ in told] == ["own", "both"]
+    assert all(total == done > 1 for _, total, done in told)
