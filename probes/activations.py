@@ -19,14 +19,14 @@ from torch import Tensor
 
 from probes.errors import IncompleteError, InputError
 from probes.frames import LIMITS, RATE, WHISPER_FRAMES, check_config, frame_count
-from probes.loading.checkpoints import ModelFolder, contradiction
+from probes.loading import hub_models
+from probes.loading.checkpoints import ModelFolder
 from probes.loading.guarded import torchaudio, transformers
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 FAMILIES = ("wav2vec2", "hubert", "wavlm", "unispeech-sat", "data2vec-audio", "whisper", "wav2vec2-bert")
-_TOLD = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 # oneDNN keeps what it made ready for each of the last 1024 lengths of clips, a gigabyte in all, for no gain in speed.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
@@ -292,56 +292,25 @@ def batching_of(folder: ModelFolder) -> str:
 def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tuple[Any, Any]:
     ctc = any(name.endswith("ForCTC") for name in folder.config.get("architectures") or ())
     loader = hub.AutoModelForCTC if ctc else hub.AutoModel
-    local = {"local_files_only": True, "trust_remote_code": False}
-    missing, mismatched = list[str](), list[tuple[str, Sequence[int], Sequence[int]]]()
-    try:
-        config = hub.AutoConfig.from_pretrained(folder.path, **local)
-        _check_size(loader, config, folder)
-        with _undisturbed():
-            if random_seed is None:
-                # What transformers says of sizes that differ points to a log that nobody sees.
-                model, info = loader.from_pretrained(folder.path, **_TOLD, **local)
-                missing, mismatched = sorted(info["missing_keys"]), sorted(info["mismatched_keys"])
-            else:
+    with hub_models.told("model", folder):
+        config = hub.AutoConfig.from_pretrained(folder.path, **hub_models.LOCAL)
+        hub_models.described(loader, config, folder)
+        if random_seed is not None:
+            with _undisturbed():
                 torch.manual_seed(random_seed)
                 model = loader.from_config(config, trust_remote_code=False)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"The model cannot be loaded: {(str(error).strip() or type(error).__name__).splitlines()[0][:300]}",
-            where=str(folder.path),
-            hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
-        ) from error
-    if mismatched:
-        raise contradiction(folder, mismatched, LIMITS)
-    # What is missing would be random; the mask embedding is of no use outside training.
-    missing = [name for name in missing if not name.endswith("masked_spec_embed")]
-    if folder.family == "whisper":
-        missing = [name for name in missing if "decoder." not in name]
-    if missing:
-        raise InputError(
-            f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}.",
-            where=str(folder.path),
-            hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
+    if random_seed is None:
+        # The mask embedding is of no use outside training, nor is the decoder of whisper.
+        unused = ("decoder.",) if folder.family == "whisper" else ()
+        model = hub_models.load_model(
+            loader,
+            folder,
+            limits=LIMITS,
+            used=lambda name: not name.endswith("masked_spec_embed") and not any(part in name for part in unused),
         )
     if folder.family == "whisper":
         return model.get_encoder(), None
     return (model.base_model, model.lm_head) if ctc else (model, None)
-
-
-def _check_size(loader: Any, config: Any, folder: ModelFolder) -> None:
-    """Refuse a configuration of more parameters than the weight files have bytes, before memory is taken for it."""
-    with _undisturbed(), torch.device("meta"):
-        model = loader.from_config(config, trust_remote_code=False)
-    asked = sum(weight.numel() for weight in model.parameters())
-    held = sum(path.stat().st_size for path in folder.weights)
-    if asked > held:
-        raise InputError(
-            f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
-            where=str(folder.path / "config.json"),
-            hint="config.json and the weights must belong together; save the folder again with save_pretrained.",
-        )
 
 
 def _check_extractor(extractor: Any, model: Any, folder: ModelFolder) -> None:

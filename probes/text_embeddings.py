@@ -5,7 +5,6 @@ corpus are taken in chunks, and a chunk is the unit of the cache: a killed run g
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from inspect import signature
@@ -17,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from probes.cache import Cache
-from probes.errors import IncompleteError, InputError, MilesError
-from probes.loading.checkpoints import ModelFolder, contradiction, load_state_dict
+from probes.errors import IncompleteError, InputError
+from probes.loading import hub_models
+from probes.loading.checkpoints import ModelFolder, load_state_dict
 from probes.loading.guarded import transformers
 from probes.loading.hashing import sha256_json
 from probes.loading.text_encoders import DenseLayer, TextEncoderSpec
@@ -29,8 +29,8 @@ KIND = "text-embeddings"
 CHUNK = 512
 LETTERS = 40
 """Characters of a text that are read for each token allowed; hardly a tokenizer makes longer tokens."""
-_TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
-_LOCAL = {"local_files_only": True, "trust_remote_code": False}
+_UNREAD = ("pooler.",)
+"""Parts of a model that no vector is taken from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,14 +166,14 @@ class _Transformer:
                 where="--max-tokens",
                 hint="Allow more.",
             )
-        self._model = _model(folder, getattr(torch, dtype)).to(device).eval()
+        self._model = _model(folder, dtype).to(device).eval()
         self._dense = [_dense(layer).to(device) for layer in spec.dense]
         self.parameters = sum(weight.numel() for part in (self._model, *self._dense) for weight in part.parameters())
         self._model.config.use_cache = False
         self._masked = "attention_mask" in signature(self._model.forward).parameters
         rows = self._model.get_input_embeddings()
         self._known = int(rows.num_embeddings) if isinstance(rows, nn.Embedding) else None
-        with _told("model", folder, _TOGETHER):
+        with hub_models.told("model", folder):
             self.width = int(self._run([[0]]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -278,73 +278,35 @@ class _Transformer:
         return nn.functional.normalize(vectors, dim=-1) if self._spec.unit else vectors
 
 
-@contextmanager
-def _told(what: str, folder: ModelFolder, hint: str) -> Iterator[None]:
-    """Turn whatever transformers raises on a strange folder into an error that names it."""
-    try:
-        yield
-    except MilesError:
-        raise
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise InputError(f"The {what} cannot be loaded: {reason}", where=str(folder.path), hint=hint) from error
-
-
 def _tokenizer(folder: ModelFolder) -> Any:
-    with _told("tokenizer", folder, "Save it again with the tokenizer's save_pretrained()."):
-        tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **_LOCAL)
+    with hub_models.told("tokenizer", folder, "Save it again with the tokenizer's save_pretrained()."):
+        tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
     # Texts are cut before tokenising too, so that it is always their beginning that counts.
     tokenizer.truncation_side = "right"
     return tokenizer
 
 
-def _model(folder: ModelFolder, dtype: torch.dtype) -> Any:
+def _model(folder: ModelFolder, dtype: str) -> Any:
     """Return the folder's model without heads; of an encoder and decoder the encoder."""
     hub = transformers()
-    with _told("model", folder, _TOGETHER), torch.random.fork_rng(devices=[]):
-        config = hub.AutoConfig.from_pretrained(folder.path, **_LOCAL)
-        _check_size(hub, config, folder)
-        told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
-        model, info = hub.AutoModel.from_pretrained(folder.path, dtype=dtype, **told, **_LOCAL)
-    mismatched = sorted(info["mismatched_keys"])
-    if mismatched:
-        raise contradiction(folder, mismatched, [key for key, value in folder.config.items() if type(value) is int])
-    # What is missing would be random; the pooler and the decoder are not used.
-    used = _used(model)
-    unused = ("pooler.",) if used is model else ("pooler.", "decoder.")
-    missing = [name for name in sorted(info["missing_keys"]) if not any(part in name for part in unused)]
-    if missing:
+    with hub_models.told("configuration", folder):
+        config = hub.AutoConfig.from_pretrained(folder.path, **hub_models.LOCAL)
+    with hub_models.told("model", folder):
+        meta = hub_models.described(hub.AutoModel, config, folder, lambda name: not name.startswith(_UNREAD))
+    if meta.main_input_name != "input_ids":
         raise InputError(
-            f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}.",
-            where=str(folder.path),
-            hint=_TOGETHER,
-        )
-    return used
-
-
-def _used(model: Any) -> Any:
-    # The configuration is no guide: T5 saved without its decoder says that it is no pair of the two.
-    return model.get_encoder() if hasattr(model, "encoder") and hasattr(model, "decoder") else model
-
-
-def _check_size(hub: Any, config: Any, folder: ModelFolder) -> None:
-    """Refuse a configuration of more parameters than the weight files have bytes, before memory is taken for it."""
-    with torch.device("meta"):
-        model = hub.AutoModel.from_config(config, trust_remote_code=False)
-    if model.main_input_name != "input_ids":
-        raise InputError(
-            f"{folder.family!r} takes {model.main_input_name}, not text.",
+            f"{folder.family!r} takes {meta.main_input_name}, not text.",
             where=str(folder.path / "config.json"),
             hint="Give an encoder of texts, such as a BERT or a GPT-2.",
         )
-    asked = sum(weight.numel() for name, weight in _used(model).named_parameters() if "pooler." not in name)
-    held = sum(path.stat().st_size for path in folder.weights)
-    if asked > held:
-        raise InputError(
-            f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
-            where=str(folder.path / "config.json"),
-            hint=_TOGETHER,
-        )
+    # The configuration is no guide: T5 saved without its decoder says that it is no pair of the two.
+    pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
+    unread = (*_UNREAD, "decoder.") if pair else _UNREAD
+    limits = hub_models.numbers_of(folder)
+    model = hub_models.load_model(
+        hub.AutoModel, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
+    )
+    return model.get_encoder() if pair else model
 
 
 def _dense(layer: DenseLayer) -> nn.Module:

@@ -17,19 +17,17 @@ from torch import Tensor
 
 from probes.cache import Cache
 from probes.errors import IncompleteError, InputError
-from probes.loading.checkpoints import ModelFolder, contradiction
+from probes.loading import hub_models
+from probes.loading.checkpoints import ModelFolder
 from probes.loading.guarded import transformers
 from probes.loading.hashing import sha256_json
 from probes.progress import Progress
 
 TEXTS = "generated-texts"
 _VERSION = 1
-_LOCAL = {"local_files_only": True, "trust_remote_code": False}
-_TOLD = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 _ABSENT = -1
 _UNMASKED = ("rwkv",)
 """Families that take padding for text."""
-_BELONG = "config.json and the weights must belong together; save the folder again with save_pretrained."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +310,7 @@ def _to_end(row: list[int], ends: Sequence[int]) -> list[int]:
 def _settings(folder: ModelFolder) -> Any:
     """Return the settings of generation that the folder brings, or None; only its special tokens are of use here."""
     try:
-        return transformers().GenerationConfig.from_pretrained(folder.path, **_LOCAL)
+        return transformers().GenerationConfig.from_pretrained(folder.path, **hub_models.LOCAL)
     except (OSError, ValueError):
         return None
 
@@ -330,10 +328,8 @@ def _check_config(folder: ModelFolder) -> Any:
     """Return the configuration of a causal language model; nothing but architectures made for one is taken."""
     known = transformers().models.auto.modeling_auto
     name = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(folder.family)
-    try:
-        config = transformers().AutoConfig.from_pretrained(folder.path, **_LOCAL)
-    except Exception as error:
-        raise _unloadable("configuration", folder, error) from error
+    with hub_models.told("configuration", folder):
+        config = transformers().AutoConfig.from_pretrained(folder.path, **hub_models.LOCAL)
     named = [str(one) for one in folder.config.get("architectures") or ()]
     # Encoders have a causal head too, which means nothing unless the configuration makes them decoders.
     masked = folder.family in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
@@ -349,11 +345,9 @@ def _tokeniser(folder: ModelFolder) -> Any:
     names = ("tokenizer*", "vocab*", "*.model", "merges.txt", "tekken.json")
     if not any(True for name in names for _ in folder.path.glob(name)):
         raise _wrong(folder, "The folder has no tokenizer.", hint)
-    try:
-        tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **_LOCAL)
+    with hub_models.told("tokenizer", folder):
+        tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
         empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
-    except Exception as error:
-        raise _unloadable("tokenizer", folder, error) from error
     if empty:
         raise _wrong(folder, "The tokenizer knows no token of English text.", hint)
     return tokeniser
@@ -361,39 +355,9 @@ def _tokeniser(folder: ModelFolder) -> Any:
 
 def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
     loader = transformers().AutoModelForCausalLM
-    try:
-        # Loading draws numbers for what the weights lack.
-        with torch.random.fork_rng(devices=[]):
-            _check_size(loader, config, folder)
-            model, info = loader.from_pretrained(folder.path, dtype=getattr(torch, dtype), **_TOLD, **_LOCAL)
-    except InputError:
-        raise
-    except Exception as error:
-        raise _unloadable("model", folder, error) from error
-    if info["mismatched_keys"]:
-        numbers = [key for key, value in folder.config.items() if isinstance(value, int)]
-        raise contradiction(folder, sorted(info["mismatched_keys"]), numbers)
-    missing = sorted(info["missing_keys"])
-    if missing:
-        what = f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}."
-        raise _wrong(folder, what, _BELONG)
-    return model
-
-
-def _check_size(loader: Any, config: Any, folder: ModelFolder) -> None:
-    """Refuse a configuration of more parameters than the weight files can hold, before memory is taken for it."""
-    with torch.device("meta"):
-        asked = sum(weight.numel() for weight in loader.from_config(config, trust_remote_code=False).parameters())
-    # Quantised weights take less than a byte each, one bit at the least.
-    held = sum(path.stat().st_size for path in folder.weights) * (8 if "quantization_config" in folder.config else 1)
-    if asked > held:
-        what = f"config.json describes {asked} parameters; the weights have {held} bytes in all."
-        raise _wrong(folder, what, _BELONG)
-
-
-def _unloadable(what: str, folder: ModelFolder, error: Exception) -> InputError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-    return _wrong(folder, f"The {what} cannot be loaded: {reason}", _BELONG)
+    with hub_models.told("model", folder):
+        hub_models.described(loader, config, folder)
+    return hub_models.load_model(loader, folder, limits=hub_models.numbers_of(folder), dtype=dtype)
 
 
 def _wrong(folder: ModelFolder, message: str, hint: str) -> InputError:

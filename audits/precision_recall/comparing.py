@@ -11,6 +11,7 @@ from audits.context import Context
 from audits.precision_recall.pools import Pool
 from audits.precision_recall.settings import Settings
 from probes import knn
+from probes.errors import InputError
 from probes.loading.hashing import sha256_json
 from probes.support_metrics import METRICS, Balls, Ground, Side, balls, evaluate, ground, hubness, list_length, reach
 from probes.support_metrics import membership as memberships
@@ -67,6 +68,11 @@ class Comparison:
     hubs: Mapping[int, tuple[Floats, int]]
     generated: Tally
     reference: Tally
+
+    def seen(self, metric: str) -> int:
+        """Return how many texts a share is of, over all draws."""
+        side = self.generated if metric == "precision" else self.reference
+        return int((side.judged > 0).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,12 @@ class Referee:
 
     def _grounds(self, other: Pool, draw: int) -> tuple[_Prepared, list[Ground]]:
         prepared = self._prepared(self.reference, draw, self._axes(other, draw))
+        if not all(one.drawn.all() for one in prepared.balls):
+            raise InputError(
+                f"Half of a draw of the reference has no {max(self.settings.k) + 1} different texts.",
+                where="--reference",
+                hint="Give more different texts, a larger --samples or a smaller --k.",
+            )
         return prepared, [ground(one) for one in prepared.balls]
 
     def _axes(self, other: Pool, draw: int) -> NDArray[np.float32] | None:

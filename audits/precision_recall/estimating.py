@@ -18,6 +18,8 @@ HALVES = "complementary halves"
 HALVES_LOGIT = "complementary halves, logit scale"
 EXACT = "Clopper-Pearson"
 SHARES = ("precision", "recall", "coverage", "f1", "mauve", "prd_precision", "prd_recall")
+PLAIN = ("precision", "recall", "coverage")
+"""Shares of texts, each of which counts or does not."""
 CLIPPED = ("clipped_density", "clipped_coverage")
 CURVES = ("mauve", "frontier_integral", "prd_precision", "prd_recall")
 COMPARED = (*METRICS, "mauve")
@@ -90,7 +92,9 @@ def _add_scores(draft: Draft, found: Found, compared: Comparison, name: str, inp
                 _say_undefined(draft, found, at, inputs)
                 continue
             found.values[at] = value
-            found.places[at] = add(draft, metric, value, compared.size, {"candidate": name, "k": k}, context)
+            where: dict[str, Coordinate] = {"candidate": name, "k": k}
+            seen = compared.seen(metric)
+            found.places[at] = add(draft, metric, value, compared.size, where, context, seen=seen)
 
 
 def _say_undefined(draft: Draft, found: Found, at: At, inputs: Inputs) -> None:
@@ -131,7 +135,8 @@ def _add_controls(draft: Draft, found: Found, measured: Measured, inputs: Inputs
                 if _defined(value):
                     where: dict[str, Coordinate] = {"metric": metric, "k": k}
                     found.values[at] = value
-                    found.places[at] = add(draft, control, value, compared.size, where, context, metric=metric)
+                    seen, size = compared.seen(metric), compared.size
+                    found.places[at] = add(draft, control, value, size, where, context, metric=metric, seen=seen)
 
 
 def _add_differences(
@@ -186,13 +191,22 @@ def add(
     *,
     share: bool | None = None,
     metric: str = "",
+    seen: int = 0,
 ) -> int:
-    """Add one estimate with its interval; where halves do not differ at all, with the widest that fits a share."""
+    """Add one estimate with its interval; where halves do not differ at all, with the widest that fits a share.
+
+    Parameters
+    ----------
+    metric
+        What it is, where its name does not say so.
+    seen
+        Texts that a share is of, over all draws.
+    """
     kind = metric or name
     share = kind in SHARES if share is None else share
     point = min(1.0, value.value) if share or kind in CLIPPED else value.value
     # Halves of a few texts may all agree: no interval may be shorter than that of as many independent texts.
-    least = float(np.sqrt(max(point * (1 - point), 0.0) / size)) if kind in ("precision", "recall", "coverage") else 0.0
+    least = float(np.sqrt(max(point * (1 - point), 0.0) / seen)) if seen and kind in PLAIN else 0.0
     ends, method = value.interval(context.level, share=share, least=least), HALVES_LOGIT if share else HALVES
     if ends is None and share and point in (0.0, 1.0):
         ends, method = clopper_pearson(round(point * size), size, level=context.level), EXACT

@@ -12,6 +12,7 @@ from audits.context import Context, Plan
 from audits.options import numbers
 from audits.precision_recall import Options
 from audits.precision_recall.outlook import coordinates_of, cost_of, notes_of
+from audits.precision_recall.pools import distinct
 from audits.precision_recall.settings import Settings, default_encoder, settle
 from audits.records import Source, Subject
 from probes.errors import InputError
@@ -97,6 +98,7 @@ def plan(options: Options, context: Context) -> Plan:
     settings = settle(options)
     named = _named(options.candidate, "--candidate", "FILE")
     reference = read_texts(options.reference, column=options.text_col, max_words=settings.max_words)
+    _check_distinct(reference, settings)
     files = {
         name: read_texts(Path(file), column=options.text_col, max_words=settings.max_words) for name, file in named
     }
@@ -135,6 +137,23 @@ def plan(options: Options, context: Context) -> Plan:
         coordinates=coordinates_of(inputs),
         settings={**settings.as_options(), "samples": size, "encoder": named_encoder},
     )
+
+
+def _check_distinct(reference: TextSet, settings: Settings) -> None:
+    """Refuse a reference of few different texts: copies lie in no ball but their own."""
+    least = PER_K * max(settings.k)
+    if reference.texts is not None:
+        different = len(set(reference.texts))
+    else:
+        assert reference.embeddings is not None
+        different = len(distinct(reference.embeddings, keep=False)[0])
+    if len(reference) >= least > different:
+        raise InputError(
+            f"The reference has {len(reference):,} texts, of which {different:,} differ; k = {max(settings.k)} takes "
+            f"{least}.",
+            where=str(reference.path),
+            hint="Give more different texts, or a smaller --k.",
+        )
 
 
 def _named(entries: Sequence[str], flag: str, what: str) -> list[tuple[str, str]]:

@@ -1,0 +1,103 @@
+"""How is a Hugging Face model loaded from a folder that nobody vouches for?
+
+Only files on this disk, no code of theirs, no more memory than the weight files account for, and no parameter that
+the weights do not bring: what transformers would fill with random numbers is refused.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from probes.errors import InputError, MilesError
+from probes.loading.checkpoints import ModelFolder, contradiction
+
+LOCAL: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
+TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
+_TOLD = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+
+
+@contextmanager
+def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]:
+    """Turn whatever transformers raises on a strange folder into an error that names it."""
+    try:
+        yield
+    except MilesError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise InputError(f"The {what} cannot be loaded: {reason}", where=str(folder.path), hint=hint) from error
+
+
+def numbers_of(folder: ModelFolder) -> list[str]:
+    """Return the keys of a configuration that hold whole numbers: one of them may be what contradicts the weights."""
+    return [key for key, value in folder.config.items() if type(value) is int]
+
+
+def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str], bool] = lambda name: True) -> Any:
+    """Return the model that a configuration describes, without memory for its weights.
+
+    Parameters
+    ----------
+    used
+        Whether the parameter of a name must be in the weight files.
+
+    Raises
+    ------
+    InputError
+        Where it has more parameters than the weight files can hold.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        model = loader.from_config(config, trust_remote_code=False)
+    asked = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
+    # Quantised weights take less than a byte each, one bit at the least.
+    held = sum(path.stat().st_size for path in folder.weights) * (8 if "quantization_config" in folder.config else 1)
+    if asked > held:
+        raise InputError(
+            f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
+            where=str(folder.path / "config.json"),
+            hint=TOGETHER,
+        )
+    return model
+
+
+def load_model(
+    loader: Any,
+    folder: ModelFolder,
+    *,
+    limits: Iterable[str],
+    used: Callable[[str], bool] = lambda name: True,
+    dtype: str | None = None,
+) -> Any:
+    """Load the model of a folder; the process's random state is left as it was.
+
+    Parameters
+    ----------
+    limits
+        Keys of the configuration to be named where sizes contradict the weights.
+    used
+        Whether the parameter of a name must be in the weight files.
+    dtype
+        None leaves it to transformers.
+
+    Raises
+    ------
+    InputError
+        Where the weights do not belong to the configuration, or some are missing.
+    """
+    number = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+    # Loading draws numbers for what the weights lack.
+    with told("model", folder), torch.random.fork_rng(devices=[]):
+        # What transformers says of sizes that differ points to a log that nobody sees.
+        model, info = loader.from_pretrained(folder.path, **number, **_TOLD, **LOCAL)
+    if info["mismatched_keys"]:
+        raise contradiction(folder, sorted(info["mismatched_keys"]), limits)
+    missing = sorted(name for name in info["missing_keys"] if used(name))
+    if missing:
+        raise InputError(
+            f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}.",
+            where=str(folder.path),
+            hint=TOGETHER,
+        )
+    return model
