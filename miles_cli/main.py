@@ -177,11 +177,16 @@ def _panel(message: str, where: str, hint: str) -> None:
         import traceback
 
         traceback.print_exc()
-    body = Text(message)
+    body = Text(_printable(message))
     for label, text in (("where: ", where), ("mend:  ", hint)):
         if text:
-            body.append(f"\n{label}", style="bold").append(text)
+            body.append(f"\n{label}", style="bold").append(_printable(text))
     console.print(Panel(body, title="miles cannot go on", title_align="left", border_style="red", expand=False))
+
+
+def _printable(text: str) -> str:
+    """Return text of others without what would move a terminal's cursor or change its colours."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 if __name__ == "__main__":

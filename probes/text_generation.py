@@ -76,15 +76,17 @@ class Generated:
     cut: int = 0
 
 
-def check_causal(folder: ModelFolder) -> None:
-    """Check that a folder holds a causal language model with its tokenizer; no weights are loaded.
+def check_causal(folder: ModelFolder, prompts: Sequence[str] = (), new: int = 1) -> None:
+    """Check that a folder holds a causal language model that can add `new` tokens to prompts; loads no weights.
 
     Raises
     ------
     InputError
         Where it does not.
     """
-    _Speller(folder)
+    speller = _Speller(folder)
+    for prompt in dict.fromkeys(prompts):
+        speller.spell(prompt, new)
 
 
 class _Speller:
@@ -141,6 +143,20 @@ class _Speller:
     def _decode(self, ids: Sequence[int]) -> str:
         text: str = self._tokeniser.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
+
+
+def parameters_of(folder: ModelFolder) -> int:
+    """Return the number of parameters of a causal language model; no weights are loaded.
+
+    Raises
+    ------
+    InputError
+        Where the folder holds none.
+    """
+    loader = transformers().AutoModelForCausalLM
+    with hub_models.told("model", folder):
+        model = hub_models.described(loader, _check_config(folder), folder)
+    return sum(weight.numel() for weight in model.parameters())
 
 
 class CausalLM:

@@ -31,6 +31,7 @@ RUNS = {
     "asr_fairness": "first",
     "certification": "certified",
     "phoneme_errors": "phones",
+    "precision_recall": "texts",
     "speaker_groups": "groups",
     "spectra": "grids",
 }
@@ -39,6 +40,7 @@ SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
     "phoneme_errors": {"own_data_gain", "phonemes.neither", "phonemes.letters", "small-group", "phones-not-shared"},
+    "precision_recall": {"density", "expected_coverage", "texts.outside", "few-texts", "other-lengths", "hubs"},
     "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "too-many-groups", "no-errors", "no-interval"},
     "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit", "unit"},
 }
@@ -60,6 +62,11 @@ GROUPS = [
 """As on the page of audit-groups."""
 PHONES = ["audit-phonemes", "tokens.csv", "--by", "dialect", "--out", "runs/phones"]
 """As on the page of audit-phonemes."""
+TEXT_SETS = [
+    *("precision-recall", "--reference", "human.jsonl", "--candidate", "fresh=fresh.jsonl"),
+    *("--candidate", "cold=cold.jsonl", "--candidate", "hot=hot.jsonl", "--encoder", "tfidf", "--out", "runs/texts"),
+]
+"""As on the page of precision-recall."""
 COUNTS = ["audit-groups", "counts.csv", "--by", "accent", "age", "gender", "--bootstrap", "200"]
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
@@ -179,7 +186,8 @@ def names_used(folder: Path) -> set[str]:
                 found += _texts(node.value)
             if file.stem == "cautions" and isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
                 found += _texts(node.value.elts[0])
-            if file.stem == "fitting" and isinstance(node, ast.Return) and isinstance(node.value, ast.List):
+            listed = isinstance(node, ast.Return) and isinstance(node.value, ast.List)
+            if file.stem in ("fitting", "outlook") and listed:
                 found += [text for pair in node.value.elts for text in _texts(getattr(pair, "elts", [None])[0])]
             if not isinstance(node, ast.Call):
                 continue
@@ -210,7 +218,7 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     assert used - coded(AUDITS[audit]) == set()
 
 
-@pytest.mark.parametrize("audit", ["certification", "phoneme_errors", "speaker_groups", "spectra"])
+@pytest.mark.parametrize("audit", ["certification", "phoneme_errors", "precision_recall", "speaker_groups", "spectra"])
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:
     page = prose(AUDITS[audit])
     flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of(audit).options)}
@@ -364,6 +372,66 @@ def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() ->
         f"shuffled, {options.bootstrap:,} by default",
     ):
         assert said.casefold() in text, said
+
+
+def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() -> None:
+    from audits.precision_recall import clustering, diversity, figures, inputs, judging, listing, outlook, settings, sweep
+    from probes import knn, text_embeddings
+    from probes.divergence_curves import prd_slopes
+    from probes.embedding_clusters import bucket_count
+    from probes.loading import text_encoders
+    from probes.loading.token_arrays import MAX_WIDTH
+    from probes.support_metrics import coverage_ceiling
+    from probes.tfidf import WIDTH
+
+    text = " ".join(prose(AUDITS["precision_recall"]).split()).casefold()
+    options = spec_of("precision_recall").options(reference=Path())
+    slopes = prd_slopes(clustering.SLOPES)
+    assert inputs.PER_K == 10 and "ten texts for each that `--k` counts" in text
+    assert bucket_count(5000) == 500 and "one cluster for every ten texts of a side" in text
+    assert diversity.HYPOTHESES == 0.2 and "of every fifth text" in text
+    assert sweep.NATURAL == 1 and "no candidate at t = 1" in text
+    assert f"of a width up to {MAX_WIDTH:,}" in " ".join(prose(ROOT / "docs" / "formats.md").split())
+    for said in (
+        f"`high` from {judging.LARGE:.2f}, `medium` from {judging.NOTABLE:.2f}",
+        f"`duplicates` lies above {judging.COPIES:g}",
+        f"`hubness` is above {judging.HUBS:g}",
+        f"Fewer than {outlook.FEW:,} texts",
+        f"At most {clustering.MOST_TEXTS:,} texts of a side",
+        f"{clustering.SLOPES} slopes from {slopes[0]:.3f} to {slopes[-1]:.3f}",
+        f"with 1 to {diversity.ORDERS} words",
+        f"at least {diversity.LEAST_HYPOTHESES}, against all others",
+        f"its first {listing.MOST_LETTERS} letters",
+        f"outside the reference? At most {figures.MOST_LISTED},",
+        f"`--splits` times, {options.splits} by default, {settings.LEAST_SPLITS} at least",
+        f"`--repeats` draws are made, {options.repeats} by default",
+        f"`--k` is {settings._DEFAULTS['k'][0]} by default",
+        f"at most {text_encoders.MOST_TOKENS:,}. `tfidf` reads",
+        f"projected at random to {WIDTH} numbers",
+        f"vectors in chunks of {text_embeddings.CHUNK} texts",
+        f"up to {knn.MOST_PAIRS:,}",
+        f"blocks of {4 * knn.ROWS * knn.COLUMNS // 2**20} MiB",
+        f"at 1,000 a side it is {coverage_ceiling(1000, 1000, 5):.3f}",
+        f"Most texts in one forward pass, {options.batch};",
+        f"Where a text ends at the latest, {options.max_new_tokens}.",
+    ):
+        assert said.casefold() in text, said
+    rows = re.findall(r"^\| `--([\w-]+)` \| ([^|]+) \|", prose(AUDITS["precision_recall"]), flags=re.MULTILINE)
+    told = {flag.replace("-", "_"): value.replace(",", "").replace("`", "") for flag, value in rows}
+    for name, value in settings._PR4LLM.items():
+        assert told[name].startswith(str(value[0] if isinstance(value, tuple) else value)), name
+
+
+def test_what_precision_recall_knows_by_name_is_documented() -> None:
+    from audits.precision_recall import DUPLICATES, NORMALISATIONS, POOLINGS, PRESETS, diversity
+    from audits.precision_recall.inputs import RESERVED
+    from probes.support_metrics import METRICS
+
+    names = {name for name, _ in diversity.QUANTILES}
+    known = {*DUPLICATES, *NORMALISATIONS, *RESERVED, *METRICS, *names}
+    assert known - {word.split()[-1] for word in coded(AUDITS["precision_recall"])} == set()
+    assert all(f"`{name}`" in prose(AUDITS["precision_recall"]) for name in POOLINGS if name != "auto")
+    assert all(f"`--preset {name}`" in prose(AUDITS["precision_recall"]) for name in PRESETS if name != "none")
 
 
 def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
@@ -656,13 +724,43 @@ def _counts(folder: Path) -> None:
         csv.writer(file, lineterminator="\n").writerows([columns, *rows])
 
 
+def _texts_of_models(folder: Path) -> None:
+    """Write sentences, others of their kind, some that come again and again, and some whose words are dealt anew.
+
+    `model` is a language model that has hardly learned anything, for commands that only check it.
+    """
+    import numpy as np
+
+    from probes.progress import Silent
+    from probes.synthetic.causal_lm import train_causal_lm
+    from probes.synthetic.sentences import make_sentences
+
+    made = make_sentences(440, seed=0)
+    human, fresh, rest = made[:200], made[200:320], made[320:]
+    rng = np.random.default_rng(0)
+    words = iter(rng.permutation([word for text in rest for word in text.split()]).tolist())
+    sets = {
+        "human": human,
+        "fresh": fresh,
+        "cold": [rest[int(place)] for place in np.minimum(rng.geometric(0.04, 120) - 1, 119)],
+        "hot": [" ".join(next(words) for _ in text.split()) for text in rest],
+    }
+    for name, texts in sets.items():
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    beginnings = "".join(" ".join(text.split()[:3]) + "\n" for text in fresh)
+    (folder / "prompts.txt").write_text(beginnings, encoding="utf-8")
+    train_causal_lm(human, folder / "model", seed=0, progress=Silent(), steps=1, layers=1)
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the pages take for granted.
 
     encoder, clips.csv, and the runs first and second of them; net.safetensors, images.npz, and the run certified;
     darcy.pt, darcy.npz, and the run grids; ours.tsv and theirs.jsonl for clips.csv, and the run groups; counts.csv;
-    tokens.csv and after.csv, and the run phones; alignments for clips.csv.
+    tokens.csv and after.csv, and the run phones; alignments for clips.csv; human.jsonl, fresh.jsonl, cold.jsonl and
+    hot.jsonl, model, prompts.txt, and the run texts.
     """
     place = tmp_path_factory.mktemp("docs")
     work = place / "work"
@@ -675,6 +773,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _counts(work)
     _tokens(work)
     _alignments(work)
+    _texts_of_models(work)
     by = ["--manifest", "clips.csv", "--by", "gender"]
     quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
     for words in (
@@ -684,6 +783,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         SPECTRA,
         GROUPS,
         PHONES,
+        TEXT_SETS,
     ):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -906,6 +1006,21 @@ def test_estimates_of_audit_phonemes_have_the_coordinates_that_the_page_names(pr
         assert {str(row["where"][key]) for row in rows if key in row["where"]} - words == set(), key
     told = {row["id"] for report in reports for part in ("findings", "warnings") for row in report[part]}
     assert "phonemes.moved" in told and told - words == set()
+
+
+def test_estimates_of_precision_recall_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
+    report = _report(prepared, "precision_recall")
+    documented, words = _documented_where(AUDITS["precision_recall"]), coded(AUDITS["precision_recall"])
+    rows = report["estimates"]
+    assert [row for row in rows if documented.get(row["name"]) != set(row["where"])] == []
+    assert {row["name"] for row in rows} == set(spec_of("precision_recall").estimates) == set(documented)
+    for key in ("against", "metric", "side", "statistic", "correction"):
+        values = {str(row["where"][key]) for row in rows if key in row["where"]} - {"cold", "fresh", "hot"}
+        assert values and values - words == set(), key
+    assert {row["method"] for row in rows} - words == set()
+    told = {row["id"] for part in ("findings", "warnings") for row in report[part]}
+    assert {"texts.below-ceiling", "texts.mode-collapse"} <= told <= words
+    assert report["figures"] and {figure["id"] for figure in report["figures"]} <= words
 
 
 @pytest.mark.parametrize("audit", RUNS)

@@ -21,6 +21,7 @@ SPLITS = 20
 HYPOTHESES = 0.2
 """Share of the texts whose Self-BLEU is taken."""
 LEAST_HYPOTHESES = 100
+QUANTILES = (("p5", 0.05), ("median", 0.5), ("p95", 0.95))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,59 +55,60 @@ def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) ->
     """Add the share of texts of a draw that repeat an earlier one."""
     pool, size = one.pool, one.pool.draws.shape[1]
     parts = np.empty((1 + 2 * len(pool.halves), len(pool.draws)))
-    kinds = kinds_of(pool)
     for draw, texts in enumerate(pool.draws):
         first = pool.halves[:, texts]
         masks = np.ones((len(parts), size), dtype=bool)
         masks[1::2], masks[2::2] = first, ~first
         for part, inside in enumerate(masks):
-            parts[part, draw] = 1 - len(np.unique(kinds[texts[inside]])) / max(int(inside.sum()), 1)
+            parts[part, draw] = 1 - len(np.unique(pool.kinds[texts[inside]])) / max(int(inside.sum()), 1)
     at = At("duplicates", one.name)
     found.values[at] = halved(parts)
     found.places[at] = add(draft, "duplicates", found.values[at], size, {"candidate": one.name}, context, share=True)
 
 
-def kinds_of(pool: Pool) -> NDArray[np.int64]:
-    """Return which texts are the same, as numbers, whether copies were kept apart or not."""
-    if len(pool.vectors) < len(pool.point):
-        return pool.point
-    _, kinds = np.unique(pool.vectors, axis=0, return_inverse=True)
-    return np.asarray(kinds.ravel(), dtype=np.int64)
-
-
 def _add_lengths(draft: Draft, one: Texts, context: Context) -> None:
+    """Add mean and quantiles of the words of a text, and the share of texts that were cut."""
     from scipy.stats import t
 
-    words = one.words.astype(np.float64)
-    half = float(t.isf((1 - context.level) / 2, max(len(words) - 1, 1)) * words.std(ddof=1) / np.sqrt(len(words)))
-    where: dict[str, Coordinate] = {"candidate": one.name}
-    draft.add(
-        Estimate(
-            name="length",
-            value=float(words.mean()),
-            low=float(words.mean()) - half,
-            high=float(words.mean()) + half,
-            level=context.level,
-            method="Student's t",
-            n=len(words),
-            unit=UNIT,
-            where=where,
+    words, n = np.sort(one.words).astype(np.float64), len(one.words)
+    mean, tail = float(words.mean()), (1 - context.level) / 2
+    half = float(t.isf(tail, max(n - 1, 1)) * words.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    rows = [("length", mean, mean - half, mean + half, "Student's t", {"statistic": "mean"})]
+    for name, share in QUANTILES:
+        low, high = quantile_ends(n, share, context.level)
+        value = float(words[min(n - 1, int(share * n))])
+        rows.append(("length", value, float(words[low]), float(words[high]), "order statistics", {"statistic": name}))
+    ends = wilson(one.shortened, n, level=context.level)
+    rows.append(("shortened", one.shortened / n, *ends, "Wilson", {}))
+    for name, value, low_end, high_end, method, where in rows:
+        draft.add(
+            Estimate(
+                name=name,
+                value=value,
+                low=low_end,
+                high=high_end,
+                level=context.level,
+                method=method,
+                n=n,
+                unit=UNIT,
+                where={"candidate": one.name, **where},
+            )
         )
-    )
-    low, high = wilson(one.shortened, len(words), level=context.level)
-    draft.add(
-        Estimate(
-            name="shortened",
-            value=one.shortened / len(words),
-            low=low,
-            high=high,
-            level=context.level,
-            method="Wilson",
-            n=len(words),
-            unit=UNIT,
-            where=where,
-        )
-    )
+
+
+def quantile_ends(n: int, share: float, level: float) -> tuple[int, int]:
+    """Return the places of the order statistics that hold a quantile with at least this confidence, counted from 0.
+
+    The number of values below the quantile is binomial, whatever their distribution.
+
+    >>> quantile_ends(100, 0.5, 0.95)
+    (39, 60)
+    """
+    from scipy.stats import binom
+
+    tail = (1 - level) / 2
+    low, high = int(binom.ppf(tail, n, share)) - 1, int(binom.ppf(1 - tail, n, share))
+    return max(0, low), min(n - 1, high)
 
 
 def _add_sequences(draft: Draft, found: Found, one: Texts, context: Context) -> None:

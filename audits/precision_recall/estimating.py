@@ -15,7 +15,7 @@ from audits.statistics.halves import Halved, halved
 from probes.support_metrics import METRICS, coverage_ceiling
 
 HALVES = "complementary halves"
-HALVES_LOGIT = "complementary halves, logit scale"
+HALVES_SHARE = "complementary halves, Wilson"
 EXACT = "Clopper-Pearson"
 SHARES = ("precision", "recall", "coverage", "f1", "mauve", "prd_precision", "prd_recall")
 PLAIN = ("precision", "recall", "coverage")
@@ -150,7 +150,8 @@ def _add_differences(
             for other in names[place + 1 :]:
                 pair = found.values.get(At(metric, name, k)), found.values.get(At(metric, other, k))
                 if pair[0] is not None and pair[1] is not None:
-                    rows.append((At(metric, name, k, other), pair[0] - pair[1], inputs.size))
+                    size = measured.clusters[name].size if metric == "mauve" else inputs.size
+                    rows.append((At(metric, name, k, other), pair[0] - pair[1], size))
             for control in (CEILING, FLOOR):
                 if metric in METRICS and control in measured.controls:
                     sides = [halved(measured.controls[one].scores[metric, k]) for one in (name, control)]
@@ -207,12 +208,12 @@ def add(
     point = min(1.0, value.value) if share or kind in CLIPPED else value.value
     # Halves of a few texts may all agree: no interval may be shorter than that of as many independent texts.
     least = float(np.sqrt(max(point * (1 - point), 0.0) / seen)) if seen and kind in PLAIN else 0.0
-    ends, method = value.interval(context.level, share=share, least=least), HALVES_LOGIT if share else HALVES
-    if ends is None and share and point in (0.0, 1.0):
+    ends, method = value.interval(context.level, share=share, least=least), HALVES_SHARE if share else HALVES
+    if ends is None and share:
         ends, method = clopper_pearson(round(point * size), size, level=context.level), EXACT
     if ends is not None and kind in CLIPPED:
         ends = max(0.0, min(ends[0], 1.0)), min(1.0, max(ends[1], 0.0))
-    if ends is not None and not share:
+    if ends is not None:
         ends = min(ends[0], point), max(ends[1], point)
     low, high = ends if ends is not None else (None, None)
     if ends is None:

@@ -1,14 +1,334 @@
-"""The figures of the audit."""
+"""The charts of the audit, each answering the question in its title, and the texts behind them."""
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from audits.chart_planes import MOST_LABELS, dots, paths, plane
+from audits.charts import OKABE_ITO, UNDECIDED, Axis, forest, interval_lines
 from audits.context import Draft
-from audits.records import Figure
+from audits.numbers import percent
+from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE
+from audits.precision_recall.judging import DIVERSITY, QUALITY, Scene
+from audits.precision_recall.listing import Listed, outside, uncovered
+from audits.precision_recall.sweep import front_of, path_of
+from audits.records import Estimate, Figure, Json
+from audits.wording import many
 
 if TYPE_CHECKING:
     from audits.precision_recall.report import Results
 
+MOST_ROWS, MOST_PANELS = 24, 12
+"""Candidates that are drawn as a row of each panel, and as a panel each."""
+MOST_DOTS, MOST_LISTED = 12, 20
+"""Texts that are drawn, and those that are listed in full under the chart."""
+LONGEST, LETTERS = 24, 60
+"""Letters of a candidate's name and of a text on a chart."""
+METRICS = ("precision", "recall", "density", "coverage")
+KINDS = {"candidate": "circle", CEILING: "diamond", FLOOR: "square"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What all figures are drawn from; `names` are those of the candidates on a chart."""
+
+    scene: Scene
+    names: Mapping[str, str]
+    level: str
+
+    @property
+    def results(self) -> "Results":
+        return self.scene.results
+
+    def shown(self, most: int) -> tuple[tuple[str, ...], str]:
+        """Return the first candidates, and what a caption says of the others."""
+        left = max(len(self.names) - most, 0)
+        rest = f" {many(left, 'more candidate is', 'more candidates are')} in the tables only." if left else ""
+        return tuple(self.names)[:most], rest
+
 
 def draw(draft: Draft, results: "Results") -> list[Figure]:
-    """Draw all figures."""
-    return []
+    """Return the figures; one that would have nothing to show is left out."""
+    if not draft.estimates:
+        return []
+    level = draft.estimates[0].level
+    scene = Scene(draft, results, 1 - level)
+    stage = _Stage(scene, _names(scene.names), percent(level))
+    kinds = (_plane, _temperature, _shortfall, _curve, _outside, _uncovered)
+    return [figure for kind in kinds if (figure := kind(stage)) is not None]
+
+
+def _names(candidates: Sequence[str]) -> dict[str, str]:
+    """Return what each candidate is called on a chart; a number tells two apart that are the same once shortened."""
+    names: dict[str, str] = {}
+    for name in candidates:
+        short = _short(name, LONGEST)
+        again = sum(_short(other, LONGEST) == short for other in names)
+        names[name] = short + (f" ({again + 1})" if again else "")
+    return names
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _both(row: Estimate, metric: str) -> Json:
+    return {metric: row.value, f"{metric}_low": row.low, f"{metric}_high": row.high}
+
+
+def _plane(stage: _Stage) -> Figure | None:
+    scene, sizes = stage.scene, stage.results.inputs
+    heat, front = {name: at for at, name in path_of(scene)}, front_of(scene)
+    labels = list(stage.names) if len(stage.names) <= MOST_LABELS else front[:MOST_LABELS]
+    rows: list[Json] = []
+    # The first are the first to find room for their labels.
+    for name in (CEILING, FLOOR, *stage.names):
+        pair = [scene.at(metric, name) for metric in ("precision", "recall")]
+        if pair[0] is not None and pair[1] is not None:
+            own = name in stage.names
+            row = {"name_of": stage.names.get(name, name), "what": "candidate" if own else name, "n": pair[0].n}
+            row |= {"order": heat.get(name), "hollow": own and name not in front, "named": not own or name in labels}
+            rows.append(row | _both(pair[1], "recall") | _both(pair[0], "precision"))
+    if not any(row["what"] == "candidate" for row in rows):
+        return None
+    met = {row["what"] for row in rows}
+    caption = (
+        "Recall: share of the reference texts that lie in a ball around a generated text. Precision: share of the "
+        f"generated texts that lie in a ball around a reference text. Balls reach to the nearest text number {scene.k} "
+        f"of the same side; bars are {stage.level} intervals over halves of the texts. Filled: no other candidate has "
+        "a higher value of one and no lower value of the other; hollow: another has."
+    )
+    if len(heat) > 1:
+        caption += " The line joins the temperatures, from the lowest to the highest."
+    if CEILING in met:
+        caption += " Ceiling: the reference set against itself."
+    if FLOOR in met:
+        caption += " Floor: reference texts with their words dealt anew."
+    if met & {CEILING, FLOOR} and sizes.control != sizes.size:
+        caption += f" These are of {sizes.control:,} texts a side, the candidates of {sizes.size:,}: compare with care."
+    spec = plane(
+        rows,
+        x=Axis("recall", "Recall (share of reference texts): diversity", ".2f", zero=False),
+        y=Axis("precision", "Precision (share of generated texts): quality", ".2f", zero=False),
+        label="name_of",
+        kind="what",
+        kinds=KINDS,
+        hollow="hollow",
+        order="order",
+        named="named",
+    )
+    return _figure("plane", "What does each candidate trade, quality against diversity?", caption, spec)
+
+
+def _temperature(stage: _Stage) -> Figure | None:
+    scene, path = stage.scene, path_of(stage.scene)
+    rows: list[Json] = []
+    for metric in METRICS:
+        ceiling = scene.at(metric, CEILING)
+        for heat, name in path:
+            if (row := scene.at(metric, name)) is not None:
+                level = (
+                    {} if ceiling is None else {"ceiling": ceiling.value, "from": ceiling.low, "up_to": ceiling.high}
+                )
+                rows.append({"temperature": heat, "metric": metric, "series": "sweep", **_plain(row), **level})
+    if len({row["temperature"] for row in rows}) < 2:
+        return None
+    x = Axis("temperature", "Temperature", ".2~f", zero=False, kind="quantitative")
+    y = Axis("value", "Score (scales differ)", ".2f", zero=False)
+    spec = interval_lines(rows, x=x, y=y, low="low", high="high", series="series", series_title="", facet="metric")
+    caption = (
+        "Scores of the candidates of the sweep by temperature; precision and density are of quality, recall and "
+        f"coverage of diversity. Bands are {stage.level} intervals over halves of the texts. Precision, recall and "
+        "coverage are shares; density is a mean count over k, and may exceed 1."
+    )
+    if "ceiling" in rows[0]:
+        _add_level(spec, y)
+        caption += " Dashed, with its interval: the reference set against itself."
+    # The panels are of different quantities, each as high as it needs.
+    spec |= {"resolve": {"scale": {"y": "independent"}}, "columns": 2}
+    return _figure("temperature", "What does temperature buy, and what does it cost?", caption, spec)
+
+
+def _add_level(spec: Json, y: Axis) -> None:
+    def at(field: str) -> Json:
+        return {"field": field, "aggregate": "min", "type": "quantitative", "title": y.title}
+
+    line = {"mark": {"type": "rule", "strokeDash": [4, 3], "color": UNDECIDED}, "encoding": {"y": at("ceiling")}}
+    band = {
+        "mark": {"type": "rect", "color": UNDECIDED, "opacity": 0.15},
+        "encoding": {"y": at("from"), "y2": {"field": "up_to", "aggregate": "min"}},
+    }
+    layers = spec.get("spec", spec)["layer"]
+    layers[:0] = [band, line]
+
+
+def _shortfall(stage: _Stage) -> Figure | None:
+    scene = stage.scene
+    names, rest = stage.shown(MOST_ROWS)
+    rows = [
+        {
+            **_plain(row),
+            "candidate": stage.names[name],
+            "metric": f"{metric}: {'quality' if metric in QUALITY else 'diversity'}",
+            "undecided": scene.shown(metric, name, CEILING) == 0,
+        }
+        for metric in (*QUALITY, *DIVERSITY)
+        for name in names
+        if (row := scene.at(metric, name, CEILING)) is not None and row.low is not None
+    ]
+    if not rows:
+        return None
+    axis = Axis("value", "Candidate less reference against itself", ".2f")
+    spec = forest(rows, label="candidate", value=axis, low="low", high="high", reference=0.0, facet="metric",
+                  greyed="undecided", ranked=False)  # fmt: skip
+    for view in spec["vconcat"]:
+        points = next(layer for layer in view["layer"] if layer["mark"]["type"] == "point")
+        points["mark"] |= {"filled": False, "strokeWidth": 2}
+        hollow = {"test": "datum['undecided']", "value": "transparent"}
+        points["encoding"]["stroke"] = points["encoding"].pop("color")
+        points["encoding"]["fill"] = {"condition": hollow, "value": OKABE_ITO[0]}
+    caption = (
+        f"Each candidate's score less what the reference reaches against itself, with {stage.level} intervals over "
+        f"halves of the texts, of {rows[0]['n']:,} texts a side. Left of the dashed line the candidate falls short. "
+        "Filled: shown, with all comparisons of the score counted (Holm); hollow and grey: no difference could be "
+        f"shown.{rest}"
+    )
+    return _figure("shortfall", "How far does each candidate fall short of the reference itself?", caption, spec)
+
+
+def _curve(stage: _Stage) -> Figure | None:
+    names, rest = stage.shown(MOST_PANELS)
+    points: dict[tuple[str, float], Json] = {}
+    for row in stage.scene.draft.estimates:
+        if row.name == "curve" and row.where["candidate"] in names:
+            name, slope = str(row.where["candidate"]), float(row.where["lambda"])
+            point = points.setdefault((name, slope), {"candidate": stage.names[name], "slope": slope})
+            point |= _both(row, str(row.where["side"]))
+    rows = [point for point in points.values() if {"precision", "recall"} <= set(point)]
+    if not rows:
+        return None
+    rows.sort(key=lambda row: (list(stage.names.values()).index(row["candidate"]), row["slope"]))
+    spec = paths(
+        rows,
+        x=Axis("recall", "Recall", ".1f"),
+        y=Axis("precision", "Precision", ".1f"),
+        series="candidate",
+        order="slope",
+    )
+    caption = (
+        "Curve of precision and recall of distributions over clusters of all texts: each point weighs one against the "
+        "other anew (slope, in its tooltip). The nearer a curve comes to the corner above on the right, the more alike "
+        f"are the two distributions. Bars are {stage.level} intervals over halves of the texts.{rest}"
+    )
+    return _figure("curve", "How much of the reference is reached at which quality?", caption, spec)
+
+
+def _outside(stage: _Stage) -> Figure | None:
+    found = {name: outside(stage.results, name, MOST_LISTED) for name in stage.names}
+    name = max(found, key=lambda one: found[one][1])
+    rows, count = found[name]
+    caption = (
+        f"{many(count, 'text', 'texts')} of {name}, copies counted once, "
+        f"{'lies' if count == 1 else 'lie'} in no ball around a reference text in any draw"
+        f"{', more than of any other candidate' if len(found) > 1 else ''}."
+    )
+    title = f"Which texts of {stage.names[name]} lie outside the reference?"
+    words = "generated text", "nearest reference text"
+    return _texts("outside", title, caption, rows, count, (_unit(stage, name), _unit(stage, REFERENCE)), words)
+
+
+def _uncovered(stage: _Stage) -> Figure | None:
+    rows, count = uncovered(stage.results, MOST_LISTED)
+    caption = (
+        f"{many(count, 'reference text', 'reference texts')}, copies counted once, "
+        f"{'lies' if count == 1 else 'lie'} in no ball around a text of any candidate in any draw."
+    )
+    units = {_unit(stage, name) for name in stage.names}
+    places = _unit(stage, REFERENCE), units.pop() if len(units) == 1 else "place"
+    near = [stage.names[_nearest_of(stage, row)] for row in rows]
+    words = "reference text", "nearest generated text"
+    return _texts(
+        "uncovered", "Which reference texts does no candidate reach?", caption, rows, count, places, words, near
+    )
+
+
+def _nearest_of(stage: _Stage, row: Listed) -> str:
+    """Return whose the nearest generated text is: place and distance are those of one candidate."""
+    results = stage.results
+    text = int(np.flatnonzero(results.inputs.reference.places == row.place)[0])
+    far = {name: float(results.measured.main[name].reference.distance[text]) for name in stage.names}
+    return min(far, key=lambda name: (far[name] != row.distance, far[name]))
+
+
+def _unit(stage: _Stage, name: str) -> str:
+    """Return what the places of a set count."""
+    inputs = stage.results.inputs
+    sets = {REFERENCE: inputs.reference} | {one.name: one.texts for one in inputs.candidates if one.texts is not None}
+    return sets[name].where
+
+
+def _texts(
+    id: str,
+    title: str,
+    caption: str,
+    found: Sequence[Listed],
+    count: int,
+    places: tuple[str, str],
+    words: tuple[str, str],
+    near: Sequence[str] = (),
+) -> Figure | None:
+    """Draw texts by their distance and list them in full; `near` says whose the nearest is."""
+    if not found:
+        return None
+    # A ball without a radius, or without end, is no measure.
+    radii = all(math.isfinite(row.share) for row in found)
+    key = "radii" if radii else "distance"
+    rows = [
+        {"text": _short(row.text, LETTERS) or f"{places[0]} {row.place}", places[0]: row.place, "copies": row.copies,
+         key: row.share if radii else row.distance}
+        for row in found[:MOST_DOTS]
+    ]  # fmt: skip
+    measure = "distance in radii" if radii else "distance"
+    spec = dots(
+        rows, value=Axis(key, measure.capitalize(), ".2f", zero=False), label="text", edge=1.0 if radii else None
+    )
+    drawn = (
+        f"The farthest {len(rows)} are drawn, the farthest {len(found)} listed below"
+        if count > len(rows)
+        else "All are drawn, and listed below"
+    )
+    caption += f" {drawn}, by the distance to the nearest {words[1].split()[1]} text"
+    caption += ", in radii of the ball around that (dashed: its edge)." if radii else "."
+    caption += (
+        " These are distances of single texts for this encoder: they have no interval, and a far text need not be bad."
+    )
+    return _figure(id, title, caption, {**spec, **_table(found, measure, places, words, near)})
+
+
+def _table(
+    found: Sequence[Listed], measure: str, places: tuple[str, str], words: tuple[str, str], near: Sequence[str]
+) -> Json:
+    """Return the texts beside their nearest as a table that travels in a chart."""
+    cells: dict[tuple[str, str], list[Any]] = {
+        ("place", places[0]): [row.place for row in found],
+        ("text", words[0]): [row.text for row in found],
+        ("copies", "copies"): [row.copies for row in found],
+        (measure.split()[-1], measure): [round(row.share if "radii" in measure else row.distance, 4) for row in found],
+        ("nearest_text", words[1]): [row.nearest_text for row in found],
+        ("nearest_of", "of"): list(near),
+        ("nearest_place", places[1]): [row.nearest_place for row in found],
+    }
+    kept = {column: values for column, values in cells.items() if any(value != "" for value in values)}
+    rows = [list(row) for row in zip(*kept.values(), strict=True)]
+    return {"usermeta": {"miles": {"table": {"columns": [list(column) for column in kept], "rows": rows}}}}
+
+
+def _plain(row: Estimate, **more: Any) -> Json:
+    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
+
+
+def _figure(id: str, title: str, caption: str, spec: Json) -> Figure:
+    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)

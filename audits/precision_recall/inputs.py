@@ -24,6 +24,7 @@ from probes.text_generation import Sampling, check_causal
 REFERENCE = "reference"
 CEILING, FLOOR = "ceiling", "floor"
 RESERVED = (REFERENCE, CEILING, FLOOR)
+LONGEST_NAME = 60
 PER_K = 10
 """Texts a side for each neighbour that k counts: with fewer, half of them would hold hardly more than a ball."""
 
@@ -146,7 +147,7 @@ def _check_distinct(reference: TextSet, settings: Settings) -> None:
         different = len(set(reference.texts))
     else:
         assert reference.embeddings is not None
-        different = len(distinct(reference.embeddings, keep=False)[0])
+        different = len(distinct(reference.embeddings)[0])
     if len(reference) >= least > different:
         raise InputError(
             f"The reference has {len(reference):,} texts, of which {different:,} differ; k = {max(settings.k)} takes "
@@ -164,6 +165,12 @@ def _named(entries: Sequence[str], flag: str, what: str) -> list[tuple[str, str]
         name = name.strip()
         if not separator or not name or not value:
             raise InputError(f"{entry!r} is not NAME={what}.", where=flag, hint=f"Such as {flag} small={what.lower()}.")
+        if not name.isprintable() or len(name) > LONGEST_NAME:
+            raise InputError(
+                f"The name {name[:40]!a} is too long or cannot be printed.",
+                where=flag,
+                hint=f"Give names of at most {LONGEST_NAME} letters.",
+            )
         if name in RESERVED:
             raise InputError(f"{name!r} is a name of this audit's own.", where=flag, hint="Choose another name.")
         if name in dict(found):
@@ -199,11 +206,11 @@ def _generation(options: Options, names: Sequence[str], alone: int) -> Generatio
             raise InputError("There is no model for the prompts.", where="--prompts", hint="Name one with --generate.")
         return None
     folder = find_model(options.generate)
-    check_causal(folder)
     source = None if options.prompts is None else read_texts(options.prompts, column=options.text_col)
     if source is not None and source.texts is None:
         raise InputError("Prompts must be texts.", where=str(options.prompts), hint="Give JSONL, CSV or TXT.")
     prompts = ("",) * alone if source is None else source.texts or ()
+    check_causal(folder, prompts, options.max_new_tokens)
     samplings: dict[str, Sampling] = {}
     for text in options.temperatures:
         value = _temperature(text, "--temperatures")

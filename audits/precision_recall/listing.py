@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from audits.precision_recall.comparing import Tally
-from audits.precision_recall.diversity import Texts, kinds_of
+from audits.precision_recall.diversity import Texts
 from audits.precision_recall.inputs import REFERENCE
 from probes.loading.texts import TextSet
 
@@ -56,18 +56,16 @@ def uncovered(results: "Results", most: int) -> tuple[list[Listed], int]:
     """
     names = [one.name for one in results.inputs.candidates]
     tallies = [results.measured.main[name].reference for name in names]
-    shares = np.stack([np.where(np.isfinite(one.share), one.share, 0.0) for one in tallies])
+    shares = np.stack([np.where(np.isfinite(one.share), one.share, np.inf) for one in tallies])
     closest = shares.argmin(0)
     everywhere = np.logical_and.reduce([(one.judged > 0) & (one.apart == one.judged) for one in tallies])
     found: list[Listed] = []
-    count = 0
     for number, name in enumerate(names):
         tally = tallies[number]
         mine = everywhere & (closest == number)
         part, _ = _listed(results, name, _only(tally, mine), REFERENCE, name, most)
         found += part
-    kinds = kinds_of(results.sets[REFERENCE].pool)
-    count = len(np.unique(kinds[everywhere]))
+    count = len(np.unique(results.sets[REFERENCE].pool.kinds[everywhere]))
     return sorted(found, key=lambda row: -row.share)[:most], count
 
 
@@ -78,7 +76,7 @@ def _only(tally: Tally, mask: "np.ndarray[Any, np.dtype[np.bool_]]") -> Tally:
 
 def _listed(results: "Results", name: str, tally: Tally, own: str, other: str, most: int) -> tuple[list[Listed], int]:
     apart = np.flatnonzero((tally.judged > 0) & (tally.apart == tally.judged))
-    kinds = kinds_of(results.sets[own].pool)
+    kinds = results.sets[own].pool.kinds
     _, first = np.unique(kinds[apart], return_index=True)
     apart = apart[np.sort(first)]
     copies = np.bincount(kinds)
@@ -108,7 +106,8 @@ def records_of(results: "Results") -> Sequence[Mapping[str, Any]]:
             ("reference", REFERENCE, one.name, compared.reference),
         )
         for side, own, other, tally in sides:
-            copies = np.bincount(kinds_of(results.sets[own].pool))[kinds_of(results.sets[own].pool)]
+            kinds = results.sets[own].pool.kinds
+            copies = np.bincount(kinds)[kinds]
             for text in np.flatnonzero(tally.judged > 0).tolist():
                 apart, judged = int(tally.apart[text]), int(tally.judged[text])
                 words = ("outside", "inside") if side == "generated" else ("unreached", "reached")

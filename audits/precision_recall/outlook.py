@@ -27,7 +27,7 @@ _A_TEXT = 0.02
 def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values."""
     from audits.precision_recall.clustering import SLOPES
-    from audits.precision_recall.diversity import ORDERS
+    from audits.precision_recall.diversity import ORDERS, QUANTILES
 
     names = tuple(one.name for one in inputs.candidates)
     return {
@@ -39,6 +39,7 @@ def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
         "lambda": tuple(round(float(slope), 4) for slope in prd_slopes(SLOPES)),
         "n": tuple(range(1, ORDERS + 1)),
         "correction": ("holm",),
+        "statistic": ("mean", *(name for name, _ in QUANTILES)),
     }
 
 
@@ -60,8 +61,8 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
             "ceiling, floor and the differences from them are of that size."
         )
         found.append(("smaller-controls", text, {}))
-    if inputs.control and inputs.reference.texts is None:
-        found.append(("no-floor", "Embeddings hold no words to shuffle: there is no floor.", {}))
+    if inputs.control and inputs.encoder is None:
+        found.append(("no-floor", "Embeddings hold no words to deal anew: there is no floor.", {}))
     if inputs.encoder is not None and inputs.encoder.weak:
         text = (
             "tfidf sees words and letters, not meaning: fluent nonsense from common words passes. Its numbers are weak "

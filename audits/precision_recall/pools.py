@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ class Pool:
         Distinct vectors, shape (points, width).
     point
         Which vector each text has, shape (texts,).
+    kinds
+        Which texts are copies of each other, by number, shape (texts,): `point`, unless copies were kept apart.
     halves
         Which texts are in the first half of each split, shape (splits, texts).
     draws
@@ -34,6 +36,7 @@ class Pool:
     name: str
     vectors: NDArray[np.float32]
     point: Integers
+    kinds: Integers
     halves: NDArray[np.bool_]
     draws: Integers
     sha256: str
@@ -60,16 +63,8 @@ class Pool:
         return points, place, weights
 
 
-def distinct(vectors: NDArray[np.float32], *, keep: bool) -> tuple[NDArray[np.float32], Integers]:
-    """Return the distinct rows, in order of first occurrence, and which of them each row is.
-
-    Parameters
-    ----------
-    keep
-        Whether copies stay apart.
-    """
-    if keep:
-        return vectors, np.arange(len(vectors))
+def distinct(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Integers]:
+    """Return the distinct rows, in order of first occurrence, and which of them each row is."""
     # -0.0 and 0.0 are the same number of different bytes.
     rows = np.ascontiguousarray(vectors + 0.0)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
@@ -83,12 +78,20 @@ def distinct(vectors: NDArray[np.float32], *, keep: bool) -> tuple[NDArray[np.fl
 def pool(
     name: str, vectors: NDArray[np.float32], size: int, *, repeats: int, splits: int, keep: bool, seed: int
 ) -> Pool:
-    """Make the pool of one set: its draws do not depend on what else is compared."""
-    unique, point = distinct(vectors, keep=keep)
+    """Make the pool of one set: its draws do not depend on what else is compared.
+
+    Parameters
+    ----------
+    keep
+        Whether copies stay apart, as points of their own.
+    """
+    unique, kinds = distinct(vectors)
+    unique, point = (vectors, np.arange(len(vectors))) if keep else (unique, kinds)
     digest = hashlib.sha256(np.ascontiguousarray(vectors).data).hexdigest()
     order = generator(seed, "draws", name)
     draws = np.stack([order.permutation(len(vectors))[:size] for _ in range(repeats)])
-    return Pool(name, unique, point, half_splits(len(vectors), splits, generator(seed, "halves", name)), draws, digest)
+    halves = half_splits(len(vectors), splits, generator(seed, "halves", name))
+    return Pool(name, unique, point, kinds, halves, draws, digest)
 
 
 def set_against_itself(reference: Pool, size: int, *, name: str, seed: int) -> tuple[Pool, Pool]:
@@ -96,7 +99,7 @@ def set_against_itself(reference: Pool, size: int, *, name: str, seed: int) -> t
     order = generator(seed, "draws", name)
     both = np.stack([order.permutation(len(reference))[: 2 * size] for _ in range(len(reference.draws))])
     sides = [
-        Pool(label, reference.vectors, reference.point, reference.halves, both[:, part], reference.sha256)
+        replace(reference, name=label, draws=both[:, part])
         for label, part in ((reference.name, slice(0, size)), (name, slice(size, 2 * size)))
     ]
     return sides[0], sides[1]

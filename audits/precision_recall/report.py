@@ -25,7 +25,7 @@ from audits.statistics import generator
 from probes.errors import InputError
 from probes.loading.texts import TextSet
 from probes.text_embeddings import encode_all
-from probes.text_generation import generate_all
+from probes.text_generation import generate_all, parameters_of
 
 LIMITATIONS = (
     "All scores are of texts as the encoder sees them: what it does not tell apart, no score can. They are to be "
@@ -51,10 +51,12 @@ class Results:
 def run(options: Options, plan: Plan, context: Context) -> Draft:
     """Carry the audit out on checked inputs."""
     inputs: Inputs = plan.inputs
+    subject = plan.subject
     if inputs.generation is not None:
         candidates = tuple(_sampled(one, inputs, options, context) for one in inputs.candidates)
+        subject = plan.subject and replace(plan.subject, parameters=parameters_of(inputs.generation.folder))
         inputs = _fitted(replace(inputs, candidates=candidates))
-    draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
+    draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs), subject=subject)
     for id, message, where in warnings_of(inputs, options):
         draft.warn(id, message, **where)
     if inputs.size < plan.inputs.size:

@@ -1,6 +1,7 @@
 """Which settings hold once presets and defaults have been filled in, and do they make sense?"""
 
 import importlib.util
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,10 +70,16 @@ def settle(options: Options) -> Settings:
     given: dict[str, Any] = {name: getattr(options, name) for name in _DEFAULTS}
     given["k"] = _ks(options.k) if options.k else None
     named = {name: value for name, value in given.items() if value is not None}
-    settings = Settings(**{**_DEFAULTS, **(_PR4LLM if options.preset == "pr4llm" else {}), **named})
+    preset = dict(_PR4LLM) if options.preset == "pr4llm" else {}
+    if named.get("encoder") == "tfidf":
+        # It has no tokens to pool: only what the user gave is of it.
+        preset = {name: value for name, value in preset.items() if name not in ("pooling", "max_tokens")}
+    settings = Settings(**{**_DEFAULTS, **preset, **named})
+    if settings.encoder is not None and not settings.encoder.strip():
+        raise InputError("The encoder is empty.", where="--encoder", hint="Name a folder, a hub id, minilm or tfidf.")
     if not 0 <= settings.pca < 1:
         raise InputError(f"{settings.pca} is no share.", where="--pca", hint="Give 0 (off) or a share such as 0.9.")
-    if settings.layer < 0 and settings.layer != int(settings.layer):
+    if not math.isfinite(settings.layer) or (settings.layer < 0 and settings.layer != int(settings.layer)):
         raise InputError(f"{settings.layer} is no layer.", where="--layer", hint="Give -1, 0, 6 or 0.5.")
     return settings
 
@@ -85,7 +92,7 @@ def default_encoder() -> str:
 def _ks(texts: tuple[str, ...]) -> tuple[int, ...]:
     values = numbers("--k", texts)
     for value in values:
-        if value != int(value) or not 1 <= value <= MOST_K:
+        if not 1 <= value <= MOST_K or value != int(value):
             raise InputError(f"{value:g} is no number of neighbours.", where="--k", hint=f"Give 1 to {MOST_K}.")
     if len(set(values)) < len(values):
         raise InputError("A number of neighbours is named twice.", where="--k", hint="Name each once.")
@@ -108,5 +115,5 @@ def _check(options: Options) -> None:
             raise InputError(f"{value} is too few.", where=flag, hint=f"Give {low:g} or more.")
     if not 0 < options.top_p <= 1:
         raise InputError(f"{options.top_p} is no share.", where="--top-p", hint="Give a number above 0, at most 1.")
-    if not options.repetition_penalty > 0:
+    if not 0 < options.repetition_penalty < math.inf:
         raise InputError(f"{options.repetition_penalty} is no penalty.", where="--repetition-penalty", hint="1: none.")

@@ -6,12 +6,13 @@ Markdown, page and terminal all take their parts from here: head, findings, cove
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from audits import registry
-from audits.numbers import coordinate, percent
-from audits.records import SEVERITIES, Coordinate, Estimate, Finding, Report, Severity, Subject, Warning
+from audits.numbers import coordinate, percent, written
+from audits.records import SEVERITIES, Coordinate, Estimate, Figure, Finding, Json, Report, Severity, Subject, Warning
 
 SECTIONS = (
     "What we found",
@@ -36,6 +37,19 @@ SMALL = "small-group"
 
 ASKED = ("hypothesis", "reference", "metric", "tasks", "by", "normalise", "level")
 """Settings that say what was asked, as far as an audit has them."""
+
+
+MOST_LISTED, MOST_COLUMNS, MOST_LETTERS = 20, 8, 400
+"""Rows and columns of a list under a figure, and letters of a cell of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a figure shows in part, in full: titles of columns, which of them hold numbers, and cells as words."""
+
+    titles: tuple[str, ...]
+    numbers: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +176,57 @@ def notices(report: Report) -> list[Notice]:
     for warning in report.warnings:
         kinds[warning.id].append(warning)
     return [Notice(id, tuple(warnings)) for id, warnings in kinds.items()]
+
+
+def listing(figure: Figure) -> Listing | None:
+    """Return the list that travels in a figure's specification, or None.
+
+    It stands under usermeta, miles, table: columns as pairs of a key and a title, and rows. The figure may come from a
+    file that somebody wrote by hand: what does not fit is left out.
+    """
+    found: Any = figure.spec
+    for key in ("usermeta", "miles", "table"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    columns, rows = (found.get(key) if isinstance(found, Mapping) else None for key in ("columns", "rows"))
+    if not isinstance(columns, list) or not isinstance(rows, list) or not 0 < len(columns) <= MOST_COLUMNS:
+        return None
+    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str) for pair in columns):
+        return None
+    fitting = [row for row in rows if isinstance(row, list) and len(row) == len(columns) and all(map(_is_cell, row))]
+    if not fitting:
+        return None
+    cells = [_column(column) for column in zip(*fitting[:MOST_LISTED], strict=True)]
+    return Listing(
+        titles=tuple(_cut(pair[1]) for pair in columns),
+        numbers=tuple(number for number, _ in cells),
+        rows=tuple(zip(*(words for _, words in cells), strict=True)),
+    )
+
+
+def chart(figure: Figure) -> Json:
+    """Return a figure's specification without what only travels in it."""
+    return {key: value for key, value in figure.spec.items() if key != "usermeta"}
+
+
+def _is_cell(value: object) -> bool:
+    if isinstance(value, int | float):
+        # Beyond that a number has no digits that could stand in a column.
+        return not isinstance(value, bool) and abs(value) < 1e15
+    return value is None or isinstance(value, str)
+
+
+def _column(values: Sequence[str | float | None]) -> tuple[bool, list[str]]:
+    """Return whether a column holds numbers, and its cells; numbers that are not all whole have two decimals."""
+    amounts = [value for value in values if isinstance(value, int | float)]
+    places = 0 if all(float(value).is_integer() for value in amounts) else 2
+    words = [
+        _cut(value) if isinstance(value, str) else "" if value is None else written(value, places) for value in values
+    ]
+    return bool(amounts) and not any(isinstance(value, str) for value in values), words
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "…"
 
 
 def people(report: Report) -> tuple[str, list[tuple[str, int]]]:

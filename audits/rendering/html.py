@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from audits import numbers
 from audits.records import Estimate, Figure, Finding, Json, Report, Warning
@@ -30,6 +30,9 @@ PICTURES = 120_000
 
 SPECIFICATIONS = 200_000
 """Bytes that the live charts' specifications may take, all together."""
+
+LISTS = 100_000
+"""Bytes that the lists under the figures may take, all together; report.md holds those that do not fit."""
 
 MOST_EVIDENCE = 4
 OPEN_GROUPS = 24
@@ -57,9 +60,10 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     report = content.canonical(report)
     bundle, script, style = _bundle(), _beside("page.js"), _beside("page.css")
     limits = content.limits(report)
-    live = _within({figure.file: len(inlined(figure.spec)) for figure in report.figures}, SPECIFICATIONS)
+    live = _within({figure.file: len(inlined(content.chart(figure))) for figure in report.figures}, SPECIFICATIONS)
     bare = {stem: figures.for_page(svg) for stem, svg in svgs.items()}
     pictured = _within({stem: len(svg.encode()) for stem, svg in bare.items()}, PICTURES)
+    lists = {figure.file: found for figure in report.figures if (found := content.listing(figure)) is not None}
     frame = {
         "report": report,
         "content": content,
@@ -69,6 +73,8 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "found": [_found(report, finding, limits) for finding in content.findings(report)],
         "pictures": {stem: Markup(svg) for stem, svg in bare.items() if stem in pictured},
         "live": live,
+        "lists": lists,
+        "listed": _within({stem: _weight(found) for stem, found in lists.items()}, LISTS),
         "tables": content.tables(report),
         "cited": [(report.estimates[index], content.label(report.estimates[index])) for index in content.cited(report)],
         "groups": content.people(report),
@@ -92,7 +98,7 @@ def _data(report: Report, live: frozenset[str], room: int) -> Json:
 
 
 def _chart(place: int, figure: Figure) -> Json:
-    return {"at": f"chart-{place}", "spec": figure.spec}
+    return {"at": f"chart-{place}", "spec": content.chart(figure)}
 
 
 def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
@@ -104,6 +110,12 @@ def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
             break
         kept.append(name)
     return frozenset(kept)
+
+
+def _weight(listing: content.Listing) -> int:
+    """Return about how many bytes a list takes on the page, where titles stand beside each cell."""
+    cells = [cell for row in listing.rows for cell in (*row, *listing.titles)]
+    return sum(len(escape(cell).encode()) + 40 for cell in cells)
 
 
 def _found(report: Report, finding: Finding, limits: Mapping[int, list[Warning]]) -> Json:

@@ -109,6 +109,11 @@ def _figures(report: Report) -> Iterable[str]:
         yield f"### {escaped(figure.title)}"
         yield f"![{escaped(figure.caption)}](figures/{figure.file}.svg)"
         yield escaped(figure.caption)
+        found = content.listing(figure)
+        if found is not None:
+            rows = [[escaped(cell) for cell in row] for row in found.rows]
+            right = [place for place, number in enumerate(found.numbers) if number]
+            yield _table([escaped(title) for title in found.titles], rows, right=right)
 
 
 def _tables(report: Report) -> Iterable[str]:

@@ -60,7 +60,8 @@ class Halved:
         Parameters
         ----------
         share
-            Whether the value is a share: its interval is then taken on the logit scale and stays within 0 and 1.
+            Whether the value is a share. Its interval is then Wilson's (1927) for as many independent trials as would
+            have this standard error, v (1 - v) / error^2, and stays within 0 and 1.
         least
             Standard error below which it is not taken to be.
         """
@@ -69,13 +70,14 @@ class Halved:
         error = max(self.error(), least)
         if not error > 0 or (share and not 0 < self.value < 1):
             return None
-        half = float(t.isf((1 - level) / 2, len(self.gaps))) * error
+        wide = float(t.isf((1 - level) / 2, len(self.gaps)))
         if not share:
-            return self.value - half, self.value + half
-        # The logit changes by error / (v (1 - v)).
-        odds, slope = np.log(self.value / (1 - self.value)), self.value * (1 - self.value)
-        low, high = 1 / (1 + np.exp(-(odds - half / slope))), 1 / (1 + np.exp(-(odds + half / slope)))
-        return float(low), float(high)
+            return self.value - wide * error, self.value + wide * error
+        variance = self.value * (1 - self.value)
+        part = (wide * error) ** 2 / variance
+        middle = (self.value + part / 2) / (1 + part)
+        half = wide * error / (1 + part) * float(np.sqrt(1 + part / (4 * variance)))
+        return max(0.0, middle - half), min(1.0, middle + half)
 
     def p(self) -> float:
         """Return the two-sided p-value of Student's t against 0; 1 without any spread."""

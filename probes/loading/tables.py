@@ -83,7 +83,7 @@ def read_text(path: Path) -> str:
     except IsADirectoryError:
         raise InputError("This is a folder, not a file.", where=where, hint="Name the file in it.") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"The file cannot be read: {error}.", where=where) from error
+        raise InputError(f"The file cannot be read: {error}.", where=where, hint="Check the path.") from error
     return _decode(data, where)
 
 
@@ -223,7 +223,8 @@ def parse_json(text: str, where: str, *, once: bool = False) -> object:
             hint="Write one object a line (JSONL), or one list of objects.",
         ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"The JSON cannot be read: {error}.", where=where) from None
+        hint = "Write flat objects, one a line, with every key once."
+        raise InputError(f"The JSON cannot be read: {error}.", where=where, hint=hint) from None
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -139,7 +139,7 @@ texts("file_with_an_equals_sign", ("There is no such file", "b=c.jsonl"), candid
 texts("candidate_missing", ("There is no such file", "/nowhere/b.jsonl"), candidate="a=/nowhere/b.jsonl")
 texts("candidate_outside", ("There is no such file", "../x.jsonl"), candidate="../x=../x.jsonl")
 texts("reference_missing", ("There is no such file", "/nowhere/b.jsonl"), reference="/nowhere/b.jsonl")
-texts("path_without_end", ("a" * 300,), candidate=f"a={'a' * 5000}")
+texts("name_of_file_without_end", ("a" * 300,), candidate=f"a={'a' * 300}")
 for reserved in ("reference", "ceiling", "floor"):
     texts(f"name_{reserved}", (f"'{reserved}' is a name of this audit's own", "--candidate", "another name"),
           candidate=f"{reserved}=a.jsonl")  # fmt: skip
@@ -196,9 +196,10 @@ holding("json_broken", ("wrong.jsonl:2",), '{"text": "a b"}\n{"text": \n')
 holding("json_of_numbers", ("wrong.jsonl:2", "a number"), '{"text": "a b"}\n{"text": 5}\n')
 holding("json_of_nothing", ("wrong.jsonl:1", "null"), '{"text": null}\n')
 holding("json_of_lists", ("wrong.jsonl:1", "a list"), '{"text": ["a"]}\n')
-holding("json_nested", ("wrong.jsonl:1",), "[" * 100_000)
+holding("json_nested", ("wrong.jsonl",), "[" * 100_000)
 holding("json_key_missing", ("no key 'text'", "wrong.jsonl:1", "story"), '{"story": "a b"}\n')
-holding("json_key_misspelt", ("no key 'texts'", "wrong.jsonl:1", "text"), ["a b"] * 60, "--text-col", "texts")
+holding("json_key_misspelt", ("no key 'texts'", "ref.jsonl:1", "Did you mean 'text'"), ["a b"] * 60, "--text-col",
+        "texts")  # fmt: skip
 holding("binary_as_jsonl", ("wrong.jsonl",), bytes(range(256)) * 9)
 holding("archive_as_jsonl", ("wrong.jsonl",), b"PK\x03\x04" + bytes(99))
 holding("not_utf8", ("wrong.txt:2", "UTF-8"), "a b\nd\xe9j\xe0\n".encode("latin-1"), file="wrong.txt")
@@ -211,6 +212,9 @@ holding("quote_open", ("wrong.csv:2", "quotation mark"), 'text\n"a b\n', file="w
 holding("npz_of_text", ("neither an NPZ nor an NPY", "wrong.npz"), "a b\n" * 60, file="wrong.npz")
 holding("npz_cut", ("wrong.npz",), b"PK\x03\x04" + bytes(99), file="wrong.npz")
 holding("npy_cut", ("wrong.npy",), b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False,", file="wrong.npy")
+
+holding("reference_of_one_text", ("60 texts, of which 1", "wrong.jsonl", "different texts"), ["So it goes."] * 60,
+        reference=True)  # fmt: skip
 
 # Embeddings.
 arrays("embedding_not_a_number", ("wrong.npz", "embeddings", "row 8"), put(np.nan))
@@ -244,7 +248,7 @@ def embeddings_against_samples(small: Any, folder: Path) -> Words:
 
 # Encoders.
 texts("encoder_unknown", ("There is no such folder", "nowhere/encoder"), encoder="/nowhere/encoder")
-texts("encoder_of_a_mad_name", ("--encoder",), encoder="a\x1b[2J b?")
+texts("encoder_of_a_mad_name", ("no such folder",), encoder="a\x1b[2J b?")
 texts("encoder_empty", ("--encoder",), encoder="")
 texts("tfidf_has_no_layers", ("tfidf has no layers", "--encoder tfidf", "--layer"), "--layer", "0")
 texts("pooling_unknown", ("'sum' is not a choice of --pooling", "mean, last, cls"), "--pooling", "sum")
@@ -279,8 +283,8 @@ for at, value in enumerate(("0", "1.5", "-3", "101", "nan", "inf", "1e400")):
 texts("k_of_words", ("'five' are no numbers", "--k"), "--k", "five")
 texts("k_twice", ("named twice", "--k"), "--k", "5,5")
 texts("k_beyond_the_texts", ("60 texts a side are too few", "k = 7", "70", "smaller --k"), "--k", "3,7")
-texts("samples_beyond_the_texts", ("61 texts were asked for", "a has 60", "--samples", "Give 60 at most"), "--samples",
-      "61")  # fmt: skip
+texts("samples_beyond_the_texts", ("61 texts were asked for", "reference has 60", "--samples", "Give 60 at most"),
+      "--samples", "61")  # fmt: skip
 texts("samples_too_few", ("49 texts a side are too few", "50"), "--samples", "49")
 texts("samples_of_one", ("1 is too few", "--samples"), "--samples", "1")
 texts("samples_negative", ("-5 is too few", "--samples"), "--samples", "-5")
@@ -303,7 +307,7 @@ texts("penalty_none", ("0.0 is no penalty", "--repetition-penalty"), "--repetiti
 texts("penalty_infinite", ("inf is no penalty", "--repetition-penalty"), "--repetition-penalty", "inf")
 texts("new_tokens_none", ("0 is too few", "--max-new-tokens"), "--max-new-tokens", "0")
 texts("preset_unknown", ("'gpt' is not a choice of --preset", "pr4llm"), "--preset", "gpt")
-texts("preset_of_many_texts", ("4,000 texts", "60"), "--preset", "pr4llm")
+texts("preset_of_an_encoder_that_is_not_here", ("gpt2-large",), "--preset", "pr4llm", encoder=None)
 texts("duplicates_unknown", ("'drop' is not a choice of --duplicates", "distinct, keep"), "--duplicates", "drop")
 texts("normalisation_unknown", ("'l2' is not a choice of --normalisation",), "--normalisation", "l2")
 
@@ -326,17 +330,6 @@ sampled("temperatures_of_words", ("no numbers", "--temperatures"), "--temperatur
 sampled("temperatures_negative", ("-1 is no temperature", "--temperatures"), "--temperatures=-1")
 sampled("temperatures_none", ("--temperatures",), "--temperatures", "")
 sampled("more_tokens_than_the_model_sees", ("192", "191"), "--max-new-tokens", "200")
-
-
-@case("two candidates 'T=1'", "--temperatures")
-def temperature_of_a_candidates_name(small: Any, folder: Path) -> Words:
-    return small.sampled("--candidate", f"T=1={small.folder / 'a.jsonl'}")
-
-
-@case("two candidates 'T=1'", "--temperatures")
-def temperature_named_like_a_candidate(small: Any, folder: Path) -> Words:
-    (folder / "1=x.jsonl").write_bytes((small.folder / "a.jsonl").read_bytes())
-    return small.sampled("--candidate", f"T={folder / '1=x.jsonl'}", "--temperatures", "1,1")
 
 
 @case("Prompts must be texts", "ref.npz")

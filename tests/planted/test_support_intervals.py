@@ -17,7 +17,7 @@ from audits.context import Cache, Context
 from audits.statistics.halves import Halved, halved
 from probes.support_metrics import METRICS
 
-DRAWS, MORE, SURE = 80, 300, 1e-4
+DRAWS, MORE, SURE = 64, 256, 1e-4
 
 
 @pytest.fixture(scope="module")

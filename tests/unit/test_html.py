@@ -301,3 +301,57 @@ def test_characters_that_no_picture_can_hold_do_not_end_the_process() -> None:
         "title": odd,
     }
     assert "end" in _picture(spec, "odd").svg
+
+
+def _listed(sample_report, table, stem="listed") -> Report:
+    spec = {**sample_report.figures[0].spec, "usermeta": {"miles": {"table": table}, "embedOptions": {"x": 1}}}
+    return replace(sample_report, figures=(replace(sample_report.figures[0], file=stem, spec=spec),))
+
+
+LIST = {"columns": [["place", "line"], ["text", "text"], ["radii", "radii"]], "rows": [[3, EVIL, 1.5], [12, "b", 2]]}
+
+
+def test_a_list_under_a_figure_is_shown_in_full_and_travels_once(sample_report) -> None:
+    report = _listed(sample_report, LIST)
+    page = to_html(report, {stem: picture.svg for stem, picture in draw(report).items()})
+    block = page[page.index('<div class="scroll passages"') : page.index('<section id="tables"')]
+    cells = [html.unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", block)]
+    assert cells == ["3", EVIL, "1.50", "12", "b", "2.00"]
+    assert re.findall(r'<th scope="col"( class="right")?>(.*?)</th>', block) == [
+        (' class="right"', "line"), ("", "text"), (' class="right"', "radii"),
+    ]  # fmt: skip
+    assert len(_Page(page).scripts) == 3
+    assert "usermeta" not in json.dumps(_data(page))
+    assert not [tag for tag, attributes in _Page(page).elements if tag == "img" or "onerror" in attributes]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        None, 3, "x", [], {}, {"columns": 3, "rows": []}, {"columns": [], "rows": [[]]}, {"columns": [["a", "b"]]},
+        {"columns": [["a"]], "rows": [["x"]]}, {"columns": [["a", 3]], "rows": [["x"]]},
+        {"columns": [["a", "b"]], "rows": [["x", "y"], 3, [{"a": 1}], [["x"]], [True], [10**400], [1e300]]},
+        {"columns": [["a", "b"]] * 9, "rows": [["x"] * 9]},
+    ],
+)  # fmt: skip
+def test_a_list_that_does_not_fit_is_left_out(sample_report, table) -> None:
+    assert "passages" not in _body(to_html(_listed(sample_report, table), {}))
+
+
+def test_rows_that_fit_stay_and_long_ones_are_cut(sample_report) -> None:
+    rows = [["x", "y"], [7], ["w" * 5000], *[["fine"]] * 50]
+    body = _body(to_html(_listed(sample_report, {"columns": [["a", "b"]], "rows": rows}), {}))
+    assert body.count("<td") - _body(to_html(replace(sample_report, figures=()), {})).count("<td") == 20
+    assert "w" * 400 + "…" in body and "w" * 401 not in body
+
+
+def test_lists_that_do_not_fit_the_page_are_left_to_markdown(sample_report) -> None:
+    table = {"columns": [["a", "b"]] * 8, "rows": [["<" * 400] * 8] * 20}
+    figures = tuple(replace(_listed(sample_report, table).figures[0], id=f"f{n}", file=f"f{n}") for n in range(9))
+    page = to_html(replace(sample_report, figures=figures), {})
+    assert len(page.encode()) < LIMIT
+    assert page.count("too long for the page") == 9
+
+
+def _body(page) -> str:
+    return page[page.index("<main") : page.index("</main>")]

@@ -85,3 +85,15 @@ def test_pages_are_all_there_and_repeat(sample_report, tmp_path) -> None:
     ]  # fmt: skip
     for file in files:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_list_under_a_figure_is_a_table_that_texts_cannot_break(sample_report) -> None:
+    evil = "<script>alert(1)</script>|x\n| y ![a](http://e) `"
+    columns = [["place", "line"], ["text", "generated | text"]]
+    rows = [[n, evil] for n in range(30)]
+    spec = {**sample_report.figures[0].spec, "usermeta": {"miles": {"table": {"columns": columns, "rows": rows}}}}
+    text = to_markdown(replace(sample_report, figures=(replace(sample_report.figures[0], spec=spec),)))
+    lines = text[text.index("| line |") : text.index("## Tables")].strip().splitlines()
+    assert len(lines) == 22 and lines[1] == "| ---: | --- |"
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 3 for line in lines)
+    assert "<script" not in text and "](http" not in text.replace("\\](http", "")

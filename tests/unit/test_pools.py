@@ -25,30 +25,39 @@ def made(rows: Vectors, size: int, **options: Any) -> Pool:
     )
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_every_text_keeps_its_vector(keep: bool) -> None:
+def test_every_text_keeps_its_vector() -> None:
     rows = vectors(50, 12)
-    unique, point = distinct(rows, keep=keep)
+    unique, point = distinct(rows)
     assert (unique[point] == rows).all() and len(point) == 50
-    assert len(unique) == (50 if keep else len(np.unique(rows, axis=0)))
+    assert len(unique) == len(np.unique(rows, axis=0)) < 50
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_copies_are_merged_or_kept_apart_and_known_either_way(keep: bool) -> None:
+    rows = vectors(50, 12)
+    found = made(rows, 20, keep=keep)
+    assert (found.vectors[found.point] == rows).all()
+    assert len(found.vectors) == (50 if keep else len(np.unique(rows, axis=0)))
+    same = (rows[:, None] == rows[None]).all(-1)
+    assert ((found.kinds[:, None] == found.kinds[None]) == same).all()
 
 
 def test_distinct_vectors_come_in_order_of_first_occurrence() -> None:
     rows = np.array([[3, 1], [1, 2], [3, 1], [0, 5], [1, 2]], dtype=np.float32)
-    unique, point = distinct(rows, keep=False)
+    unique, point = distinct(rows)
     assert unique.tolist() == [[3, 1], [1, 2], [0, 5]] and point.tolist() == [0, 1, 0, 2, 1]
 
 
 def test_zeros_are_equal_whatever_their_sign_and_neighbouring_numbers_are_not() -> None:
-    rows = np.array(
-        [[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0], [0.0, np.nextafter(np.float32(1), np.float32(2))]], np.float32
-    )
-    assert distinct(rows, keep=False)[1].tolist() == [0, 0, 1, 2]
+    after = float(np.nextafter(np.float32(1), np.float32(2)))
+    rows = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0], [0.0, after]], dtype=np.float32)
+    assert distinct(rows)[1].tolist() == [0, 0, 1, 2]
 
 
 def test_rows_that_do_not_lie_together_in_memory_are_told_apart() -> None:
-    rows = np.asfortranarray(vectors(30, 8))
-    assert distinct(rows, keep=False)[1].tolist() == distinct(rows.copy("C"), keep=False)[1].tolist()
+    rows = vectors(30, 8)
+    for other in (np.asfortranarray(rows), np.repeat(rows, 2, axis=1)[:, ::2]):
+        assert distinct(other)[1].tolist() == distinct(rows)[1].tolist()
 
 
 @pytest.mark.parametrize("size", [1, 20, 50])

@@ -1,0 +1,661 @@
+"""Does `miles precision-recall` leave what the contract says, whoever else is judged and whenever it is killed?"""
+
+import csv
+import gc
+import json
+import math
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+Call = Callable[..., Any]
+Row = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+FILES = {"report.json", "report.md", "report.html", "records.csv"}
+METRICS = {"precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage"}
+CURVES = {"mauve", "frontier_integral", "prd_precision", "prd_recall"}
+FEW = ("--splits", "10", "--repeats", "2")
+PLAIN = (*FEW, "--no-curves")
+COLUMNS = (
+    "candidate side place verdict draws draws_apart draws_empty distance radii nearest_place copies text nearest_text"
+)
+REFERENCE, HALF = 120, 60
+GENERATE = ("--max-new-tokens", "16", "--samples", "50")
+
+
+@dataclass(frozen=True)
+class Small:
+    """A reference and three candidates: `a` of the same kind, `b` that repeats itself, `c` that is nonsense."""
+
+    folder: Path
+
+    def __getitem__(self, name: str) -> Path:
+        return self.folder / f"{name}.jsonl"
+
+    def texts(self, name: str) -> list[str]:
+        return [json.loads(line)["text"] for line in self[name].read_text(encoding="utf-8").splitlines()]
+
+    def command(self, *more: object, names: str = "ab", reference: object = None, how: Sequence[str] = PLAIN) -> Any:
+        """Return a run on texts."""
+        told = [word for name in names for word in ("--candidate", f"{name}={self[name]}")]
+        words = ["precision-recall", "--reference", reference or self["ref"], *told, "--encoder", "tfidf", *how, *more]
+        return [str(word) for word in words]
+
+    def embedded(self, *files: object, how: Sequence[str] = PLAIN) -> list[str]:
+        """Return a run on embeddings, the reference first; the others are a, b and so on."""
+        told = [
+            word for name, file in zip("abc", files[1:], strict=False) for word in ("--candidate", f"{name}={file}")
+        ]
+        return ["precision-recall", "--reference", str(files[0]), *told, *how]
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    from probes.synthetic.sentences import make_sentences
+
+    return make_sentences(count, seed=seed)
+
+
+def nonsense(count: int) -> list[str]:
+    draw = random.Random(0)
+    return [" ".join("".join(draw.choices("bdfgklmnprst", k=6)) for _ in range(9)) for _ in range(count)]
+
+
+def written(path: Path, texts: Iterable[str]) -> Path:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    made = Small(tmp_path_factory.mktemp("texts"))
+    written(made["ref"], sentences(REFERENCE, 1))
+    written(made["a"], sentences(HALF, 2))
+    written(made["b"], (sentences(20, 3) * 4)[:70])
+    written(made["c"], nonsense(HALF))
+    return made
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a language model that has hardly been trained."""
+    from probes.progress import Silent
+    from probes.synthetic.causal_lm import train_causal_lm
+
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    train_causal_lm(sentences(REFERENCE, 1), folder, seed=0, progress=Silent(), steps=5, layers=1)
+    return folder
+
+
+# Runs.
+@pytest.fixture(scope="session")
+def whole(small: Small, run_miles: Call, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Return a finished run of a process of its own, with pages, that nobody may change, and how it ended."""
+    folder = tmp_path_factory.mktemp("precision-recall") / "run"
+    heat = [word for pair in ("a=1", "b=0.5", "c=2") for word in ("--temperature", pair)]
+    outcome = run_miles(*small.command(*heat, "--out", folder, "--json", names="abc", how=FEW))
+    assert outcome.code == 0, outcome.err
+    return folder, outcome
+
+
+@pytest.fixture(scope="module", autouse=True)
+def old_objects() -> Iterator[None]:
+    """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Spare the calls in this process their pages; return what writes them."""
+    from audits import rendering
+
+    plain = rendering.write_pages
+    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
+    return plain
+
+
+@pytest.fixture
+def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that carries a run out without any figure, and returns its folder."""
+    from audits.precision_recall import report
+
+    monkeypatch.setattr(report, "draw", lambda *_: [])
+
+    def run(*words: object, name: str = "run", code: int = 0) -> Path:
+        folder = tmp_path / name
+        outcome = call_miles(*words, "--out", folder, "--quiet")
+        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
+        # The encoder of JSON may write numbers that are none.
+        text = (folder / "report.json").read_text(encoding="utf-8")
+        assert "NaN" not in text and "Infinity" not in text
+        return folder
+
+    return run
+
+
+def read(folder: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+def stripped(folder: Path) -> str:
+    """Return report.json, letter by letter, without the two parts in which equal runs may differ."""
+    return json.dumps({key: value for key, value in read(folder).items() if key not in ("created", "provenance")})
+
+
+def records(folder: Path) -> list[dict[str, str]]:
+    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def estimates(folder: Path, name: str, **where: object) -> list[Row]:
+    return [
+        row
+        for row in read(folder)["estimates"]
+        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
+    ]
+
+
+def value(folder: Path, name: str, **where: object) -> float:
+    (row,) = estimates(folder, name, **where)
+    return float(row["value"])
+
+
+def found(folder: Path) -> dict[str, list[Row]]:
+    kinds: dict[str, list[Row]] = {}
+    for finding in read(folder)["findings"]:
+        kinds.setdefault(finding["id"], []).append(finding)
+    return kinds
+
+
+def warned(folder: Path) -> dict[str, str]:
+    return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def of(folder: Path, name: str) -> list[Row]:
+    """Return what the report tells of one candidate alone."""
+    return [row for row in read(folder)["estimates"] if row["where"].get("candidate") == name and row["name"] not in
+            ("difference", "p_value")]  # fmt: skip
+
+
+# What a run leaves.
+def test_a_run_leaves_what_the_contract_says(small: Small, whole: tuple[Path, Any], call_miles: Call) -> None:
+    folder, outcome = whole
+    report = read(folder)
+    pictures = {f"figures/{figure['file']}.{kind}" for figure in report["figures"] for kind in ("png", "svg")}
+    assert files(folder) == FILES | pictures
+    jsonschema.validate(report, json.loads(call_miles("schema").out))
+    assert json.loads(outcome.out) == report and "Traceback" not in outcome.err
+    assert report["audit"] == "precision-recall" and report["subject"] is None
+    assert [(source["role"], source["path"], source["items"]) for source in report["data"]] == [
+        ("reference", str(small["ref"]), REFERENCE),
+        ("candidate a", str(small["a"]), 60),
+        ("candidate b", str(small["b"]), 70),
+        ("candidate c", str(small["c"]), 60),
+    ]
+    assert report["coverage"] == {"given": REFERENCE + 190, "used": REFERENCE + 190, "skipped": []}
+    settings = report["settings"]
+    assert (settings["encoder"], settings["k"], settings["samples"], settings["splits"]) == ("tfidf", ["5"], HALF, 10)
+    for name in ("report.md", "report.html"):
+        assert "nan" not in (folder / name).read_text(encoding="utf-8").lower().replace("-nan", "").split()
+    assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        *((metric, "candidate k") for metric in sorted(METRICS | CURVES)),
+        ("curve", "candidate lambda side"), ("difference", "against candidate k metric"),
+        ("p_value", "against candidate correction k metric"), ("ceiling", "k metric"), ("floor", "k metric"),
+        ("expected_coverage", "k"), ("duplicates", "candidate"), ("self_bleu", "candidate"),
+        ("distinct", "candidate n"), ("length", "candidate statistic"), ("shortened", "candidate"), ("hubness", "candidate k"),
+    ],
+)  # fmt: skip
+def test_estimates_have_their_coordinates(whole: tuple[Path, Any], name: str, keys: str) -> None:
+    rows = estimates(whole[0], name)
+    assert rows and all(" ".join(sorted(row["where"])) == keys for row in rows)
+    for row in rows:
+        assert math.isfinite(row["value"]) and row["n"] > 0 and row["unit"] == "texts"
+        bare = row["method"] in ("exact", "none")
+        assert (row["low"] is None) == (row["high"] is None) == bare, row
+        assert bare or row["low"] <= row["value"] <= row["high"]
+
+
+def test_every_candidate_has_every_score(whole: tuple[Path, Any]) -> None:
+    from audits.precision_recall import AUDIT
+
+    names = {row["name"] for row in read(whole[0])["estimates"]}
+    assert names == set(AUDIT.estimates)
+    for name in METRICS | CURVES:
+        assert [row["where"]["candidate"] for row in estimates(whole[0], name)] == ["a", "b", "c"]
+    for control in ("ceiling", "floor"):
+        assert {row["where"]["metric"] for row in estimates(whole[0], control)} == METRICS
+    assert {row["where"]["side"] for row in estimates(whole[0], "curve", candidate="a")} == {"precision", "recall"}
+    pairs = {(row["where"]["candidate"], row["where"]["against"]) for row in estimates(whole[0], "difference")}
+    assert len({frozenset(pair) for pair in pairs}) == len(pairs) == 9
+
+
+def test_the_number_of_texts_is_one_for_all_scores(whole: tuple[Path, Any]) -> None:
+    rows = [row for row in read(whole[0])["estimates"] if row["name"] in METRICS | CURVES | {"floor", "ceiling"}]
+    assert {row["n"] for row in rows} == {HALF}
+    assert {row["n"] for row in estimates(whole[0], "difference")} == {HALF}
+
+
+def test_good_texts_score_above_nonsense(whole: tuple[Path, Any]) -> None:
+    folder = whole[0]
+    for metric in ("precision", "density", "coverage", "recall"):
+        assert value(folder, metric, candidate="a", k=5) > value(folder, metric, candidate="c", k=5) + 0.3
+        ceiling, floor = (value(folder, control, metric=metric, k=5) for control in ("ceiling", "floor"))
+        # Balls around noisy texts are wide: its recall says nothing of the floor.
+        assert metric == "recall" or floor < ceiling - 0.2
+        assert abs(value(folder, metric, candidate="a", k=5) - ceiling) < 0.3
+    short = {row["where"]["candidate"]: row for row in found(folder)["texts.below-ceiling"]}
+    assert "c" in short and "a" not in short and short["c"]["severity"] == "high"
+
+
+def test_records_have_a_row_for_each_text_that_was_judged(small: Small, whole: tuple[Path, Any]) -> None:
+    rows = records(whole[0])
+    assert list(rows[0]) == COLUMNS.split()
+    texts = {name: small.texts(name) for name in ("ref", "a", "b", "c")}
+    for name in "abc":
+        mine = [row for row in rows if row["candidate"] == name]
+        sides = {side: [row for row in mine if row["side"] == side] for side in ("generated", "reference")}
+        assert len(mine) == sum(map(len, sides.values()))
+        for side, source in (("generated", name), ("reference", "ref")):
+            places = [int(row["place"]) for row in sides[side]]
+            assert places == sorted(set(places)) and len(places) >= HALF
+            assert sum(int(row["draws"]) for row in sides[side]) == 2 * HALF
+            for row in sides[side]:
+                assert row["text"] == texts[source][int(row["place"]) - 1]
+                assert int(row["copies"]) == texts[source].count(row["text"])
+        outside = [int(row["draws_apart"]) for row in sides["generated"]]
+        assert value(whole[0], "precision", candidate=name) == pytest.approx(1 - sum(outside) / (2 * HALF))
+        assert {row["verdict"] for row in sides["generated"]} <= {"inside", "outside", "undecided"}
+        assert {row["verdict"] for row in sides["reference"]} <= {"reached", "unreached", "undecided"}
+
+
+def test_temperatures_are_a_sweep(whole: tuple[Path, Any], small: Small, quick: Any) -> None:
+    sweep = {"texts.recall-by-temperature", "texts.density-falls"}
+    assert sweep <= set(found(whole[0]))
+    (recall,) = found(whole[0])["texts.recall-by-temperature"]
+    assert "T = 1" in recall["statement"] and len(recall["evidence"]) == 3
+    assert not sweep & set(found(quick(*small.command())))
+    one = quick(*small.command("--temperature", "a=1"), name="one")
+    assert not sweep & set(found(one))
+    cold = quick(*small.command("--temperature", "a=0.9", "--temperature", "b=0.5"), name="cold")
+    assert "no-natural-temperature" in warned(cold)
+
+
+def test_a_candidate_that_repeats_itself_is_told(whole: tuple[Path, Any]) -> None:
+    (copies,) = found(whole[0])["texts.mode-collapse"]
+    assert copies["where"] == {"candidate": "b"}
+    assert value(whole[0], "duplicates", candidate="b") > 0.5 > value(whole[0], "duplicates", candidate="a")
+
+
+# The same again, and otherwise.
+def test_the_same_seed_gives_the_same_bytes(small: Small, quick: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from audits.precision_recall.comparing import Referee
+
+    first = quick(*small.command(), name="first")
+    # From the first comparison on, not from the cache.
+    monkeypatch.setattr(Referee, "_kept", lambda *_: None)
+    again = quick(*small.command(), name="again")
+    assert stripped(first) == stripped(again)
+    assert (first / "records.csv").read_bytes() == (again / "records.csv").read_bytes()
+    other = quick(*small.command("--seed", "1"), name="other")
+    assert value(first, "density", candidate="a") != value(other, "density", candidate="a")
+    assert (first / "records.csv").read_bytes() != (other / "records.csv").read_bytes()
+
+
+def test_who_else_is_judged_changes_no_number(small: Small, whole: tuple[Path, Any], quick: Any) -> None:
+    both, three = quick(*small.command(), name="both"), quick(*small.command(names="cba"), name="three")
+    for name in ("a", "b", "reference"):
+        assert len(of(both, name)) >= 6 and of(both, name) == of(three, name)
+    for name in ("floor", "ceiling"):
+        assert len(estimates(both, name)) == 7 and estimates(both, name) == estimates(three, name)
+
+    def apart(folder: Path, first: str, second: str) -> list[tuple[float, ...]]:
+        # A difference changes its sign with the order of its candidates.
+        rows = [(1.0, row) for row in estimates(folder, "difference", candidate=first, against=second)]
+        rows += [(-1.0, row) for row in estimates(folder, "difference", candidate=second, against=first)]
+        return [
+            (sign * row["value"], *sorted((sign * row["low"], sign * row["high"])))
+            for sign, row in sorted(rows, key=lambda pair: pair[1]["where"]["metric"])
+        ]
+
+    for pair in (("a", "b"), ("a", "ceiling"), ("b", "ceiling")):
+        assert len(apart(both, *pair)) >= 7
+        assert np.allclose(apart(both, *pair), apart(three, *pair), rtol=0, atol=1e-12)
+    for name in "abc":
+        # Nor do the curves, or the temperatures.
+        plain = [row for row in of(whole[0], name) if row["name"] not in {*CURVES, "curve"}]
+        assert plain == of(three, name)
+
+
+def test_the_name_of_a_candidate_is_only_its_seed(small: Small, quick: Any) -> None:
+    """Two names of one file: draws of their own, but the same texts."""
+    folder = quick(*small.command("--candidate", f"twin={small['a']}", names="a"))
+    one, two = (next(row for row in estimates(folder, "precision", candidate=name)) for name in ("a", "twin"))
+    assert one["low"] <= two["value"] <= one["high"]
+    (row,) = estimates(folder, "difference", metric="precision", candidate="a", against="twin")
+    assert row["low"] <= 0 <= row["high"]
+
+
+def test_several_k_are_told_side_by_side(small: Small, quick: Any) -> None:
+    folder = quick(*small.command("--k", "3,5", names="a"))
+    for metric in METRICS:
+        assert [row["where"]["k"] for row in estimates(folder, metric)] == [3, 5]
+    assert value(folder, "precision", k=3) <= value(folder, "precision", k=5)
+    alone = quick(*small.command("--k", "5", names="a"), name="alone")
+    assert estimates(alone, "precision") == estimates(folder, "precision", k=5)
+    assert read(folder)["settings"]["k"] == ["3", "5"]
+
+
+def test_the_preset_settles_what_no_option_says(small: Small, quick: Any) -> None:
+    told = read(quick(*small.command("--preset", "pr4llm", names="a")))["settings"]
+    assert (told["preset"], told["encoder"]) == ("pr4llm", "tfidf")
+    assert (told["k"], told["pca"], told["normalisation"], told["duplicates"]) == (["4"], 0.9, "unit", "keep")
+    assert (told["max_words"], told["samples"]) == (370, HALF)
+    more = ("--k", "3", "--pca", "0", "--duplicates", "distinct", "--samples", "50")
+    told = read(quick(*small.command("--preset", "pr4llm", *more, names="a"), name="more"))["settings"]
+    assert (told["k"], told["pca"], told["normalisation"], told["duplicates"]) == (["3"], 0.0, "unit", "distinct")
+    assert told["samples"] == 50
+
+
+def test_a_configuration_gives_the_same_report(small: Small, quick: Any, tmp_path: Path) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text(
+        f'[precision-recall]\nreference = "{small["ref"]}"\ncandidate = ["a={small["a"]}", "b={small["b"]}"]\n'
+        'encoder = "tfidf"\nsplits = 10\nrepeats = 2\ncurves = false\nk = [3, 4]\n'
+    )
+    folder = quick("precision-recall", "--config", config, "--k", "5", name="config")
+    assert stripped(folder) == stripped(quick(*small.command()))
+
+
+# Gates, and runs that run nothing.
+def test_gates_are_judged(small: Small, quick: Any) -> None:
+    bad = "recall[candidate=c,k=5].low < 0.5"
+    good = "recall[candidate=a,k=5].low < 0.2"
+    folder = quick(*small.command("--fail-if", good, "--fail-if", bad, names="ac"), code=1)
+    assert [(gate["expression"], gate["outcome"]) for gate in read(folder)["gates"]] == [(good, "pass"), (bad, "fail")]
+    quick(*small.command("--fail-if", good, names="ac"), name="good")
+    quick(*small.command("--fail-if", "difference[candidate=c,against=ceiling,metric=recall].high < 0", names="c"),
+          name="against", code=1)  # fmt: skip
+
+
+def test_a_dry_run_writes_nothing(small: Small, call_miles: Call, environment: dict[str, str], tmp_path: Path) -> None:
+    def everything(folder: Path) -> list[Path]:
+        return sorted(folder.rglob("*"))
+
+    cache = Path(environment["MILES_CACHE"])
+    before = everything(cache)
+    outcome = call_miles(*small.command("--dry-run", "--seed", "99"), cwd=tmp_path)
+    assert outcome.code == 0 and everything(tmp_path) == [] and everything(cache) == before
+    for part in ("every input is in order", str(small["b"]), "60 of every side", "tfidf", "forwards", "time", "weak"):
+        assert part in outcome.out
+
+
+def test_a_finished_run_is_told_again(small: Small, quick: Any, call_miles: Call) -> None:
+    folder = quick(*small.command())
+    before = stripped(folder)
+    outcome = call_miles(*small.command("--out", folder))
+    assert outcome.code == 0 and "was finished earlier" in outcome.out and stripped(folder) == before
+    assert call_miles(*small.command("--out", folder, "--k", "4")).code == 2
+
+
+# Forms of the inputs.
+def test_all_forms_of_texts_are_the_same_data(small: Small, quick: Any, tmp_path: Path) -> None:
+    texts = small.texts("a")
+    (tmp_path / "a.txt").write_text("\n".join(texts), encoding="utf-8")
+    with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("story", "n"), *((text, place) for place, text in enumerate(texts))])
+    with (tmp_path / "ref.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "story"), *(("nothing", text) for text in small.texts("ref"))])
+    plain = read(quick(*small.command(names="a")))
+    lines = ("--candidate", f"a={tmp_path / 'a.txt'}")
+    table = ("--candidate", f"a={tmp_path / 'a.csv'}", "--text-col", "story")
+    for words in (
+        small.command(*lines, names=""),
+        small.command(*table, names="", reference=tmp_path / "ref.csv"),
+    ):
+        made = read(quick(*words, name=words[4][-3:]))
+        assert made["estimates"] == plain["estimates"] and made["findings"] == plain["findings"]
+
+
+def test_embeddings_are_judged_without_texts(small: Small, quick: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    sides = {"ref": rng.normal(size=(130, 5)), "a": rng.normal(size=(65, 5)), "b": 0.3 * rng.normal(size=(65, 5))}
+    for name, rows in sides.items():
+        np.save(tmp_path / f"{name}.npy", rows)
+        np.savez(tmp_path / f"{name}.npz", embeddings=rows)
+    packed, bare = (
+        quick(*small.embedded(*(tmp_path / f"{name}.{kind}" for name in sides)), name=kind) for kind in ("npz", "npy")
+    )
+    assert read(packed)["estimates"] == read(bare)["estimates"] and read(packed)["settings"]["encoder"] is None
+    assert value(packed, "recall", candidate="a") > value(packed, "recall", candidate="b") + 0.2
+    assert value(packed, "precision", candidate="b") >= value(packed, "precision", candidate="a")
+    names = {row["name"] for row in read(packed)["estimates"]}
+    assert not names & {"floor", "self_bleu", "distinct", "length", "shortened"} and "ceiling" in names
+    assert "no-floor" in warned(packed)
+    assert {row["text"] for row in records(packed)} == {""}
+
+
+def test_texts_beside_embeddings_are_shown_but_not_encoded(small: Small, quick: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name, seed in (("ref", 1), ("a", 2)):
+        np.savez(tmp_path / f"{name}.npz", embeddings=rng.normal(size=(60, 5)), text=np.array(sentences(60, seed)))
+    folder = quick(*small.embedded(tmp_path / "ref.npz", tmp_path / "a.npz"))
+    assert {row["text"] for row in records(folder) if row["side"] == "generated"} <= set(sentences(60, 2))
+    assert "self_bleu" in {row["name"] for row in read(folder)["estimates"]}
+
+
+# What is unusual, but not wrong.
+def test_a_candidate_of_one_text_has_a_precision_and_no_recall(small: Small, quick: Any, tmp_path: Path) -> None:
+    written(tmp_path / "same.jsonl", ["The cook tasted the warm soup in the kitchen."] * 60)
+    folder = quick(*small.command("--candidate", f"same={tmp_path / 'same.jsonl'}", names="a"))
+    assert value(folder, "precision", candidate="same") in (0.0, 1.0)
+    assert estimates(folder, "recall", candidate="same") == []
+    messages = [
+        warning["message"]
+        for warning in read(folder)["warnings"]
+        if warning["id"] == "too-few-distinct" and warning["where"]["candidate"] == "same"
+    ]
+    assert any("recall" in message for message in messages) and not any("precision" in text for text in messages)
+    assert value(folder, "duplicates", candidate="same") == pytest.approx(59 / 60)
+    assert [row["where"]["candidate"] for row in found(folder)["texts.mode-collapse"]] == ["same"]
+    assert of(folder, "a") == of(quick(*small.command(names="a"), name="alone"), "a")
+    assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
+
+
+@pytest.mark.parametrize("more", [("--duplicates", "keep"), ("--pca", "0.9", "--normalisation", "unit")])
+def test_a_candidate_of_one_text_does_no_harm(small: Small, quick: Any, tmp_path: Path, more: tuple[str, ...]) -> None:
+    written(tmp_path / "same.jsonl", ["The cook tasted the warm soup in the kitchen."] * 60)
+    folder = quick(*small.command("--candidate", f"same={tmp_path / 'same.jsonl'}", *more, names="a", how=FEW))
+    assert all(math.isfinite(row["value"]) for row in read(folder)["estimates"])
+    assert value(folder, "mauve", candidate="same") < value(folder, "mauve", candidate="a")
+    assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
+
+
+def test_the_same_file_may_be_judged_twice_and_against_itself(small: Small, quick: Any) -> None:
+    folder = quick(*small.command("--candidate", f"same={small['ref']}", "--candidate", f"twin={small['ref']}"))
+    for name in ("same", "twin"):
+        assert value(folder, "precision", candidate=name) > 0.8
+
+
+def test_a_long_text_is_cut_and_counted(small: Small, quick: Any, tmp_path: Path) -> None:
+    long = written(tmp_path / "long.jsonl", [*sentences(60, 2), "so it goes on " * 80_000])
+    words = ("--candidate", f"long={long}", "--max-words", "30")
+    folder = quick(*small.command(*words, names="a"))
+    assert value(folder, "shortened", candidate="long") == pytest.approx(1 / 61)
+    assert value(folder, "shortened", candidate="a") == 0 and "1 of 61 texts of long" in warned(folder)["shortened"]
+    uncut = quick(*small.command(*words[:2], names="a"), name="uncut")
+    for made in (folder, uncut):
+        assert max(len(row["text"]) for row in records(made)) < 400
+        assert (made / "report.json").stat().st_size < 200_000
+
+
+def test_empty_texts_are_left_out_and_counted(small: Small, quick: Any, tmp_path: Path) -> None:
+    holed = written(tmp_path / "holed.jsonl", ["", *sentences(60, 2), " \t"])
+    folder = quick(*small.command("--candidate", f"holed={holed}", names="a"))
+    report = read(folder)
+    assert report["coverage"]["skipped"] == [{"reason": "empty text", "count": 2}]
+    assert report["coverage"]["given"] == report["coverage"]["used"] + 2
+    places = [int(row["place"]) for row in records(folder) if row["candidate"] == "holed"
+              and row["side"] == "generated"]  # fmt: skip
+    assert places[0] == 2 and len(places) == 60
+
+
+def test_strange_texts_and_names_stay_text(
+    small: Small, quick: Any, call_miles: Call, no_pages: Call, tmp_path: Path
+) -> None:
+    from audits.report_file import read_report
+
+    strange = [
+        "<script>alert(1)</script> & so on",
+        "| a | b |",
+        "\x1b[2J \x00 c d",
+        "\u202eright to left",
+        "\U0001f600",
+    ]
+    hostile = written(tmp_path / "hostile.jsonl", [*strange, *sentences(60, 2)])
+    name = "<b>../x & co</b>"
+    words = small.command("--candidate", f"{name}={hostile}", names="")
+    folder = quick(*words)
+    outcome = call_miles(*words, "--out", folder)
+    assert outcome.code == 0 and name in outcome.out and "\x1b[2J" not in outcome.out + outcome.err
+    no_pages(read_report(folder), folder)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page and "<b>../x" not in page
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hostile.jsonl", "run"]
+    assert of(folder, name) and set(strange[:2]) <= {row["text"] for row in records(folder)}
+
+
+def test_a_file_that_changes_during_the_run_changes_nothing(
+    small: Small, quick: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from audits.registry import AuditSpec
+
+    given = written(tmp_path / "given.jsonl", sentences(60, 2))
+    words = small.command("--candidate", f"a={given}", names="")
+    plain, carry_out = quick(*words), AuditSpec.carry_out
+
+    def changed(self: Any, *more: Any) -> Any:
+        given.write_bytes(b"\x00")
+        return carry_out(self, *more)
+
+    monkeypatch.setattr(AuditSpec, "carry_out", changed)
+    assert stripped(quick(*words, name="changed")) == stripped(plain)
+
+
+# Texts that are sampled for the audit.
+def test_texts_are_sampled_at_each_temperature(small: Small, model: Path, quick: Any) -> None:
+    words = ("--generate", model, "--temperatures", "0.5,1", *GENERATE)
+    folder = quick(*small.command(*words, names="a"))
+    report = read(folder)
+    assert report["subject"]["path"] == str(model) and report["subject"]["family"] == "gpt2"
+    assert report["subject"]["parameters"] > 1000
+    assert {row["where"]["candidate"] for row in estimates(folder, "precision")} == {"a", "T=0.5", "T=1"}
+    assert {"texts.recall-by-temperature", "texts.density-falls"} <= set(found(folder))
+    assert stripped(folder) == stripped(quick(*small.command(*words, names="a"), name="again"))
+    alone = quick(*small.command("--generate", model, *GENERATE, names=""), name="alone")
+    assert of(alone, "T=1") == of(folder, "T=1")
+
+
+def test_prompts_are_gone_on_from(small: Small, model: Path, quick: Any, tmp_path: Path) -> None:
+    texts = sentences(60, 7)
+    prompts = written(tmp_path / "prompts.jsonl", (" ".join(text.split()[:4]) for text in texts))
+    words = small.command("--generate", model, "--prompts", prompts, *GENERATE, names="")
+    kept = quick(*words)
+    rows = [row for row in records(kept) if row["side"] == "generated"]
+    for row in rows:
+        assert row["text"].startswith(" ".join(texts[int(row["place"]) - 1].split()[:4]))
+    assert ("prompts", str(prompts), 60) in [(one["role"], one["path"], one["items"]) for one in read(kept)["data"]]
+    bare = [row for row in records(quick(*words, "--no-keep-prompt", name="bare")) if row["side"] == "generated"]
+    longer = {row["place"]: row["text"] for row in rows}
+    shared = [row for row in bare if row["place"] in longer]
+    assert len(shared) > 30 and all(longer[row["place"]].endswith(row["text"].strip()) for row in shared)
+
+
+def test_a_language_model_can_be_the_encoder(small: Small, model: Path, quick: Any) -> None:
+    folder = quick(*small.command("--encoder", model, "--layer", "0.5", names="ac"))
+    assert read(folder)["settings"]["encoder"] == str(model) and "weak-encoder" not in warned(folder)
+    assert ("encoder", str(model)) in [(one["role"], one["path"]) for one in read(folder)["data"]]
+    assert value(folder, "density", candidate="a") > value(folder, "density", candidate="c")
+
+
+# Runs that are killed.
+DRIVER = """
+import json, os, sys
+
+import audits.precision_recall.report
+import probes.cache
+from miles_cli.main import main
+from probes.loading.guarded import transformers
+
+transformers().AutoModelForCausalLM, transformers().GPT2LMHeadModel, transformers().AutoTokenizer
+moments, log = json.loads(sys.argv[1]), sys.argv[2]
+sys.argv = ["miles", *sys.argv[4:]]
+report = sys.argv[sys.argv.index("--out") + 1] + "/report.json"
+plain = probes.cache.Cache.write
+
+
+def run(kind, count):
+    seen = 0
+
+    def write(self, what, key, tensors):
+        nonlocal seen
+        seen += what == kind
+        if what == kind and seen == count:
+            os.kill(os.getpid(), 9)
+        plain(self, what, key, tensors)
+        with open(log, "a") as file:
+            print(self.path(what, key), file=file)
+
+    probes.cache.Cache.write = write
+    main()
+
+
+for moment in moments:
+    child = os.fork()
+    if not child:
+        run(*moment)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == 9 and not os.path.exists(report), moment
+run("", 0)
+"""
+"""Is killed before it keeps so many results of a kind, once for each moment; lists those that were kept."""
+MOMENTS = (("generated-texts", 2), ("text-embeddings", 3), ("text-support", 3), ("text-clusters", 2))
+
+
+def test_a_run_killed_at_any_moment_ends_in_the_same_report(
+    small: Small, model: Path, quick: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("--generate", model, *GENERATE, "--batch", "16", "--device", "cpu")
+    command = small.command("--encoder", model, *words, names="a", how=FEW)
+    out, log = tmp_path / "run", tmp_path / "log"
+    variables = {**environment, "MILES_CACHE": str(tmp_path / "cache")}
+    line = [sys.executable, "-c", DRIVER, json.dumps(MOMENTS), str(log), "miles", *command, "--out", str(out)]
+    done = subprocess.run(
+        [*line, "--quiet"], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    kept = log.read_text().split()
+    # What was done before a kill was not done again.
+    assert len(set(kept)) == len(kept) >= 10
+    plain = quick(*command, name="plain")
+    # The other has no figures.
+    assert {**json.loads(stripped(out)), "figures": []} == json.loads(stripped(plain))
+    assert (out / "records.csv").read_bytes() == (plain / "records.csv").read_bytes()
+    assert not (out / "state").exists() and (out / "report.html").exists()
