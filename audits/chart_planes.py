@@ -13,8 +13,8 @@ from audits.records import Json
 
 PLANE_WIDTH, PLANE_HEIGHT = 300, 340
 """Pixels: the width at which labels must not meet, that of a phone, and the height of a lone panel."""
-LETTER, LINE = 6.5, 14.0
-"""Pixels that a letter of a label is wide, and a label high."""
+LETTER, LINE, MARGIN = 6.5, 14.0, 8.0
+"""Pixels that a letter of a label is wide, a label high, and how far it may reach beyond the panel."""
 MOST_LABELS = 12
 ROW = 38
 """Pixels of a row of dots, which holds a text and, under it, its point."""
@@ -24,6 +24,8 @@ PLACES: Mapping[str, tuple[str, int, int]] = {
     "below": ("left", 8, 17),
     "above left": ("right", -8, -8),
     "below left": ("right", -8, 17),
+    "over": ("center", 0, -18),
+    "under": ("center", 0, 28),
 }
 """Where a label may stand, clear of the bars: which side is held, and how far right of and below its point."""
 
@@ -200,14 +202,15 @@ def _name(rows: list[Json], x: Axis, y: Axis, label: str, named: str) -> None:
         for axis, size in ((x, PLANE_WIDTH), (y, PLANE_HEIGHT))
     ]
     points = [(sides[0].pixel(row), sides[1].pixel(row)) for row in rows]
-    taken = [(a - 6, a + 6, b - 6, b + 6) for a, b in points]
+    taken = [(a - 5, a + 5, b - 5, b + 5) for a, b in points]
     for row, (a, b) in zip(rows, points, strict=True):
         if not row[named]:
             continue
         # Towards the farther edge first, and never beyond one: a phone would cut the label.
-        for side in sorted(PLACES, key=lambda side: (a > PLANE_WIDTH / 2) != (PLACES[side][0] == "right")):
+        order = ("right", "left", "center") if a > PLANE_WIDTH / 2 else ("left", "right", "center")
+        for side in sorted(PLACES, key=lambda side: order.index(PLACES[side][0])):
             box = _box(a, b, str(row[label]), side)
-            if box[0] < 0 or box[1] > PLANE_WIDTH:
+            if box[0] < -MARGIN or box[1] > PLANE_WIDTH + MARGIN:
                 continue
             if not any(box[0] < o[1] and o[0] < box[1] and box[2] < o[3] and o[2] < box[3] for o in taken):
                 row.update(name=str(row[label]), side=side)
@@ -219,7 +222,7 @@ def _box(a: float, b: float, text: str, side: str) -> tuple[float, float, float,
     """Return left, right, lower and upper end of a label in pixels; heights grow upwards."""
     held, right, down = PLACES[side]
     width = LETTER * len(text)
-    left = a + right if held == "left" else a + right - width
+    left = a + right - {"left": 0.0, "center": width / 2, "right": width}[held]
     return left, left + width, b - down - 3, b - down - 3 + LINE
 
 

@@ -1,8 +1,7 @@
 """Which points are whose nearest neighbours, exactly, without ever holding all distances?
 
-Squared distances come from products of blocks in float32 (or bfloat16), |x|^2 + |y|^2 - 2xy with the mean taken off
-first. Their rounding error is bounded; whatever lies within the bound of the number that it is compared with is
-computed again in float64 from the points as given.
+Squared distances come from products of blocks in float32, |x|^2 + |y|^2 - 2xy with the mean taken off first. Their
+rounding error is bounded, and what can be near within that bound is computed again in float64 from the points as given.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes.errors import IncompleteError
+from probes.errors import IncompleteError, InputError
 from probes.progress import Progress, Silent
 
 Floats = NDArray[np.float64]
@@ -25,8 +24,9 @@ SPARE = 8
 """Neighbours kept beyond those asked for, so that rounding can hardly push one out of the list."""
 MOST_PAIRS = 60_000_000
 """Near pairs that are held, about a gigabyte. Two samples of like spread have some hundred a point."""
-_ROUNDING = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8}
-_PIECE = 2**22
+_ROUNDING = 2.0**-24
+_RANGE = 1e-30, 1e30
+_PIECE = 2**17
 _HINT = "Give --device cpu, or fewer points with --samples."
 
 
@@ -42,14 +42,11 @@ class Points:
         Less the common centre, float32 on the device.
     squares
         |x|^2 of the centred points, float32.
-    dtype
-        Of the products: float32 or bfloat16.
     """
 
     given: NDArray[np.floating]
     centred: Tensor
     squares: Tensor
-    dtype: torch.dtype
 
     def __len__(self) -> int:
         return len(self.given)
@@ -57,14 +54,12 @@ class Points:
     def error(self, other: "Points") -> float:
         """Bound the rounding error of any squared distance to the other points.
 
-        Of the product |x| |y| times 4u, for the rounding of both factors, of the result and of parts of the sum, and
-        that of a float32 sum of width + 8 terms; beside it that of the squares. The largest norms stand for all.
+        That of a sum of width + 12 products, each at most |x| |y|, and that of the squares; the largest norms stand
+        for all (Higham 2002, section 3.1).
         """
-        unit, width = _ROUNDING[self.dtype], self.given.shape[1]
-        single = _ROUNDING[torch.float32]
         norms = [float(one.squares.max().sqrt()) for one in (self, other)]
-        product: float = norms[0] * norms[1]
-        bound: float = 2 * product * (4 * unit + (width + 8) * single) + 8 * single * (norms[0] + norms[1]) ** 2
+        width = self.given.shape[1]
+        bound: float = _ROUNDING * (2 * norms[0] * norms[1] * (width + 12) + 8 * (norms[0] + norms[1]) ** 2)
         return bound
 
 
@@ -95,7 +90,8 @@ class Pairs:
     squared
         Squared distances, shape (pairs,).
     nearest_y, nearest_x
-        For every x its nearest y, for every y its nearest x.
+        For every x its nearest y, for every y its nearest x; of several that are equally near to within float32's
+        rounding, any.
     to_y, to_x
         The squared distances to those.
     """
@@ -109,13 +105,7 @@ class Pairs:
     to_x: Floats
 
 
-def points(
-    vectors: NDArray[np.floating],
-    centre: NDArray[np.floating] | None = None,
-    *,
-    device: str = "cpu",
-    dtype: str = "float32",
-) -> Points:
+def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = None, *, device: str = "cpu") -> Points:
     """Prepare vectors of shape (points, width) for comparison with any others that have the same centre.
 
     Parameters
@@ -123,13 +113,25 @@ def points(
     centre
         What is taken off, shape (width,); None takes the mean of these points. Distances do not depend on it, their
         rounding does.
-    dtype
-        Of the products: "bfloat16" is faster on some devices and gives the same answer, since more is computed again.
+
+    Raises
+    ------
+    InputError
+        Where numbers are so large or so small that float32 holds no square of them.
     """
     given = np.ascontiguousarray(vectors)
     middle: Floats = np.asarray(given.mean(0, dtype=np.float64) if centre is None else centre, dtype=np.float64)
-    centred = torch.from_numpy((given - middle).astype(np.float32)).to(device)
-    return Points(given, centred, (centred * centred).sum(1), getattr(torch, dtype))
+    with np.errstate(over="ignore"):
+        centred = torch.from_numpy((given - middle).astype(np.float32)).to(device)
+    squares = (centred * centred).sum(1)
+    largest = float(squares.max())
+    apart = bool(centred.any())
+    if not largest <= _RANGE[1] or (apart and largest < _RANGE[0]):
+        raise InputError(
+            f"The vectors are as long as {np.sqrt(largest):.3g}: float32 does not hold their squares.",
+            hint="Scale all of them by the same factor, or give --normalisation unit.",
+        )
+    return Points(given, centred, squares)
 
 
 def exact(x: Points, y: Points, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Floats:
@@ -187,58 +189,42 @@ def pairs(
     reach_x: Floats,
     reach_y: Floats,
     *,
-    limits_x: Floats | None = None,
-    limits_y: Floats | None = None,
     progress: Progress | None = None,
     label: str = "Pairs",
 ) -> Pairs:
-    """Find all pairs with a squared distance below the reach of x or the reach of y.
+    """Find all pairs with a squared distance at most the reach of x or the reach of y.
 
     Parameters
     ----------
     reach_x, reach_y
         Squared distances, shapes (points x,) and (points y,).
-    limits_x, limits_y
-        Squared distances that those of the pairs will be compared with, shape (limits, points); a pair within
-        rounding of one is computed again. None: the reaches.
 
     Raises
     ------
     IncompleteError
-        Where the device runs out of memory.
+        Where the device runs out of memory, or more pairs are near than can be held.
     """
     error, device = x.error(y), x.centred.device
     wide = [torch.from_numpy((reach + error).astype(np.float32)).to(device) for reach in (reach_x, reach_y)]
     nearest = _Nearest(len(x), device), _Nearest(len(y), device)
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    found: list[tuple[Tensor, Tensor]] = []
     count, blocks = 0, list(_blocks(len(x), len(y), symmetric=False))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
         for rows, columns in blocks:
             squared = _squared(x, y, rows, columns)
             nearest[0].see(rows, columns.start, squared)
             nearest[1].see(columns, rows.start, squared.T)
-            near = squared < torch.maximum(wide[0][rows, None], wide[1][None, columns])
+            near = squared <= torch.maximum(wide[0][rows, None], wide[1][None, columns])
             row, column = near.nonzero(as_tuple=True)
             count += len(row)
             if count > MOST_PAIRS:
                 raise IncompleteError(f"More than {MOST_PAIRS:,} pairs are near: one side lies in a heap.", hint=_HINT)
-            found.append(((row + rows.start).int().cpu(), (column + columns.start).int().cpu(), squared[near].cpu()))
+            found.append(((row + rows.start).int().cpu(), (column + columns.start).int().cpu()))
             advance(1)
-    at_x, at_y, values = (torch.cat([part[place] for part in found]).numpy() for place in range(3))
-    # Rounding may leave what is nothing below nothing.
-    distances = np.maximum(values.astype(np.float64), 0.0)
-    close = np.zeros(len(at_x), dtype=bool)
-    for limits, at in (
-        (reach_x if limits_x is None else limits_x, at_x),
-        (reach_y if limits_y is None else limits_y, at_y),
-    ):
-        for limit in np.atleast_2d(limits):
-            close |= np.abs(distances - limit[at]) <= error
-    again = np.flatnonzero(close)
-    distances[again] = exact(x, y, at_x[again], at_y[again])
+    at_x, at_y = (torch.cat([part[place] for part in found]).numpy() for place in range(2))
     of_x, of_y = (side.index.cpu().numpy() for side in nearest)
     to_y, to_x = exact(x, y, np.arange(len(x)), of_x), exact(x, y, of_y, np.arange(len(y)))
-    return Pairs(at_x, at_y, distances, of_x, to_y, of_y, to_x)
+    return Pairs(at_x, at_y, exact(x, y, at_x, at_y), of_x, to_y, of_y, to_x)
 
 
 class _Nearest:
@@ -265,9 +251,7 @@ def _blocks(rows: int, columns: int, *, symmetric: bool) -> Iterator[tuple[slice
 def _squared(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
     try:
         left, right = x.centred[rows], y.centred[columns]
-        exactly = x.dtype is torch.float32
-        product = left @ right.T if exactly else (left.to(x.dtype) @ right.T.to(x.dtype)).float()
-        return product.mul_(-2).add_(x.squares[rows, None]).add_(y.squares[None, columns])
+        return (left @ right.T).mul_(-2).add_(x.squares[rows, None]).add_(y.squares[None, columns])
     except torch.OutOfMemoryError as error:
         raise IncompleteError("The device ran out of memory on a block of distances.", hint=_HINT) from error
 

@@ -140,7 +140,7 @@ def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) 
     return Membership(
         np.bincount(y[in_x], minlength=len(wy)),
         np.bincount(x[in_x], minlength=len(wx)),
-        np.bincount(y[squared <= reference.clipped[part][x]], minlength=len(wy)),
+        np.bincount(y[squared < reference.clipped[part][x]], minlength=len(wy)),
         reached,
     )
 
@@ -154,8 +154,9 @@ def evaluate(reference: Ground, candidate: Balls, near: Pairs) -> dict[str, Floa
     coverage the share of reference items whose own ball holds any candidate point; f1 the harmonic mean of precision
     and recall (Kynkäänniemi et al. 2019; Naeem et al. 2020). Clipped density counts at most k balls of at most the
     median radius, over what the reference reaches with itself; clipped coverage is the share of good candidates that
-    would give the number of points per ball, at most k, that was met (Salvy et al. 2025); both are left above 1 where
-    chance takes them there, and are reported as at most 1. All are better when larger.
+    would give the number of points per ball, at most k, that was met (Salvy et al. 2025), where copies of a candidate
+    add nothing; both are left above 1 where chance takes them there, and are reported as at most 1. All are better
+    when larger.
 
     recall and f1 are NaN in a part where not every candidate point has a k-th neighbour.
     """

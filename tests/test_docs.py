@@ -375,7 +375,17 @@ def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() ->
 
 
 def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() -> None:
-    from audits.precision_recall import clustering, diversity, figures, inputs, judging, listing, outlook, settings, sweep
+    from audits.precision_recall import (
+        clustering,
+        diversity,
+        figures,
+        inputs,
+        judging,
+        listing,
+        outlook,
+        settings,
+        sweep,
+    )
     from probes import knn, text_embeddings
     from probes.divergence_curves import prd_slopes
     from probes.embedding_clusters import bucket_count

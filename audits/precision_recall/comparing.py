@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Floats = NDArray[np.float64]
-KIND, VERSION = "text-support", 1
+KIND, VERSION = "text-support", 2
 HALF = 0.5
 """Share of a draw that its parts hold."""
 
@@ -116,7 +116,7 @@ class Referee:
         shas = [self.reference.sha256, other.sha256]
         settings = [self.settings.k, self.settings.pca, self.settings.duplicates]
         sizes = [sha256_json([one.draws[draw].tolist(), len(one.halves)]) for one in (self.reference, other)]
-        how = [self.context.device.partition(":")[0], self.context.dtype, self.context.seed]
+        how = [self.context.device.partition(":")[0], self.context.seed]
         return [VERSION, names, shas, settings, sizes, how]
 
     def _kept(self, key: object) -> dict[str, NDArray[np.generic]] | None:
@@ -157,7 +157,6 @@ class Referee:
             vectors,
             centre if axes is None else centre @ axes,
             device=self.context.device,
-            dtype="bfloat16" if self.context.dtype == "bfloat16" else "float32",
         )
         most = list_length(max(self.settings.k), HALF, len(points))
         near = knn.neighbours(ready, most) if most else _lonely(len(points))
@@ -171,8 +170,6 @@ class Referee:
             candidate.points,
             reach(reference.balls),
             reach(candidate.balls),
-            limits_x=np.stack([one.radii[0] for one in reference.balls]),
-            limits_y=np.stack([np.where(np.isfinite(one.radii[0]), one.radii[0], -1.0) for one in candidate.balls]),
         )
         entry: dict[str, NDArray[np.generic]] = {}
         for k, ours, theirs in zip(self.settings.k, grounds, candidate.balls, strict=True):
