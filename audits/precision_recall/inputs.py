@@ -105,7 +105,7 @@ def plan(options: Options, context: Context) -> Plan:
     }
     alone = settings.samples or max(len(reference) // 2, PER_K * max(settings.k))
     # Some texts that a model begins by itself are empty.
-    generation = _generation(options, [name for name, _ in named], alone + alone // 20 + 1)
+    generation = _generation(options, alone + alone // 20 + 1)
     heat = _temperatures(options, tuple(files))
     candidates = [Candidate(name=name, texts=texts, temperature=heat.get(name)) for name, texts in files.items()]
     if generation is not None:
@@ -199,7 +199,7 @@ def _temperature(text: str, flag: str) -> float:
     return value
 
 
-def _generation(options: Options, names: Sequence[str], alone: int) -> Generation | None:
+def _generation(options: Options, alone: int) -> Generation | None:
     """Find the model and its prompts; without prompts it begins `alone` texts by itself."""
     if options.generate is None:
         if options.prompts is not None:
@@ -215,7 +215,7 @@ def _generation(options: Options, names: Sequence[str], alone: int) -> Generatio
     for text in options.temperatures:
         value = _temperature(text, "--temperatures")
         name = f"T={value:g}"
-        if name in samplings or name in names:
+        if name in samplings:
             raise InputError(f"There are two candidates {name!r}.", where="--temperatures", hint="Name each once.")
         samplings[name] = Sampling(
             temperature=value,

@@ -82,8 +82,7 @@ def scores(
     against, found = ground(own), []
     for rows in candidates:
         y, theirs = prepared(rows)
-        limits = {"limits_x": own.radii[:1], "limits_y": theirs.radii[:1]}
-        found.append(evaluate(against, theirs, knn.pairs(x, y, reach([own]), reach([theirs]), **limits)))
+        found.append(evaluate(against, theirs, knn.pairs(x, y, reach([own]), reach([theirs]))))
     return found
 
 

