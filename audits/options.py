@@ -83,7 +83,7 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
     return options(**checked)
 
 
-def numbers(flag: str, texts: tuple[str, ...]) -> tuple[float, ...]:
+def numbers(flag: str, texts: tuple[str, ...], *, example: str = "0.5,0.5,0.5") -> tuple[float, ...]:
     """Return the values of a list option as numbers.
 
     Raises
@@ -100,5 +100,5 @@ def numbers(flag: str, texts: tuple[str, ...]) -> tuple[float, ...]:
         return tuple(float(text) for text in texts)
     except ValueError:
         raise InputError(
-            f"{','.join(texts)!r} are no numbers.", where=flag, hint=f"Such as {flag} 0.5,0.5,0.5"
+            f"{','.join(texts)!r} cannot be read as numbers.", where=flag, hint=f"Such as {flag} {example}"
         ) from None

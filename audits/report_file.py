@@ -116,8 +116,19 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     if rows:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
     write_text(path, text.getvalue())
+
+
+def _harmless(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula: before text that begins like one stands an apostrophe."""
+    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value
+    return value
 
 
 def write_text(path: Path, text: str) -> None:

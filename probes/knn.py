@@ -40,27 +40,16 @@ class Points:
         As they came, float32 or float64, shape (points, width): what exact distances are computed from.
     centred
         Less the common centre, float32 on the device.
-    squares
-        |x|^2 of the centred points, float32.
+    floors
+        |x|^2 of the centred points less what rounding may add to a squared distance on their account, float32.
     """
 
     given: NDArray[np.floating]
     centred: Tensor
-    squares: Tensor
+    floors: Tensor
 
     def __len__(self) -> int:
         return len(self.given)
-
-    def error(self, other: "Points") -> float:
-        """Bound the rounding error of any squared distance to the other points.
-
-        That of a sum of width + 12 products, each at most |x| |y|, and that of the squares; the largest norms stand
-        for all (Higham 2002, section 3.1).
-        """
-        norms = [float(one.squares.max().sqrt()) for one in (self, other)]
-        width = self.given.shape[1]
-        bound: float = _ROUNDING * (2 * norms[0] * norms[1] * (width + 12) + 8 * (norms[0] + norms[1]) ** 2)
-        return bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +114,16 @@ def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = 
         centred = torch.from_numpy((given - middle).astype(np.float32)).to(device)
     squares = (centred * centred).sum(1)
     largest = float(squares.max())
-    apart = bool(centred.any())
-    if not largest <= _RANGE[1] or (apart and largest < _RANGE[0]):
+    # Points that only rounding tells apart are one point; others may be too close for their squares.
+    tiny = largest < _RANGE[0] and bool(centred.any()) and float(np.abs(given).max()) ** 2 < _RANGE[0]
+    if not largest <= _RANGE[1] or tiny:
         raise InputError(
             f"The vectors are as long as {np.sqrt(largest):.3g}: float32 does not hold their squares.",
             hint="Scale all of them by the same factor, or give --normalisation unit.",
         )
-    return Points(given, centred, squares)
+    # Sums of w products are off by at most w u |x| |y|, and squares alike (Higham 2002, section 3.1). With 2 |x| |y| <=
+    # |x|^2 + |y|^2 each point bears its own part, and an outlier makes no other pair doubtful.
+    return Points(given, centred, squares * (1 - _ROUNDING * (2 * given.shape[1] + 40)))
 
 
 def exact(x: Points, y: Points, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Floats:
@@ -171,7 +163,7 @@ def neighbours(own: Points, count: int, *, progress: Progress | None = None, lab
     blocks = list(_blocks(size, size, symmetric=True))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
         for rows, columns in blocks:
-            squared = _squared(own, own, rows, columns)
+            squared = _bounds(own, own, rows, columns)
             start, stop = rows.start, rows.stop
             if columns.start < stop:
                 # The triangle below the diagonal has been seen from the other side, and nobody is their own neighbour.
@@ -204,14 +196,16 @@ def pairs(
     IncompleteError
         Where the device runs out of memory, or more pairs are near than can be held.
     """
-    error, device = x.error(y), x.centred.device
-    wide = [torch.from_numpy((reach + error).astype(np.float32)).to(device) for reach in (reach_x, reach_y)]
+    device = x.centred.device
+    wide = [
+        torch.from_numpy(np.nextafter(np.float32(reach), np.float32(np.inf))).to(device) for reach in (reach_x, reach_y)
+    ]
     nearest = _Nearest(len(x), device), _Nearest(len(y), device)
     found: list[tuple[Tensor, Tensor]] = []
     count, blocks = 0, list(_blocks(len(x), len(y), symmetric=False))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
         for rows, columns in blocks:
-            squared = _squared(x, y, rows, columns)
+            squared = _bounds(x, y, rows, columns)
             nearest[0].see(rows, columns.start, squared)
             nearest[1].see(columns, rows.start, squared.T)
             near = squared <= torch.maximum(wide[0][rows, None], wide[1][None, columns])
@@ -248,10 +242,11 @@ def _blocks(rows: int, columns: int, *, symmetric: bool) -> Iterator[tuple[slice
             yield slice(start, stop), slice(first, min(first + COLUMNS, columns))
 
 
-def _squared(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
+def _bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
+    """Return numbers that no squared distance of a block is below, and that hardly any is far above."""
     try:
         left, right = x.centred[rows], y.centred[columns]
-        return (left @ right.T).mul_(-2).add_(x.squares[rows, None]).add_(y.squares[None, columns])
+        return (left @ right.T).mul_(-2).add_(x.floors[rows, None]).add_(y.floors[None, columns])
     except torch.OutOfMemoryError as error:
         raise IncompleteError("The device ran out of memory on a block of distances.", hint=_HINT) from error
 
@@ -286,8 +281,8 @@ def _settled(own: Points, count: int, best: NDArray[np.float32], index: Integers
     order = np.argsort(squared, axis=1, kind="stable")
     squared, index = np.take_along_axis(squared, order, 1), np.take_along_axis(index, order, 1)
     if kept < size - 1:
-        # Whatever is not listed was found no nearer than the end of the list.
-        doubtful = np.flatnonzero(best.max(1) - 2 * own.error(own) < squared[:, count - 1])
+        # Whatever is not listed is no nearer than the end of the list.
+        doubtful = np.flatnonzero(best.max(1) < squared[:, count - 1])
         for row in doubtful:
             everyone = exact(own, own, np.full(size, row), np.arange(size))
             everyone[row] = np.inf

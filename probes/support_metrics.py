@@ -45,15 +45,19 @@ def radii(side: Side, ks: Sequence[int]) -> Floats:
 
     Returns
     -------
-    shape (ks, parts, points); infinite where the list of a point holds fewer than k points of a part
+    shape (ks, parts, points); infinite where a part has too few points
     """
     squared, index = side.neighbours.squared, side.neighbours.index
     found = np.full((len(ks), *side.weights.shape), np.inf)
     if not index.shape[1]:
         return found
+    cut = index.shape[1] < len(index) - 1
     for part, weights in enumerate(side.weights):
         met: NDArray[np.int32] = np.cumsum((weights > 0)[index], axis=1, dtype=np.int32)
         for place, k in enumerate(ks):
+            if cut and np.count_nonzero(weights) > k:
+                # `list_length` makes it next to impossible that a list ends too early; the ball is as wide as the list.
+                found[place, part] = squared[:, -1]
             there = met[:, -1] >= k
             found[place, part, there] = squared[there, (met[there] >= k).argmax(1)]
     return found
@@ -72,6 +76,19 @@ class Balls:
         """Tell of every part whether all its points have a k-th neighbour, shape (parts,)."""
         drawn: Bools = (np.isfinite(self.radii) | (self.side.weights == 0)).all(axis=1)
         return drawn
+
+
+def widened(own: Balls, factor: float = 3.0) -> float:
+    """Return the share of points whose ball is more than `factor` times as wide in a part as in the whole, on average.
+
+    In a cloud of d dimensions halves have balls 2^(1/d) times as wide. Where they jump, the points stand in groups
+    hardly larger than k, and a part of the sample measures something else than the whole.
+    """
+    if len(own.radii) < 2:
+        return 0.0
+    there = own.side.weights[1:] > 0
+    jumps = (own.radii[1:] > factor**2 * own.radii[0]) & there
+    return float(jumps.sum() / max(int(there.sum()), 1))
 
 
 def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
@@ -103,7 +120,10 @@ def ground(own: Balls) -> Ground:
     for part, weights in enumerate(own.side.weights):
         there = weights > 0
         clipped[part] = np.minimum(own.radii[part], np.median(own.radii[part, there]))
-        held = (own.side.neighbours.squared <= clipped[part][:, None]) & there[:, None] & there[index]
+        listed = there[:, None] & there[index]
+        first = np.cumsum(listed, axis=1, dtype=np.int32) <= own.k
+        # Of several that are equally far, as many as k.
+        held = listed & first & (own.side.neighbours.squared <= clipped[part][:, None])
         counts = np.bincount(index[held], minlength=len(weights))
         density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
     return Ground(own, clipped, density)
@@ -191,13 +211,13 @@ def reach(own: Sequence[Balls]) -> Floats:
     return np.asarray(np.max(widest, axis=0))
 
 
-def list_length(k: int, share: float, size: int, *, risk: float = 1e-9) -> int:
+def list_length(k: int, share: float, size: int, *, risk: float = 1e-12) -> int:
     """Return how long a list of neighbours must be so that a part with this share of the points holds k of them.
 
     The chance that it does not is `risk` for each point (binomial).
 
     >>> list_length(5, 0.5, 10_000), list_length(5, 0.5, 20), list_length(5, 1.0, 10_000)
-    (48, 19, 5)
+    (59, 19, 5)
     """
     from scipy.stats import binom
 

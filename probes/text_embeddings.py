@@ -35,10 +35,15 @@ _UNREAD = ("pooler.",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """Vectors, shape (n, width), in the order of the texts, and how many of these were longer than allowed."""
+    """Vectors, shape (n, width), in the order of the texts, and which of these were longer than allowed."""
 
     vectors: NDArray[np.float32]
-    shortened: int
+    cut: NDArray[np.bool_]
+
+    @property
+    def shortened(self) -> int:
+        """Return how many texts were cut."""
+        return int(self.cut.sum())
 
 
 class TextEncoder:
@@ -81,7 +86,7 @@ class TextEncoder:
             Where the device runs out of memory.
         """
         vectors, cut = self.encode_each(texts)
-        return Encoded(vectors=vectors, shortened=int(cut.sum()))
+        return Encoded(vectors=vectors, cut=cut)
 
     def encode_each(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the vectors of texts as `encode` does, and of each text whether it was shortened."""
@@ -135,10 +140,10 @@ def encode_all(
             cut.append(entry["shortened"].numpy())
             advance(len(chunk))
     if not texts:
-        return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), shortened=0)
+        return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), cut=np.zeros(0, dtype=np.bool_))
     places = {text: place for place, text in enumerate(distinct)}
     rows = [places[text] for text in texts]
-    return Encoded(vectors=np.concatenate(vectors)[rows], shortened=int(np.concatenate(cut)[rows].sum()))
+    return Encoded(vectors=np.concatenate(vectors)[rows], cut=np.concatenate(cut)[rows])
 
 
 def _key(spec: TextEncoderSpec, reference: Sequence[str], device: str, dtype: str) -> dict[str, object]:

@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import HashingVectorizer
 
 WIDTH = 512
+RARE = 2
 _BUCKETS = 2**18
 _ENTRIES = 8
 """Coordinates that each n-gram is spread over; more change little and cost more."""
@@ -25,7 +26,9 @@ class TfIdf:
     Parameters
     ----------
     reference
-        The texts that say how rare an n-gram is: weight ln((1 + texts) / (1 + texts with it)) + 1.
+        The texts that say how rare an n-gram is: weight ln((1 + texts) / (1 + texts with it)) + 1, where fewer than
+        `RARE` texts count as that many. Or else what a text of the reference alone holds would weigh less than what no
+        text of it holds, and the reference would be nearer to itself than to any other text of its kind.
     """
 
     width = WIDTH
@@ -62,7 +65,7 @@ class _Part:
         held = np.zeros(_BUCKETS)
         for start in range(0, len(reference), _STEP):
             held += np.bincount(self._counter.transform(reference[start : start + _STEP]).indices, minlength=_BUCKETS)
-        self._rarity = (np.log((1 + len(reference)) / (1 + held)) + 1).astype(np.float32)
+        self._rarity = (np.log((1 + len(reference)) / (1 + np.maximum(held, RARE))) + 1).astype(np.float32)
         self._projection = _projection(seed)
 
     def project(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 MOST_TEXTS = 5000
 """Texts of a side that are clustered in one draw: the number for which MAUVE was published."""
 SLOPES = 9
+CURVES = ("mauve", "frontier_integral", "prd_precision", "prd_recall")
 KIND, VERSION = "text-clusters", 1
 
 

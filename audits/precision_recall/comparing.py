@@ -13,14 +13,26 @@ from audits.precision_recall.settings import Settings
 from probes import knn
 from probes.errors import InputError
 from probes.loading.hashing import sha256_json
-from probes.support_metrics import METRICS, Balls, Ground, Side, balls, evaluate, ground, hubness, list_length, reach
+from probes.support_metrics import (
+    METRICS,
+    Balls,
+    Ground,
+    Side,
+    balls,
+    evaluate,
+    ground,
+    hubness,
+    list_length,
+    reach,
+    widened,
+)
 from probes.support_metrics import membership as memberships
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Floats = NDArray[np.float64]
-KIND, VERSION = "text-support", 2
+KIND, VERSION = "text-support", 3
 HALF = 0.5
 """Share of a draw that its parts hold."""
 
@@ -58,16 +70,22 @@ class Comparison:
         By metric and k, shape (1 + 2 splits, draws): of whole draws, then of the halves of each split.
     hubs
         Skewness of the k-occurrence of the set itself and, in the last place, its largest number, by k.
+    grouped
+        By k, the shares of reference points and of its own points whose balls jump in width in halves of a draw.
     generated, reference
         What was seen of the texts of either side at the first k.
+    first
+        The same of the first draw alone, in which all sets have as many texts.
     """
 
     name: str
     size: int
     scores: Mapping[tuple[str, int], Floats]
     hubs: Mapping[int, tuple[Floats, int]]
+    grouped: Mapping[int, tuple[float, float]]
     generated: Tally
     reference: Tally
+    first: tuple[Tally, Tally]
 
     def seen(self, metric: str) -> int:
         """Return how many texts a share is of, over all draws."""
@@ -177,6 +195,7 @@ class Referee:
             entry[f"scores_{k}"] = np.stack([values[name] for name in METRICS])
             skews, most = hubness(theirs.side, k)
             entry[f"hubs_{k}"] = np.append(skews, float(most[0]))
+            entry[f"grouped_{k}"] = np.array([widened(ours.balls), widened(theirs)])
         who = memberships(grounds[0], candidate.balls[0], near)
         width = (
             np.sqrt(reference.balls[0].radii[0][near.nearest_x]),
@@ -205,8 +224,19 @@ class Referee:
         for k in self.settings.k:
             rows = np.stack([entry[f"hubs_{k}"] for entry in entries], axis=1).astype(np.float64)
             hubs[k] = rows[:-1], int(rows[-1].max())
-        sides = [_tally(entries, letter, size) for letter, size in (("y", len(other)), ("x", len(self.reference)))]
-        return Comparison(other.name, self.reference.draws.shape[1], scores, hubs, sides[0], sides[1])
+        grouped = {
+            k: (
+                max(float(entry[f"grouped_{k}"][0]) for entry in entries),
+                max(float(entry[f"grouped_{k}"][1]) for entry in entries),
+            )
+            for k in self.settings.k
+        }
+        sides, first = (
+            tuple(_tally(part, letter, size) for letter, size in (("y", len(other)), ("x", len(self.reference))))
+            for part in (entries, entries[:1])
+        )
+        size = self.reference.draws.shape[1]
+        return Comparison(other.name, size, scores, hubs, grouped, sides[0], sides[1], (first[0], first[1]))
 
 
 def principal_axes(rows: NDArray[np.float32], share: float) -> NDArray[np.float32]:

@@ -1,6 +1,6 @@
 """What do the texts of a set show by themselves: copies, lengths, repeated word sequences, hubs?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from audits.context import Context, Draft
 from audits.precision_recall.comparing import Comparison
-from audits.precision_recall.estimating import UNIT, At, Found, add
+from audits.precision_recall.estimating import UNIT, At, Found, add, add_p
+from audits.precision_recall.inputs import REFERENCE
 from audits.precision_recall.pools import Pool
 from audits.records import Coordinate, Estimate
-from audits.statistics import generator, wilson
+from audits.statistics import adjust, generator, wilson
 from audits.statistics.halves import Halved, halved
 from probes.ngram_diversity import distinct, ngram_table, self_bleu
 
@@ -21,6 +22,7 @@ SPLITS = 20
 HYPOTHESES = 0.2
 """Share of the texts whose Self-BLEU is taken."""
 LEAST_HYPOTHESES = 100
+JACKKNIFE = "delete-one jackknife, Wilson"
 QUANTILES = (("p5", 0.05), ("median", 0.5), ("p95", 0.95))
 
 
@@ -49,21 +51,42 @@ def describe(
             for k, (rows, _) in compared[one.name].hubs.items():
                 where: dict[str, Coordinate] = {"candidate": one.name, "k": k}
                 add(draft, "hubness", halved(rows), compared[one.name].size, where, context)
+    _add_differences(draft, found, list(sets), context)
+
+
+def _add_differences(draft: Draft, found: Found, names: Sequence[str], context: Context) -> None:
+    """Add how much more alike in their words the texts of each candidate are than those of the reference."""
+    reference = found.values.get(At("self_bleu", REFERENCE))
+    own = {name: found.values.get(At("self_bleu", name)) for name in names if name != REFERENCE}
+    rows = [
+        (At("self_bleu", name, 0, REFERENCE), value - reference)
+        for name, value in own.items()
+        if value is not None and reference is not None
+    ]
+    adjusted = adjust([value.p() for _, value in rows], "holm")
+    for (at, value), p in zip(rows, adjusted, strict=True):
+        where: dict[str, Coordinate] = {"candidate": at.candidate, "against": REFERENCE, "metric": "self_bleu"}
+        size = draft.estimates[found.places[At("self_bleu", at.candidate)]].n
+        found.values[at], found.adjusted[at] = value, p
+        found.places[at] = add(draft, "difference", value, size, where, context)
+        add_p(draft, p, size, where, context)
 
 
 def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) -> None:
-    """Add the share of texts of a draw that repeat an earlier one."""
+    """Add the share of texts of a draw that repeat an earlier one.
+
+    Whether two texts are the same is a matter of pairs, of which a half of the texts has a quarter: its error is that of
+    the delete-one jackknife, s (1 - s) / (n - 1) for a share s of texts without a copy (Efron and Stein 1981).
+    """
     pool, size = one.pool, one.pool.draws.shape[1]
-    parts = np.empty((1 + 2 * len(pool.halves), len(pool.draws)))
-    for draw, texts in enumerate(pool.draws):
-        first = pool.halves[:, texts]
-        masks = np.ones((len(parts), size), dtype=bool)
-        masks[1::2], masks[2::2] = first, ~first
-        for part, inside in enumerate(masks):
-            parts[part, draw] = 1 - len(np.unique(pool.kinds[texts[inside]])) / max(int(inside.sum()), 1)
+    counts = [np.unique(pool.kinds[texts], return_counts=True)[1] for texts in pool.draws]
+    value = 1 - float(np.mean([len(of_kind) for of_kind in counts])) / size
+    single = float(np.mean([np.count_nonzero(of_kind == 1) for of_kind in counts])) / size
+    error = np.sqrt(single * (1 - single) / max(size - 1, 1))
     at = At("duplicates", one.name)
-    found.values[at] = halved(parts)
-    found.places[at] = add(draft, "duplicates", found.values[at], size, {"candidate": one.name}, context, share=True)
+    found.values[at] = Halved(value, np.full(size, 2 * error))
+    where: dict[str, Coordinate] = {"candidate": one.name}
+    found.places[at] = add(draft, "duplicates", found.values[at], size, where, context, share=True, method=JACKKNIFE)
 
 
 def _add_lengths(draft: Draft, one: Texts, context: Context) -> None:
@@ -122,10 +145,11 @@ def _add_sequences(draft: Draft, found: Found, one: Texts, context: Context) -> 
     where: dict[str, Coordinate] = {"candidate": one.name}
     size = len(chosen)
     shares = distinct(table, present)
-    known = (present @ table.totals).min(0)
+    totals, known = table.totals.sum(0), (present @ table.totals).min(0)
     for order in range(1, ORDERS + 1):
         if known[order - 1]:
-            add(draft, "distinct", _of(shares[:, order - 1]), size, {**where, "n": order}, context, share=True)
+            value, count, place = _of(shares[:, order - 1]), int(totals[order - 1]), {**where, "n": order}
+            add(draft, "distinct", value, count, place, context, share=True, unit="word sequences")
     count = min(size, max(LEAST_HYPOTHESES, round(HYPOTHESES * size)))
     hypotheses = np.sort(generator(context.seed, "self-bleu", one.name).permutation(size)[:count])
     at = At("self_bleu", one.name)

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audits.context import Context, Draft
-from audits.precision_recall.clustering import Clustered
+from audits.precision_recall.clustering import CURVES, Clustered
 from audits.precision_recall.comparing import Comparison
 from audits.precision_recall.inputs import CEILING, FLOOR, Inputs
 from audits.records import Coordinate, Estimate
@@ -14,14 +15,20 @@ from audits.statistics import adjust, clopper_pearson
 from audits.statistics.halves import Halved, halved
 from probes.support_metrics import METRICS, coverage_ceiling
 
+Floats = NDArray[np.float64]
 HALVES = "complementary halves"
 HALVES_SHARE = "complementary halves, Wilson"
 EXACT = "Clopper-Pearson"
 SHARES = ("precision", "recall", "coverage", "f1", "mauve", "prd_precision", "prd_recall")
 PLAIN = ("precision", "recall", "coverage")
 """Shares of texts, each of which counts or does not."""
+RANGES = {
+    "difference": (-np.inf, np.inf),
+    "hubness": (-np.inf, np.inf),
+    **dict.fromkeys((*SHARES, "clipped_density", "clipped_coverage", "frontier_integral"), (0.0, 1.0)),
+}
+"""Least and largest values; of all others nought and none."""
 CLIPPED = ("clipped_density", "clipped_coverage")
-CURVES = ("mauve", "frontier_integral", "prd_precision", "prd_recall")
 COMPARED = (*METRICS, "mauve")
 """Scores of which differences are taken."""
 UNIT = "texts"
@@ -110,11 +117,7 @@ def _say_undefined(draft: Draft, found: Found, at: At, inputs: Inputs) -> None:
 def _add_curves(draft: Draft, found: Found, clusters: Clustered, inputs: Inputs, context: Context) -> None:
     name, k = clusters.name, inputs.settings.k[0]
     for metric in CURVES:
-        parts = clusters.scores[metric]
-        value = halved(parts)
-        if clusters.same_texts and parts.shape[1] > 1:
-            # All clusterings are of the same texts: what differs is the start of k-means.
-            value = Halved(value.value, value.gaps, float(parts[0].var(ddof=1)) / parts.shape[1])
+        value = _clustered(clusters, metric)
         at = At(metric, name, k)
         found.values[at] = value
         found.places[at] = add(draft, metric, value, clusters.size, {"candidate": name, "k": k}, context)
@@ -137,6 +140,25 @@ def _add_controls(draft: Draft, found: Found, measured: Measured, inputs: Inputs
                     found.values[at] = value
                     seen, size = compared.seen(metric), compared.size
                     found.places[at] = add(draft, control, value, size, where, context, metric=metric, seen=seen)
+        if control in measured.clusters:
+            _add_cluster_controls(draft, found, measured.clusters[control], inputs, context)
+
+
+def _add_cluster_controls(draft: Draft, found: Found, clusters: Clustered, inputs: Inputs, context: Context) -> None:
+    for metric in CURVES:
+        at, value = At(metric, clusters.name, inputs.settings.k[0]), _clustered(clusters, metric)
+        where: dict[str, Coordinate] = {"metric": metric, "k": inputs.settings.k[0]}
+        found.values[at] = value
+        found.places[at] = add(draft, clusters.name, value, clusters.size, where, context, metric=metric)
+
+
+def _clustered(clusters: Clustered, metric: str) -> Halved:
+    parts = clusters.scores[metric]
+    value = halved(parts)
+    if not clusters.same_texts or parts.shape[1] < 2:
+        return value
+    # All clusterings are of the same texts: what differs is the start of k-means.
+    return Halved(value.value, value.gaps, float(parts[0].var(ddof=1)) / parts.shape[1])
 
 
 def _add_differences(
@@ -148,13 +170,13 @@ def _add_differences(
         k = inputs.settings.k[0]
         for place, name in enumerate(names):
             for other in names[place + 1 :]:
-                pair = found.values.get(At(metric, name, k)), found.values.get(At(metric, other, k))
+                pair = [_told(measured, found, At(metric, one, k)) for one in (name, other)]
                 if pair[0] is not None and pair[1] is not None:
                     size = measured.clusters[name].size if metric == "mauve" else inputs.size
                     rows.append((At(metric, name, k, other), pair[0] - pair[1], size))
             for control in (CEILING, FLOOR):
                 if metric in METRICS and control in measured.controls:
-                    sides = [halved(measured.controls[one].scores[metric, k]) for one in (name, control)]
+                    sides = [capped(measured.controls[one].scores[metric, k], metric) for one in (name, control)]
                     if all(_defined(side) for side in sides):
                         rows.append((At(metric, name, k, control), sides[0] - sides[1], measured.controls[name].size))
     p_values = [value.p() for _, value, _ in rows]
@@ -167,19 +189,35 @@ def _add_differences(
         where: dict[str, Coordinate] = {"candidate": at.candidate, "against": at.against, "metric": at.name, "k": at.k}
         found.values[at] = value
         found.places[at] = add(draft, "difference", value, size, where, context)
-        draft.add(
-            Estimate(
-                name="p_value",
-                value=found.adjusted[at],
-                method="none",
-                level=context.level,
-                n=size,
-                unit=UNIT,
-                where={**where, "correction": "holm"},
-            )
-        )
+        add_p(draft, found.adjusted[at], size, where, context)
     if rows:
         draft.warn("p-without-interval", "p-values of t tests are computed, not sampled: they have no interval.")
+
+
+def capped(parts: Floats, metric: str) -> Halved:
+    """Return a score as it is reported, at most 1 where it is clipped, so that differences are of what is read."""
+    return halved(np.minimum(parts, 1.0) if metric in CLIPPED else parts)
+
+
+def _told(measured: Measured, found: Found, at: At) -> Halved | None:
+    if at.name in CLIPPED:
+        return capped(measured.main[at.candidate].scores[at.name, at.k], at.name)
+    return found.values.get(at)
+
+
+def add_p(draft: Draft, p: float, size: int, where: Mapping[str, Coordinate], context: Context) -> None:
+    """Add the p-value of a difference, adjusted for all others of its score."""
+    draft.add(
+        Estimate(
+            name="p_value",
+            value=p,
+            method="none",
+            level=context.level,
+            n=size,
+            unit=UNIT,
+            where={**where, "correction": "holm"},
+        )
+    )
 
 
 def add(
@@ -193,6 +231,8 @@ def add(
     share: bool | None = None,
     metric: str = "",
     seen: int = 0,
+    method: str = "",
+    unit: str = UNIT,
 ) -> int:
     """Add one estimate with its interval; where halves do not differ at all, with the widest that fits a share.
 
@@ -202,17 +242,21 @@ def add(
         What it is, where its name does not say so.
     seen
         Texts that a share is of, over all draws.
+    method
+        How the error was made, where not from halves.
     """
     kind = metric or name
     share = kind in SHARES if share is None else share
     point = min(1.0, value.value) if share or kind in CLIPPED else value.value
     # Halves of a few texts may all agree: no interval may be shorter than that of as many independent texts.
     least = float(np.sqrt(max(point * (1 - point), 0.0) / seen)) if seen and kind in PLAIN else 0.0
-    ends, method = value.interval(context.level, share=share, least=least), HALVES_SHARE if share else HALVES
-    if ends is None and share:
+    ends = value.interval(context.level, share=share, least=least)
+    method = method or (HALVES_SHARE if share else HALVES)
+    if ends is None and share and kind != "mauve":
         ends, method = clopper_pearson(round(point * size), size, level=context.level), EXACT
-    if ends is not None and kind in CLIPPED:
-        ends = max(0.0, min(ends[0], 1.0)), min(1.0, max(ends[1], 0.0))
+    least_value, most_value = RANGES.get(name if name == "difference" else kind, (0.0, np.inf))
+    if ends is not None:
+        ends = (float(np.clip(ends[0], least_value, most_value)), float(np.clip(ends[1], least_value, most_value)))
     if ends is not None:
         ends = min(ends[0], point), max(ends[1], point)
     low, high = ends if ends is not None else (None, None)
@@ -228,7 +272,7 @@ def add(
             level=context.level,
             method=method,
             n=size,
-            unit=UNIT,
+            unit=unit,
             where=where,
         )
     )

@@ -16,7 +16,7 @@ from audits.precision_recall.judging import DIVERSITY, QUALITY, Scene
 from audits.precision_recall.listing import Listed, outside, uncovered
 from audits.precision_recall.sweep import front_of, path_of
 from audits.records import Estimate, Figure, Json
-from audits.wording import many
+from audits.wording import many, span
 
 if TYPE_CHECKING:
     from audits.precision_recall.report import Results
@@ -104,9 +104,9 @@ def _plane(stage: _Stage) -> Figure | None:
     if len(heat) > 1:
         caption += " The line joins the temperatures, from the lowest to the highest."
     if CEILING in met:
-        caption += " Ceiling: the reference set against itself."
+        caption += " Diamond, ceiling: the reference set against itself."
     if FLOOR in met:
-        caption += " Floor: reference texts with their words dealt anew."
+        caption += " Square, floor: reference texts with their words dealt anew."
     if met & {CEILING, FLOOR} and sizes.control != sizes.size:
         caption += f" These are of {sizes.control:,} texts a side, the candidates of {sizes.size:,}: compare with care."
     spec = plane(
@@ -120,7 +120,20 @@ def _plane(stage: _Stage) -> Figure | None:
         order="order",
         named="named",
     )
-    return _figure("plane", "What does each candidate trade, quality against diversity?", caption, spec)
+    title = "What does each candidate trade, quality against diversity?"
+    return _figure("plane", title, caption, {**spec, **_scores(stage)})
+
+
+def _scores(stage: _Stage) -> Json:
+    """Return the scores of all candidates beside those of the controls, as a table under the chart."""
+    shown = ("precision", "density", "recall", "coverage", "mauve")
+    rows = []
+    for name in (*stage.names, CEILING, FLOOR):
+        cells = [stage.scene.at(metric, name) for metric in shown]
+        if any(cell is not None for cell in cells):
+            rows.append([stage.names.get(name, name), *("" if cell is None else span(cell) for cell in cells)])
+    columns = [["name", "set"], *([metric, metric] for metric in shown)]
+    return {"usermeta": {"miles": {"table": {"columns": columns, "rows": rows[:20]}}}}
 
 
 def _temperature(stage: _Stage) -> Figure | None:

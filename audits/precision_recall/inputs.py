@@ -25,7 +25,7 @@ REFERENCE = "reference"
 CEILING, FLOOR = "ceiling", "floor"
 RESERVED = (REFERENCE, CEILING, FLOOR)
 LONGEST_NAME = 60
-PER_K = 10
+LEAST, PER_K = 30, 10
 """Texts a side for each neighbour that k counts: with fewer, half of them would hold hardly more than a ball."""
 
 
@@ -103,7 +103,7 @@ def plan(options: Options, context: Context) -> Plan:
     files = {
         name: read_texts(Path(file), column=options.text_col, max_words=settings.max_words) for name, file in named
     }
-    alone = settings.samples or max(len(reference) // 2, PER_K * max(settings.k))
+    alone = settings.samples or max(len(reference) // 2, needed(settings))
     # Some texts that a model begins by itself are empty.
     generation = _generation(options, alone + alone // 20 + 1)
     heat = _temperatures(options, tuple(files))
@@ -117,6 +117,7 @@ def plan(options: Options, context: Context) -> Plan:
         raise InputError(
             "There is nothing to judge.", where="--candidate", hint="Give --candidate NAME=FILE, or --generate MODEL."
         )
+    _check_sweep(candidates)
     encoder = _encoder(settings, reference, files, options)
     size, control = _sizes(settings, options, reference, candidates, generation)
     inputs = Inputs(
@@ -140,9 +141,14 @@ def plan(options: Options, context: Context) -> Plan:
     )
 
 
+def needed(settings: Settings) -> int:
+    """Return the texts that every side needs in a draw."""
+    return max(PER_K * max(settings.k), LEAST)
+
+
 def _check_distinct(reference: TextSet, settings: Settings) -> None:
     """Refuse a reference of few different texts: copies lie in no ball but their own."""
-    least = PER_K * max(settings.k)
+    least = needed(settings)
     if reference.texts is not None:
         different = len(set(reference.texts))
     else:
@@ -192,8 +198,22 @@ def _temperatures(options: Options, names: Sequence[str]) -> dict[str, float]:
     return found
 
 
+def _check_sweep(candidates: Sequence[Candidate]) -> None:
+    """Refuse two candidates of one temperature: a sweep is the path of one model."""
+    met: dict[float, str] = {}
+    for one in candidates:
+        if one.temperature is not None and one.temperature in met:
+            raise InputError(
+                f"{met[one.temperature]!r} and {one.name!r} both have the temperature {one.temperature:g}.",
+                where="--temperature",
+                hint="A sweep is the path of one model: give the temperatures of one, and run another for the next.",
+            )
+        if one.temperature is not None:
+            met[one.temperature] = one.name
+
+
 def _temperature(text: str, flag: str) -> float:
-    (value,) = numbers(flag, (text,))
+    (value,) = numbers(flag, (text,), example="0.7" if flag == "--temperatures" else "NAME=0.7")
     if not math.isfinite(value) or not 0 <= value <= 100:
         raise InputError(f"{text} is no temperature.", where=flag, hint="Give a number from 0 to 100.")
     return value
@@ -244,8 +264,8 @@ def _encoder(
     texts = [path for path in sides if path not in given]
     if texts or options.generate:
         raise InputError(
-            f"{first} holds embeddings and {texts[0] if texts else 'the candidates are sampled'}: one cannot be "
-            "compared with the other.",
+            f"{first} holds embeddings, {f'{texts[0]} holds texts' if texts else 'the candidates are sampled'}: one "
+            "cannot be compared with the other.",
             where="--candidate" if texts else "--generate",
             hint="Give texts on both sides, or embeddings by the same encoder on both.",
         )
@@ -269,7 +289,7 @@ def _sizes(
     generation: Generation | None,
 ) -> tuple[int, int]:
     """Return how many texts of every side one draw takes, and how many where the reference is set against itself."""
-    least = PER_K * max(settings.k)
+    least = needed(settings)
     prompts = 0 if generation is None else len(generation.prompts)
     counts = {one.name: prompts if one.texts is None else len(one.texts) for one in candidates}
     smallest = min(counts, key=lambda name: counts[name])

@@ -38,24 +38,33 @@ def excerpt(text: str) -> str:
     ('a b', 301)
     """
     line = " ".join(text[: 4 * MOST_LETTERS].split())
+    # What would move the cursor of a terminal, or turn the direction of a line.
+    line = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
     return line if len(line) <= MOST_LETTERS else line[:MOST_LETTERS] + "…"
 
 
 def outside(results: "Results", name: str, most: int) -> tuple[list[Listed], int]:
-    """Return the generated texts farthest outside the reference, and how many there are.
+    """Return the generated texts of the first draw farthest outside the reference, and how many there are.
 
-    Outside are those that lay in no ball around a reference text in any draw that took them; copies count as one.
+    Outside are those that lay in no ball around a reference text; copies count as one.
     """
-    return _listed(results, name, results.measured.main[name].generated, name, REFERENCE, most)
+    return _listed(results, name, results.measured.main[name].first[0], name, REFERENCE, most)
+
+
+def different(results: "Results", name: str) -> int:
+    """Return how many different texts of a set were in the first draw."""
+    compared = results.measured.main
+    tally = next(iter(compared.values())).first[1] if name == REFERENCE else compared[name].first[0]
+    return len(np.unique(results.sets[name].pool.kinds[tally.judged > 0]))
 
 
 def uncovered(results: "Results", most: int) -> tuple[list[Listed], int]:
-    """Return the reference texts that no candidate reaches, farthest first, and how many there are.
+    """Return the reference texts of the first draw that no candidate reaches, farthest first, and how many there are.
 
-    They lay in no ball around any candidate's text in any draw that took them; copies count as one.
+    They lay in no ball around any candidate's text; copies count as one.
     """
     names = [one.name for one in results.inputs.candidates]
-    tallies = [results.measured.main[name].reference for name in names]
+    tallies = [results.measured.main[name].first[1] for name in names]
     shares = np.stack([np.where(np.isfinite(one.share), one.share, np.inf) for one in tallies])
     closest = shares.argmin(0)
     everywhere = np.logical_and.reduce([(one.judged > 0) & (one.apart == one.judged) for one in tallies])

@@ -1,6 +1,7 @@
 """What will a run on these inputs be able to say, and what will it cost? Told before anything is measured."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from audits.precision_recall import Options
 from audits.records import Coordinate
 from audits.wording import listed
 from probes.divergence_curves import prd_slopes
+from probes.embedding_clusters import bucket_count
 from probes.support_metrics import METRICS
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 FEW = 1000
 """Texts a side below which the authors of the metrics call them hardly usable."""
+FEW_CLUSTERS = 50
+COMMON, RARE = 0.5, 0.1
+"""Shares of texts with the same first word on one side and on the other that are warned of."""
 _PRODUCTS = 4e10
 """Products and sums a second of one core of a small virtual machine."""
 _A_TEXT = 0.02
@@ -26,14 +31,14 @@ _A_TEXT = 0.02
 
 def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values."""
-    from audits.precision_recall.clustering import SLOPES
+    from audits.precision_recall.clustering import CURVES, SLOPES
     from audits.precision_recall.diversity import ORDERS, QUANTILES
 
     names = tuple(one.name for one in inputs.candidates)
     return {
         "candidate": ("reference", *names),
-        "against": (*names, "ceiling", "floor"),
-        "metric": (*METRICS, "mauve"),
+        "against": ("reference", *names, "ceiling", "floor"),
+        "metric": (*METRICS, *CURVES, "self_bleu"),
         "k": inputs.settings.k,
         "side": ("precision", "recall"),
         "lambda": tuple(round(float(slope), 4) for slope in prd_slopes(SLOPES)),
@@ -49,6 +54,12 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     if inputs.size < FEW:
         text = f"{inputs.size:,} texts a side are few: scores depend on their number, and their intervals are wide."
         found.append(("few-texts", text, {}))
+    if options.curves and bucket_count(inputs.size) < FEW_CLUSTERS:
+        text = (
+            f"With {inputs.size:,} texts a side there are {bucket_count(inputs.size)} clusters: MAUVE and the curve "
+            "are rough; their authors ask for thousands of texts."
+        )
+        found.append(("few-clusters", text, {}))
     if not inputs.control:
         text = (
             f"The reference has {counted(len(inputs.reference), 'texts')}, too few to be set against itself: there is "
@@ -73,6 +84,8 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     for name, texts in given:
         if texts is not None and len(texts.words):
             found += _of_lengths(name, texts.words, inputs.reference.words)
+        if texts is not None and texts.texts and inputs.reference.texts:
+            found += _of_beginnings(name, texts.texts, inputs.reference.texts)
     return found
 
 
@@ -89,6 +102,23 @@ def _of_lengths(
                 f"{median:.0f}: part of any difference may be one of length."
             )
             return [("other-lengths", text, where)]
+    return []
+
+
+def _of_beginnings(
+    name: str, texts: Sequence[str], reference: Sequence[str]
+) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    """Warn of a first word that nearly all texts of one side have, such as a heading, and hardly any of the other."""
+    counts = [Counter(text.split(maxsplit=1)[0] for text in side if text) for side in (reference, texts)]
+    for one, other, whose in ((0, 1, "the reference"), (1, 0, name)):
+        word, count = counts[one].most_common(1)[0]
+        shares = [counts[side][word] / counts[side].total() for side in (one, other)]
+        if count > 1 and shares[0] >= COMMON and shares[1] <= RARE:
+            text = (
+                f"{shares[0]:.0%} of the texts of {whose} begin with {word[:30]!r}, {shares[1]:.0%} on the other side: "
+                "part of any difference may be one of layout."
+            )
+            return [("other-beginnings", text, {"candidate": name})]
     return []
 
 

@@ -15,7 +15,7 @@ from audits.precision_recall.comparing import Comparison, Referee
 from audits.precision_recall.diversity import Texts, describe
 from audits.precision_recall.estimating import Found, Measured, estimate
 from audits.precision_recall.figures import draw
-from audits.precision_recall.inputs import CEILING, FLOOR, PER_K, REFERENCE, Candidate, Inputs
+from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE, Candidate, Inputs, needed
 from audits.precision_recall.judging import judge
 from audits.precision_recall.listing import records_of
 from audits.precision_recall.outlook import warnings_of
@@ -126,7 +126,7 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
 def _fitted(inputs: Inputs) -> Inputs:
     """Take fewer texts of every side where a candidate came out with fewer."""
     size = min(inputs.size, *(len(one.texts) for one in inputs.candidates if one.texts is not None))
-    least = PER_K * max(inputs.settings.k)
+    least = needed(inputs.settings)
     if size < least:
         raise InputError(
             f"Only {size:,} texts of a candidate have words; that takes {least}.",
@@ -158,7 +158,10 @@ def _sets(inputs: Inputs, options: Options, context: Context) -> dict[str, Texts
     for name, texts in named:
         vectors, cut = _vectors(name, texts.texts or (), texts.embeddings, inputs, options, context)
         made = _pool(name, vectors, inputs.size, inputs, options, context)
-        found[name] = Texts(name=name, pool=made, texts=texts.texts, words=texts.words, shortened=texts.shortened + cut)
+        most = inputs.settings.max_words
+        if texts.embeddings is None and most is not None:
+            cut = cut | (texts.words > most)
+        found[name] = Texts(name=name, pool=made, texts=texts.texts, words=texts.words, shortened=int(cut.sum()))
     if inputs.control and inputs.encoder is not None and inputs.reference.texts is not None:
         dealt = tuple(shuffled_words(inputs.reference.texts, context.seed))
         vectors, _ = _vectors(FLOOR, dealt, None, inputs, options, context)
@@ -174,8 +177,9 @@ def _vectors(
     inputs: Inputs,
     options: Options,
     context: Context,
-) -> tuple[NDArray[np.float32], int]:
-    vectors, cut = embeddings, 0
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Return the vectors of texts, and which of these the encoder cut."""
+    vectors, cut = embeddings, np.zeros(0 if embeddings is None else len(embeddings), dtype=np.bool_)
     if inputs.encoder is not None:
         encoded = encode_all(
             inputs.encoder,
@@ -188,11 +192,13 @@ def _vectors(
             progress=context.progress,
             label=f"Encoding {name}",
         )
-        vectors, cut = encoded.vectors, encoded.shortened
+        vectors, cut = encoded.vectors, encoded.cut
     assert vectors is not None
     if inputs.settings.normalisation == "unit":
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        # In float64, whose squares neither overflow nor vanish.
+        wide = vectors.astype(np.float64)
+        lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+        vectors = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0).astype(np.float32)
     return vectors, cut
 
 
@@ -232,9 +238,12 @@ def _measured(inputs: Inputs, sets: Mapping[str, Texts], options: Options, conte
             main = {one.name: one for one in Referee(reference, inputs.settings, context).compare(others, advance)}
     clusters: dict[str, Clustered] = {}
     if options.curves:
-        with context.progress.phase("Clustering", len(names), "sets") as advance:
-            for other in others:
-                clusters[other.name] = cluster(reference, other, options.repeats, context)
+        pairs = [(reference, other) for other in others]
+        if apart is not None:
+            pairs += [(apart[0], one) for one in (apart[1], *([sets[FLOOR].pool] if FLOOR in sets else []))]
+        with context.progress.phase("Clustering", len(pairs), "sets") as advance:
+            for own, other in pairs:
+                clusters[other.name] = cluster(own, other, options.repeats, context)
                 advance(1)
     return Measured(main=main, controls=controls, clusters=clusters)
 

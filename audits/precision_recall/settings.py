@@ -71,9 +71,10 @@ def settle(options: Options) -> Settings:
     given["k"] = _ks(options.k) if options.k else None
     named = {name: value for name, value in given.items() if value is not None}
     preset = dict(_PR4LLM) if options.preset == "pr4llm" else {}
-    if named.get("encoder") == "tfidf":
-        # It has no tokens to pool: only what the user gave is of it.
-        preset = {name: value for name, value in preset.items() if name not in ("pooling", "max_tokens")}
+    if "encoder" in named:
+        # Another encoder has its own limit, and tfidf no tokens to pool.
+        unfit = ("max_tokens", "pooling") if named["encoder"] == "tfidf" else ("max_tokens",)
+        preset = {name: value for name, value in preset.items() if name not in unfit}
     settings = Settings(**{**_DEFAULTS, **preset, **named})
     if settings.encoder is not None and not settings.encoder.strip():
         raise InputError("The encoder is empty.", where="--encoder", hint="Name a folder, a hub id, minilm or tfidf.")
@@ -90,7 +91,7 @@ def default_encoder() -> str:
 
 
 def _ks(texts: tuple[str, ...]) -> tuple[int, ...]:
-    values = numbers("--k", texts)
+    values = numbers("--k", texts, example="5")
     for value in values:
         if not 1 <= value <= MOST_K or value != int(value):
             raise InputError(f"{value:g} is no number of neighbours.", where="--k", hint=f"Give 1 to {MOST_K}.")

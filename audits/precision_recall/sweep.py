@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from audits.numbers import point
 from audits.records import Estimate
 from audits.wording import listed, size_words, span
 
@@ -46,7 +47,9 @@ def _tell_recall(scene: "Scene", path: list[tuple[float, str]]) -> None:
         return
     others = [(heat, name) for heat, name in path if name != natural]
     above = [(heat, name) for heat, name in others if scene.apart("recall", name, natural) > 0]
-    evidence = [place for _, name in path if (place := scene.place("recall", name)) is not None]
+    # The bar of a finding is that of its first evidence.
+    names = [natural, *(name for _, name in others)]
+    evidence = [place for name in names if (place := scene.place("recall", name)) is not None]
     own = scene.at("recall", natural)
     if own is None:
         return
@@ -80,18 +83,23 @@ def _tell_density(scene: "Scene", path: list[tuple[float, str]]) -> None:
     top = max(range(len(rows)), key=lambda at: rows[at][2].value)
     peak = rows[top]
     falls = [(heat, name, row) for heat, name, row in rows[top + 1 :] if scene.apart("density", name, peak[1]) < 0]
-    evidence = [place for _, name, _ in rows if (place := scene.place("density", name)) is not None]
+    names = [peak[1], *(name for _, name, _ in rows if name != peak[1])]
+    evidence = [place for name in names if (place := scene.place("density", name)) is not None]
+    ceiling = scene.at("density", "ceiling")
+    known = "" if ceiling is None else f" (the reference against itself: {point(ceiling)})"
     if falls:
         heat, name, row = falls[0]
         text = (
-            f"Density is highest at T = {peak[0]:g}, {span(peak[2])}, and falls from T = {heat:g} on: "
+            f"Density is highest at T = {peak[0]:g}, {span(peak[2])}{known}, and falls from T = {heat:g} on: "
             f"{_difference(scene, name, peak[1])} less there"
         )
         last = falls[-1]
         text += f", {span(last[2])} at T = {last[0]:g}." if last[0] != heat else f", {span(row)}."
         scene.draft.find("texts.density-falls", "low", text, evidence)
     else:
-        text = f"Density is highest at T = {peak[0]:g}, {span(peak[2])}; at no hotter one is it shown to be lower."
+        text = (
+            f"Density is highest at T = {peak[0]:g}, {span(peak[2])}{known}; at no hotter one is it shown to be lower."
+        )
         scene.draft.find("texts.density-falls", "info", text, evidence)
 
 

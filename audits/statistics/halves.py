@@ -23,6 +23,10 @@ def half_splits(units: int, splits: int, rng: np.random.Generator) -> Bools:
     return np.asarray(order < units // 2)
 
 
+TINY = 1e-9
+"""Variance of a share, v (1 - v), below which it is 0 or 1 but for rounding."""
+
+
 @dataclass(frozen=True, slots=True)
 class Halved:
     """A value, and how far apart the two halves of each split lie.
@@ -67,13 +71,15 @@ class Halved:
         """
         from scipy.stats import t
 
-        error = max(self.error(), least)
-        if not error > 0 or (share and not 0 < self.value < 1):
+        error, variance = max(self.error(), least), self.value * (1 - self.value)
+        if not error > 0 or (share and not variance > TINY):
             return None
         wide = float(t.isf((1 - level) / 2, len(self.gaps)))
         if not share:
             return self.value - wide * error, self.value + wide * error
-        variance = self.value * (1 - self.value)
+        if error**2 > variance:
+            # Less than one trial.
+            return max(0.0, self.value - wide * error), min(1.0, self.value + wide * error)
         part = (wide * error) ** 2 / variance
         middle = (self.value + part / 2) / (1 + part)
         half = wide * error / (1 + part) * float(np.sqrt(1 + part / (4 * variance)))

@@ -80,7 +80,7 @@ class TextEncoderSpec:
         """Return all that an embedding depends on besides the text; the reference of `tfidf` is not known here."""
         return {
             "encoder": self.folder.sha256 if self.folder else self.kind,
-            "version": 1,
+            "version": 2,
             "pooling": self.pooling,
             "layer": self.layer,
             "max_tokens": self.max_tokens,

@@ -85,7 +85,7 @@ def measured(reference: Vectors, candidate: Vectors, k: int) -> dict[str, float]
     x, y = (knn.points(vectors, reference.mean(0)) for vectors in (reference, candidate))
     sides = [Side(knn.neighbours(one, k), np.ones((1, len(one)), dtype=np.int32)) for one in (x, y)]
     own, other = (balls(side, [k])[0] for side in sides)
-    near = knn.pairs(x, y, reach([own]), reach([other]), limits_x=own.radii, limits_y=other.radii)
+    near = knn.pairs(x, y, reach([own]), reach([other]))
     return {name: float(value[0]) for name, value in evaluate(ground(own), other, near).items()}
 
 

@@ -62,7 +62,7 @@ CASES: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
         np.pad(normal(50, 2, seed=1), ((0, 0), (1, 3)), constant_values=7.3),
     ),
     "copies": (np.repeat(normal(20, 3), 4, axis=0), np.concatenate([normal(20, 3), normal(30, 3, seed=1)])),
-    "all the same": (np.full((40, 3), 0.1), np.full((30, 3), 0.1)),
+    "all the same": (np.full((40, 3), 0.5), np.full((30, 3), 0.5)),
     "lattice": (lattice(120, seed=0), lattice(90, seed=1)),
     "right angles": (singles(sparse_rows(120, seed=0)), singles(sparse_rows(90, seed=1))),
     "ninth digit": (nearly_equal(60, seed=0), nearly_equal(50, seed=1)),
@@ -203,6 +203,11 @@ def test_every_distance_within_a_sample_is_computed_once(
 def test_points_whose_squares_float32_does_not_hold_are_refused(scale: float) -> None:
     with pytest.raises(InputError, match="float32 does not hold their squares"):
         knn.points(normal(60, 4, scale=scale))
+
+
+def test_copies_whose_mean_is_rounded_are_no_short_vectors() -> None:
+    x = np.full((40, 3), 0.1)
+    assert (knn.neighbours(knn.points(x), 3).squared == 0).all()
 
 
 @pytest.mark.parametrize("scale", [1e-13, 1e14])

@@ -162,6 +162,13 @@ def test_points_at_the_very_edge_of_all_balls_lie_in_none() -> None:
     assert all(found[name] == [0.0] for name in METRICS), found
 
 
+def test_what_the_reference_reaches_hardly_depends_on_how_long_lists_are() -> None:
+    rows = np.unique(np.random.default_rng(0).integers(0, 3, (200, 8)), axis=0) + 0.0
+    short, long = (ground(balls(side(rows, count=count), [5])[0]) for count in (5, 48))
+    # Which of several that are equally far are listed is open.
+    assert short.own_density == pytest.approx(long.own_density, abs=0.03)
+
+
 def test_several_k_come_from_the_same_lists() -> None:
     x = normal(50)
     found = radii(side(x), [1, 4, 9])
@@ -170,18 +177,28 @@ def test_several_k_come_from_the_same_lists() -> None:
         np.testing.assert_allclose(found[place, 0], truth[:, k])
 
 
-def test_a_list_that_is_too_short_has_no_radius() -> None:
-    weights = np.array([[1] * 20, [1] * 3 + [0] * 17], dtype=np.int32)
-    short = side(normal(20), weights, count=4)
-    found = radii(short, [2, 5])
-    assert np.isfinite(found[0, 0]).all() and np.isinf(found[1]).all()
-    (drawn,) = balls(short, [2])
-    # In the second part three points stand; whose lists of four hold both of the others is a matter of chance.
-    assert drawn.drawn[0] and bool(drawn.drawn[1]) == bool(np.isfinite(found[0, 1, :3]).all())
-    with pytest.raises(ValueError, match="no 5 neighbours"):
-        ground(balls(short, [5])[0])
+def test_a_list_that_ends_too_early_gives_the_widest_radius_that_it_knows() -> None:
+    short = side(normal(20), count=4)
+    found = radii(short, [4, 5])
+    assert (found == short.neighbours.squared[:, -1]).all()
+
+
+def test_a_part_of_too_few_points_has_no_radii() -> None:
+    weights = np.array([[1] * 20, [1] * 4 + [0] * 16], dtype=np.int32)
+    whole = side(normal(20), weights)
+    three, four = balls(whole, [3, 4])
+    assert three.drawn.tolist() == [True, True] and four.drawn.tolist() == [True, False]
+    assert np.isinf(four.radii[1, :4]).all() and np.isfinite(four.radii[0]).all()
+    with pytest.raises(ValueError, match="no 4 neighbours"):
+        ground(four)
     nobody = Side(knn.Neighbours(np.empty((2, 0)), np.empty((2, 0), dtype=np.int32)), np.ones((1, 2), dtype=np.int32))
     assert np.isinf(radii(nobody, [1])).all()
+
+
+def test_a_part_of_too_few_points_has_no_radii_in_lists_that_were_cut() -> None:
+    weights = np.array([[1] * 20, [1] * 4 + [0] * 16], dtype=np.int32)
+    (drawn,) = balls(side(normal(20), weights, count=10), [4])
+    assert drawn.drawn.tolist() == [True, False]
 
 
 def test_weights_of_other_points_are_refused() -> None:
@@ -310,8 +327,7 @@ def test_reach_is_the_widest_ball_of_any_part() -> None:
     for point in range(40):
         widest = max((one.radii[part, point] for one in drawn for part in range(5) if weights[part, point]), default=0)
         assert found[point] == widest
-    short = balls(side(x, np.ones((1, 40), dtype=np.int32), count=2), [3])
-    assert (reach(short) == 0).all()
+    assert (reach(balls(side(x[:3]), [3])) == 0).all()
 
 
 @pytest.mark.parametrize(("k", "share", "size"), [(1, 0.5, 2000), (5, 0.5, 2000), (10, 0.5, 500), (3, 0.2, 2000)])
