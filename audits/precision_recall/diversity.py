@@ -75,8 +75,8 @@ def _add_differences(draft: Draft, found: Found, names: Sequence[str], context: 
 def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) -> None:
     """Add the share of texts of a draw that repeat an earlier one.
 
-    Whether two texts are the same is a matter of pairs, of which a half of the texts has a quarter: its error is that of
-    the delete-one jackknife, s (1 - s) / (n - 1) for a share s of texts without a copy (Efron and Stein 1981).
+    Whether two texts are the same is a matter of pairs, of which a half of the texts has a quarter: the error is that
+    of the delete-one jackknife, s (1 - s) / (n - 1) for a share s of texts without a copy (Efron and Stein 1981).
     """
     pool, size = one.pool, one.pool.draws.shape[1]
     counts = [np.unique(pool.kinds[texts], return_counts=True)[1] for texts in pool.draws]

@@ -30,6 +30,7 @@ GROUPED = 0.01
 HUBS = 3.0
 """Skewness of the k-occurrence from which hubs are warned of."""
 MOST_NAMED = 6
+_WIDE = "as of texts whose balls are wide or that lie in the middle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +132,12 @@ def _tell_candidate(scene: Scene, name: str) -> bool:
         for metric in (*QUALITY, *DIVERSITY)
         if metric not in short and scene.at(metric, name, CEILING) and scene.shown(metric, name, CEILING) == 0
     ]
-    above = [metric for metric in (*QUALITY, *DIVERSITY) if scene.shown(metric, name, CEILING) > 0]
-    if above:
-        verb = "is" if len(above) == 1 else "are"
-        text += f" Its {listed(above)} {verb} higher, as of texts that keep to what is common."
+    above_quality, above_diversity = (
+        [metric for metric in metrics if scene.shown(metric, name, CEILING) > 0] for metrics in (QUALITY, DIVERSITY)
+    )
+    for metrics, why in ((above_quality, "as of texts that keep to what is common"), (above_diversity, _WIDE)):
+        if metrics:
+            text += f" Its {listed(metrics)} {'is' if len(metrics) == 1 else 'are'} higher, {why}."
     if level:
         text += f" In {listed(level)} no difference could be shown."
     if elsewhere:
