@@ -4,6 +4,7 @@ One forward pass over a batch, padded on the right behind an exact mask, gives e
 corpus are taken in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -123,12 +124,12 @@ def encode_all(
         As of `TextEncoder`.
     """
     distinct = list(dict.fromkeys(texts))
+    chunks = list(_chunks(distinct))
     key = _key(spec, reference, device, dtype)
     encoder: TextEncoder | None = None
     vectors, cut = list[NDArray[np.float32]](), list[NDArray[np.bool_]]()
     with progress.phase(label, len(distinct), "texts") as advance:
-        for start in range(0, len(distinct), CHUNK):
-            chunk = distinct[start : start + CHUNK]
+        for chunk in chunks:
             name = [key, sha256_json(chunk)]
             entry = cache.read(KIND, name)
             if entry is None:
@@ -141,9 +142,29 @@ def encode_all(
             advance(len(chunk))
     if not texts:
         return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), cut=np.zeros(0, dtype=np.bool_))
-    places = {text: place for place, text in enumerate(distinct)}
+    places = {text: place for place, text in enumerate(text for chunk in chunks for text in chunk)}
     rows = [places[text] for text in texts]
     return Encoded(vectors=np.concatenate(vectors)[rows], cut=np.concatenate(cut)[rows])
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Cut texts into chunks; those that differ in case, accents or white space only come into one.
+
+    Many tokenizers take such texts for the same, and in different batches rounding would tell them apart.
+    """
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        bare = unicodedata.normalize("NFKD", text.casefold())
+        folded = "".join(letter for letter in bare if not unicodedata.combining(letter))
+        groups.setdefault(" ".join(folded.split()), []).append(text)
+    chunk: list[str] = []
+    for group in groups.values():
+        if chunk and len(chunk) + len(group) > CHUNK:
+            yield chunk
+            chunk = []
+        chunk += group
+    if chunk:
+        yield chunk
 
 
 def _key(spec: TextEncoderSpec, reference: Sequence[str], device: str, dtype: str) -> dict[str, object]:
@@ -183,12 +204,14 @@ class _Transformer:
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         tokens, cut = self._tokens(texts)
-        order = sorted(range(len(texts)), key=lambda index: len(tokens[index]))
-        vectors: list[Tensor] = [torch.empty(0)] * len(texts)
+        # Texts of the same tokens are one to the model, and have one vector to the last bit.
+        first = {tuple(found): row for row, found in reversed(list(enumerate(tokens)))}
+        order = sorted(first.values(), key=lambda row: (len(tokens[row]), row))
+        vectors: dict[int, Tensor] = {}
         for rows in self._batches(order, tokens):
-            for row, vector in zip(rows, self._run([tokens[row] for row in rows]), strict=True):
-                vectors[row] = vector
-        return (torch.stack(vectors).numpy() if texts else np.zeros((0, self.width), dtype=np.float32)), cut
+            vectors |= dict(zip(rows, self._run([tokens[row] for row in rows]), strict=True))
+        rows_of = [vectors[first[tuple(found)]] for found in tokens]
+        return (torch.stack(rows_of).numpy() if texts else np.zeros((0, self.width), dtype=np.float32)), cut
 
     def _tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], NDArray[np.bool_]]:
         longest = self._spec.max_tokens

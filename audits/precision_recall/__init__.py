@@ -146,6 +146,7 @@ AUDIT = AuditSpec(
         "self_bleu",
         "distinct",
         "duplicates",
+        "copied",
         "length",
         "shortened",
         "hubness",

@@ -121,9 +121,10 @@ class Referee:
                 key = self._key(other, draw)
                 entry = self._kept(key)
                 if entry is None:
-                    if own is None or self.settings.pca:
-                        own = self._grounds(other, draw)
-                    entry = self._measured(own, other, draw)
+                    axes = self._axes(other, draw)
+                    if own is None or axes is not None:
+                        own = self._grounds(draw, axes)
+                    entry = self._measured(own, other, draw, axes)
                     self._keep(key, entry)
                 found[place].append(entry)
                 progress(1)
@@ -149,8 +150,8 @@ class Referee:
         }
         self.context.cache.write(KIND, key, tensors)
 
-    def _grounds(self, other: Pool, draw: int) -> tuple[_Prepared, list[Ground]]:
-        prepared = self._prepared(self.reference, draw, self._axes(other, draw))
+    def _grounds(self, draw: int, axes: NDArray[np.float32] | None) -> tuple[_Prepared, list[Ground]]:
+        prepared = self._prepared(self.reference, draw, axes)
         if not all(one.drawn.all() for one in prepared.balls):
             raise InputError(
                 f"Half of a draw of the reference has no {max(self.settings.k) + 1} different texts.",
@@ -180,9 +181,11 @@ class Referee:
         near = knn.neighbours(ready, most) if most else _lonely(len(points))
         return _Prepared(side.draws[draw], place, ready, balls(Side(near, weights), self.settings.k))
 
-    def _measured(self, own: tuple[_Prepared, list[Ground]], other: Pool, draw: int) -> dict[str, NDArray[np.generic]]:
+    def _measured(
+        self, own: tuple[_Prepared, list[Ground]], other: Pool, draw: int, axes: NDArray[np.float32] | None
+    ) -> dict[str, NDArray[np.generic]]:
         reference, grounds = own
-        candidate = self._prepared(other, draw, self._axes(other, draw))
+        candidate = self._prepared(other, draw, axes)
         near = knn.pairs(
             reference.points,
             candidate.points,
@@ -242,7 +245,13 @@ class Referee:
 def principal_axes(rows: NDArray[np.float32], share: float) -> NDArray[np.float32]:
     """Return the fewest principal axes that reach a share of the variance of the rows, shape (width, axes)."""
     centred = rows.astype(np.float64) - rows.mean(0, dtype=np.float64)
-    values, axes = np.linalg.eigh(centred.T @ centred)
+    if len(centred) < centred.shape[1]:
+        # The smaller of the two product matrices has the same eigenvalues.
+        values, sides = np.linalg.eigh(centred @ centred.T)
+        lengths = np.sqrt(np.maximum(values, 0.0))
+        axes = np.divide(centred.T @ sides, lengths, out=np.zeros(centred.shape[::-1]), where=lengths > 0)
+    else:
+        values, axes = np.linalg.eigh(centred.T @ centred)
     order = np.argsort(values)[::-1]
     part = np.cumsum(np.maximum(values[order], 0.0))
     count = int(np.searchsorted(part, share * part[-1]) + 1)

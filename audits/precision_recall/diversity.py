@@ -43,6 +43,8 @@ def describe(
     """Add what each set shows by itself, the reference first."""
     for one in sets.values():
         _add_duplicates(draft, found, one, context)
+        if one.name != REFERENCE:
+            _add_copied(draft, found, one, sets[REFERENCE], context)
         if len(one.words):
             _add_lengths(draft, one, context)
         if one.texts is not None:
@@ -87,6 +89,27 @@ def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) ->
     found.values[at] = Halved(value, np.full(size, 2 * error))
     where: dict[str, Coordinate] = {"candidate": one.name}
     found.places[at] = add(draft, "duplicates", found.values[at], size, where, context, share=True, method=JACKKNIFE)
+
+
+def _add_copied(draft: Draft, found: Found, one: Texts, reference: Texts, context: Context) -> None:
+    """Add the share of a candidate's texts that stand word for word in the reference."""
+    sides = [one.texts or [row.tobytes() for row in one.pool.vectors[one.pool.point]] for one in (one, reference)]
+    known, n = frozenset(sides[1]), len(sides[0])
+    count = sum(text in known for text in sides[0])
+    low, high = wilson(count, n, level=context.level)
+    found.places[At("copied", one.name)] = draft.add(
+        Estimate(
+            name="copied",
+            value=count / n,
+            low=low,
+            high=high,
+            level=context.level,
+            method="Wilson",
+            n=n,
+            unit=UNIT,
+            where={"candidate": one.name},
+        )
+    )
 
 
 def _add_lengths(draft: Draft, one: Texts, context: Context) -> None:

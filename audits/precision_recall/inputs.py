@@ -224,6 +224,12 @@ def _generation(options: Options, alone: int) -> Generation | None:
     if options.generate is None:
         if options.prompts is not None:
             raise InputError("There is no model for the prompts.", where="--prompts", hint="Name one with --generate.")
+        if options.temperatures != Options().temperatures:
+            raise InputError(
+                "There is no model to sample at these temperatures.",
+                where="--temperatures",
+                hint="Name one with --generate; the temperature of a file is --temperature NAME=T.",
+            )
         return None
     folder = find_model(options.generate)
     source = None if options.prompts is None else read_texts(options.prompts, column=options.text_col)

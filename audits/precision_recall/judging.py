@@ -70,7 +70,7 @@ class Scene:
 
     def place(self, metric: str, name: str, against: str = "") -> int | None:
         """Return where an estimate stands."""
-        k = 0 if metric in ("duplicates", "self_bleu") else self.k
+        k = 0 if metric in ("duplicates", "copied", "self_bleu") else self.k
         return self.found.places.get(At(metric, name, k, against))
 
     def shown(self, metric: str, name: str, against: str) -> int:
@@ -98,6 +98,7 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
     quiet = [name for name in scene.names if not _tell_candidate(scene, name) and not {name, REFERENCE} & grouped]
     for name in scene.names:
         _tell_copies(scene, name)
+        _tell_copied(scene, name)
         _tell_sequences(scene, name)
         _tell_floor(scene, name)
     if quiet and results.inputs.control:
@@ -183,6 +184,22 @@ def _tell_copies(scene: Scene, name: str) -> None:
     scene.draft.find(
         "texts.mode-collapse", _severity(own.low), text, [p for p in places if p is not None], candidate=name
     )
+
+
+def _tell_copied(scene: Scene, name: str) -> None:
+    """Tell of a candidate many of whose texts stand word for word in the reference."""
+    row, reference = scene.at("copied", name), scene.at("duplicates", REFERENCE)
+    if row is None or row.low is None or row.low < COPIES:
+        return
+    # Where reference texts repeat each other, those of their kind repeat them too.
+    if reference is not None and reference.high is not None and row.low <= reference.high:
+        return
+    text = (
+        f"Of the texts of {name} {span(row)} stand word for word in the reference: learnt by heart, or in both by mistake. "
+        "They count as good in every score."
+    )
+    place = scene.place("copied", name)
+    scene.draft.find("texts.copied", _severity(row.low), text, [] if place is None else [place], candidate=name)
 
 
 def _tell_sequences(scene: Scene, name: str) -> None:

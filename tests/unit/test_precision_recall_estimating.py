@@ -35,7 +35,7 @@ def parts(value: float, gap: float, draws: int = 2) -> np.ndarray:
 def compared(name: str, values, ks: Sequence[int] = (5,), gap: float = 0.1) -> Comparison:
     seen = Tally(*(np.ones(SIZE, dtype=np.int64) for _ in range(4)), np.ones(SIZE), np.ones(SIZE))
     scores = {(metric, k): parts(values.get(metric, 0.8), gap) for metric in METRICS for k in ks}
-    return Comparison(name, SIZE, scores, {}, seen, seen)
+    return Comparison(name, SIZE, scores, {}, {}, seen, seen, (seen, seen))
 
 
 def world(candidates, controls=None, ks: Sequence[int] = (5,), clusters=None) -> tuple[Measured, SimpleNamespace]:
@@ -213,6 +213,38 @@ def test_the_curve_has_a_precision_and_a_recall_at_every_slope(context: Context)
 
 
 def test_mauve_is_compared_between_candidates_but_not_with_controls(context: Context) -> None:
-    both = {name: clusters(name, same=False, starts=(0.5, 0.5)) for name in ("a", "b")}
-    draft, _ = estimated(context, {"a": {}, "b": {}}, {"ceiling": {}}, clusters=both)
+    found = {name: clusters(name, same=False, starts=(0.5, 0.5)) for name in ("a", "b", "ceiling")}
+    draft, _ = estimated(context, {"a": {}, "b": {}}, {"ceiling": {}}, clusters=found)
     assert [one.where["against"] for one in rows(draft, "difference", metric="mauve")] == ["b"]
+
+
+def test_scores_of_clusters_have_their_ceiling_and_floor(context: Context) -> None:
+    starts = {"a": (0.3, 0.3), "ceiling": (0.9, 0.9), "floor": (0.1, 0.1)}
+    found = {name: clusters(name, same=False, starts=own) for name, own in starts.items()}
+    draft, places = estimated(context, {"a": {}}, {"ceiling": {}, "floor": {}}, clusters=found)
+    for control in ("ceiling", "floor"):
+        for metric in CURVES:
+            (row,) = rows(draft, control, metric=metric, k=5)
+            assert row.value == pytest.approx(starts[control][0]) and row.low < row.value < row.high
+            assert draft.estimates[places.places[At(metric, control, 5)]] is row
+
+
+def test_differences_of_clipped_scores_are_of_what_is_reported(context: Context) -> None:
+    scores = {"high": {"clipped_density": 1.3}, "higher": {"clipped_density": 1.6}, "low": {"clipped_density": 0.8}}
+    draft, _ = estimated(context, scores, {"ceiling": {"clipped_density": 1.1}})
+    reported = {one.where["candidate"]: one.value for one in rows(draft, "clipped_density")} | {"ceiling": 1.0}
+    assert reported == pytest.approx({"high": 1.0, "higher": 1.0, "low": 0.8, "ceiling": 1.0})
+    met = rows(draft, "difference", metric="clipped_density")
+    assert len(met) == 6
+    for one in met:
+        gap = reported[one.where["candidate"]] - reported[one.where["against"]]
+        assert one.value == pytest.approx(gap), one.where
+
+
+def test_no_interval_leaves_the_range_of_its_score(context: Context) -> None:
+    # Halves that lie far apart: Student's interval would reach beyond.
+    wide = compared("one", {"density": 0.1, "clipped_coverage": 0.95}, gap=0.5)
+    draft, _ = estimated(context, {"one": wide})
+    (density,), (clipped,) = rows(draft, "density"), rows(draft, "clipped_coverage")
+    assert density.low == 0 and density.high > 0.5
+    assert clipped.high == 1 and clipped.low < 0.6

@@ -19,7 +19,7 @@ METRICS = ("precision", "recall", "density", "coverage")
 class World:
     """A report in the making with numbers by hand; whatever is not said is of no difference."""
 
-    def __init__(self, scores, *, heat=None, control=500, against=None, hubs=0.5, copies=None) -> None:
+    def __init__(self, scores, *, heat=None, control=500, against=None, hubs=0.5, copies=None, grouped=None) -> None:
         self.draft, self.found = Draft(), Found()
         self.names = tuple(scores)
         for name, own in scores.items():
@@ -41,7 +41,12 @@ class World:
             self.differ(metric, first, second, gap)
         heat = heat or {}
         none = Tally(*(np.zeros(1, dtype=np.int64) for _ in range(4)), np.full(1, np.inf), np.full(1, np.inf))
-        compared = SimpleNamespace(generated=none, reference=none)
+        grouped = grouped or {}
+        reference = grouped.get("reference", 0.0)
+        main = {
+            name: SimpleNamespace(first=(none, none), grouped={K: (reference, grouped.get(name, 0.0))})
+            for name in scores
+        }
         pool = SimpleNamespace(kinds=np.zeros(1, dtype=np.int64))
         self.results = SimpleNamespace(
             found=self.found,
@@ -50,7 +55,7 @@ class World:
                 control=control,
                 candidates=[SimpleNamespace(name=name, temperature=heat.get(name)) for name in scores],
             ),
-            measured=SimpleNamespace(main=dict.fromkeys(scores, compared)),
+            measured=SimpleNamespace(main=main),
             sets={name: SimpleNamespace(pool=pool, texts=None) for name in ("reference", *scores)},
         )
 
@@ -101,7 +106,8 @@ def test_a_fall_of_density_alone_is_of_low_severity_since_it_is_no_share() -> No
 def test_what_is_higher_is_said_beside_what_falls_short() -> None:
     gaps = {("precision", "one", "ceiling"): -0.1, ("recall", "one", "ceiling"): 0.05}
     (short,) = World({"one": FAIR}, against=gaps).judged()["below-ceiling"]
-    assert "Its recall is higher." in short.statement and "In density and coverage no" in short.statement
+    assert "Its recall is higher, as of texts whose balls are wide" in short.statement
+    assert "In density and coverage no" in short.statement
 
 
 def test_nothing_is_shown_that_the_correction_takes_away() -> None:
