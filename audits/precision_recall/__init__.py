@@ -13,6 +13,8 @@ DUPLICATES = ("distinct", "keep")
 NORMALISATIONS = ("none", "unit")
 PRESETS = ("none", "pr4llm")
 POOLINGS = ("auto", "mean", "last", "cls")
+GENERATED = "generated.jsonl"
+"""File of the run folder with the texts that --generate sampled."""
 _EMBEDDING, _SAMPLING, _GENERATION = "Embeddings", "Numbers and intervals", "Generation"
 
 
@@ -151,4 +153,5 @@ AUDIT = AuditSpec(
         "shortened",
         "hubness",
     ),
+    files=(GENERATED,),
 )

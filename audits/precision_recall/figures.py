@@ -12,8 +12,8 @@ from audits.charts import OKABE_ITO, UNDECIDED, Axis, forest, interval_lines
 from audits.context import Draft
 from audits.numbers import percent
 from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE
-from audits.precision_recall.judging import DIVERSITY, QUALITY, Scene
-from audits.precision_recall.listing import Listed, outside, uncovered
+from audits.precision_recall.judging import DIVERSITY, QUALITY, Scene, least_precise
+from audits.precision_recall.listing import Listed, different, outside, uncovered
 from audits.precision_recall.sweep import front_of, path_of
 from audits.records import Estimate, Figure, Json
 from audits.wording import many, span
@@ -240,13 +240,13 @@ def _curve(stage: _Stage) -> Figure | None:
 
 
 def _outside(stage: _Stage) -> Figure | None:
-    found = {name: outside(stage.results, name, MOST_LISTED) for name in stage.names}
-    name = max(found, key=lambda one: found[one][1])
-    rows, count = found[name]
+    name = least_precise(stage.scene)
+    rows, count = outside(stage.results, name, MOST_LISTED)
+    lowest = "; of all candidates it has the lowest precision" if len(stage.names) > 1 else ""
     caption = (
-        f"{many(count, 'text', 'texts')} of {name}, copies counted once, "
-        f"{'lies' if count == 1 else 'lie'} in no ball around a reference text in any draw"
-        f"{', more than of any other candidate' if len(found) > 1 else ''}."
+        f"{count:,} of the {different(stage.results, name):,} different texts of {name} in the first draw "
+        f"{'lies' if count == 1 else 'lie'} in no ball around a reference text{lowest}. Those of "
+        "all are in records.csv."
     )
     title = f"Which texts of {stage.names[name]} lie outside the reference?"
     words = "generated text", "nearest reference text"
@@ -256,8 +256,8 @@ def _outside(stage: _Stage) -> Figure | None:
 def _uncovered(stage: _Stage) -> Figure | None:
     rows, count = uncovered(stage.results, MOST_LISTED)
     caption = (
-        f"{many(count, 'reference text', 'reference texts')}, copies counted once, "
-        f"{'lies' if count == 1 else 'lie'} in no ball around a text of any candidate in any draw."
+        f"{count:,} of the {different(stage.results, REFERENCE):,} different reference texts in the first draw "
+        f"{'lies' if count == 1 else 'lie'} in no ball around a text of any candidate."
     )
     units = {_unit(stage, name) for name in stage.names}
     places = _unit(stage, REFERENCE), units.pop() if len(units) == 1 else "place"
@@ -272,7 +272,7 @@ def _nearest_of(stage: _Stage, row: Listed) -> str:
     """Return whose the nearest generated text is: place and distance are those of one candidate."""
     results = stage.results
     text = int(np.flatnonzero(results.inputs.reference.places == row.place)[0])
-    far = {name: float(results.measured.main[name].reference.distance[text]) for name in stage.names}
+    far = {name: float(results.measured.main[name].first[1].distance[text]) for name in stage.names}
     return min(far, key=lambda name: (far[name] != row.distance, far[name]))
 
 

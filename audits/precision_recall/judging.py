@@ -195,8 +195,8 @@ def _tell_copied(scene: Scene, name: str) -> None:
     if reference is not None and reference.high is not None and row.low <= reference.high:
         return
     text = (
-        f"Of the texts of {name} {span(row)} stand word for word in the reference: learnt by heart, or in both by mistake. "
-        "They count as good in every score."
+        f"Of the texts of {name} {span(row)} stand word for word in the reference: learnt by heart, or in both by "
+        "mistake. They count as good in every score."
     )
     place = scene.place("copied", name)
     scene.draft.find("texts.copied", _severity(row.low), text, [] if place is None else [place], candidate=name)
@@ -265,10 +265,16 @@ def _detectable(scene: Scene, at: At) -> float:
     return float(t.isf(scene.alpha / (2 * max(compared, 1)), freedom) + t.isf(1 - POWER, freedom)) * value.error()
 
 
+def least_precise(scene: Scene) -> str:
+    """Return the candidate of the lowest precision: its texts outside the reference are the first to look at."""
+    rows = {name: row.value for name in scene.names if (row := scene.at("precision", name)) is not None}
+    return min(rows, key=lambda name: rows[name])
+
+
 def _tell_texts(scene: Scene) -> None:
-    """Name the candidate with most texts outside the reference, and what nobody covers."""
+    """Name a text of the least precise candidate outside the reference, and what nobody covers."""
     counts = {name: outside(scene.results, name, 1) for name in scene.names}
-    name = max(counts, key=lambda one: counts[one][1])
+    name = least_precise(scene)
     (rows, count), k = counts[name], scene.k
     if count:
         judged = different(scene.results, name)

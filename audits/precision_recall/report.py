@@ -1,5 +1,6 @@
 """The audit from plan to draft: sample, encode, compare, estimate, judge, draw, list."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from audits.context import Context, Draft, Plan
-from audits.precision_recall import Options
+from audits.precision_recall import GENERATED, Options
 from audits.precision_recall.clustering import Clustered, cluster
 from audits.precision_recall.comparing import Comparison, Referee
 from audits.precision_recall.diversity import Texts, describe
@@ -77,7 +78,21 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     judge(draft, results, context)
     draft.figures = draw(draft, results)
     draft.records = records_of(results)
+    if inputs.generation is not None:
+        draft.files = {GENERATED: _generated(inputs)}
     return draft
+
+
+def _generated(inputs: Inputs) -> bytes:
+    """Return the sampled texts as JSON lines, whose texts can be given as --candidate again."""
+    sampled = {name for name, _ in inputs.generation.samplings} if inputs.generation else set()
+    lines = [
+        json.dumps({"candidate": one.name, "prompt": int(place), "text": text}, ensure_ascii=False)
+        for one in inputs.candidates
+        if one.name in sampled and one.texts is not None
+        for place, text in zip(one.texts.places, one.texts.texts or (), strict=True)
+    ]
+    return "".join(f"{line}\n" for line in lines).encode("utf-8")
 
 
 def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Context) -> Candidate:
