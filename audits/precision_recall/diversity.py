@@ -23,6 +23,8 @@ HYPOTHESES = 0.2
 """Share of the texts whose Self-BLEU is taken."""
 LEAST_HYPOTHESES = 100
 JACKKNIFE = "delete-one jackknife, Wilson"
+REPEATED = 0.02
+"""Share of copies in the reference that is warned of."""
 QUANTILES = (("p5", 0.05), ("median", 0.5), ("p95", 0.95))
 
 
@@ -89,6 +91,12 @@ def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) ->
     found.values[at] = Halved(value, np.full(size, 2 * error))
     where: dict[str, Coordinate] = {"candidate": one.name}
     found.places[at] = add(draft, "duplicates", found.values[at], size, where, context, share=True, method=JACKKNIFE)
+    if one.name == REFERENCE and value > REPEATED:
+        text = (
+            f"In a draw {value:.1%} of the reference texts are copies of others. The two sides of the ceiling share them: "
+            "where they are an accident of the file rather than of how people write, take them out, or it is too high."
+        )
+        draft.warn("reference-repeats", text)
 
 
 def _add_copied(draft: Draft, found: Found, one: Texts, reference: Texts, context: Context) -> None:

@@ -196,7 +196,7 @@ def _add_differences(
 
 def capped(parts: Floats, metric: str) -> Halved:
     """Return a score as it is reported, at most 1 where it is clipped, so that differences are of what is read."""
-    return halved(np.minimum(parts, 1.0) if metric in CLIPPED else parts)
+    return halved(np.minimum(parts.mean(1, keepdims=True), 1.0) if metric in CLIPPED else parts)
 
 
 def _told(measured: Measured, found: Found, at: At) -> Halved | None:

@@ -280,7 +280,7 @@ def tokens_beyond_the_encoder(small: Any, folder: Path) -> Words:
 # Numbers.
 for at, value in enumerate(("0", "1.5", "-3", "101", "nan", "inf", "1e400")):
     texts(f"k_of_{at}", ("is no number of neighbours", "--k", "1 to 100"), "--k", value)
-texts("k_of_words", ("'five' are no numbers", "--k"), "--k", "five")
+texts("k_of_words", ("'five' cannot be read as numbers", "--k", "Such as --k 5"), "--k", "five")
 texts("k_twice", ("named twice", "--k"), "--k", "5,5")
 texts("k_beyond_the_texts", ("60 texts a side are too few", "k = 7", "70", "smaller --k"), "--k", "3,7")
 texts("samples_beyond_the_texts", ("61 texts were asked for", "reference has 60", "--samples", "Give 60 at most"),
@@ -326,7 +326,7 @@ sampled("model_missing", ("There is no such folder", "/nowhere/lm"), model="/now
 sampled("prompts_missing", ("There is no such file", "/nowhere/p.jsonl"), "--prompts", "/nowhere/p.jsonl")
 sampled("temperatures_twice", ("two candidates 'T=1'", "--temperatures"), "--temperatures", "1,1.0")
 sampled("temperatures_alike", ("--temperatures",), "--temperatures", "0.70000001,0.70000002")
-sampled("temperatures_of_words", ("no numbers", "--temperatures"), "--temperatures", "warm")
+sampled("temperatures_of_words", ("'warm' cannot be read", "--temperatures 0.7"), "--temperatures", "warm")
 sampled("temperatures_negative", ("-1 is no temperature", "--temperatures"), "--temperatures=-1")
 sampled("temperatures_none", ("--temperatures",), "--temperatures", "")
 sampled("more_tokens_than_the_model_sees", ("192", "191"), "--max-new-tokens", "200")

@@ -68,6 +68,7 @@ CASES: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
     "ninth digit": (nearly_equal(60, seed=0), nearly_equal(50, seed=1)),
     "two heaps": (heaps(60, seed=0), heaps(50, seed=1)),
 }
+ROUNDED = 2.0**-24
 BLOCKS = {"as shipped": (knn.ROWS, knn.COLUMNS), "rows below columns": (7, 16), "columns below rows": (16, 5)}
 
 
@@ -86,6 +87,21 @@ def others(x: NDArray[Any]) -> Floats:
     squared = everyone(x, x)
     np.fill_diagonal(squared, np.inf)
     return squared
+
+
+def bounded(x: knn.Points, y: knn.Points) -> Floats:
+    return knn._bounds(x, y, slice(0, len(x)), slice(0, len(y))).double().numpy()
+
+
+class Counting:
+    """Counts the pairs whose distances are computed exactly."""
+
+    def __init__(self, plain: Any) -> None:
+        self.plain, self.rows = plain, 0
+
+    def __call__(self, x: knn.Points, y: knn.Points, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+        self.rows += len(rows)
+        return self.plain(x, y, rows, columns)
 
 
 def same(found: Floats, expected: Floats) -> None:
@@ -153,8 +169,10 @@ def test_the_nearest_of_every_point_is_nearest_to_within_rounding(name: str) -> 
     found, truth = knn.pairs(one, two, np.zeros(len(x)), np.zeros(len(y))), everyone(x, y)
     same(found.to_y, truth[np.arange(len(x)), found.nearest_y])
     same(found.to_x, truth[found.nearest_x, np.arange(len(y))])
-    room = 2 * one.error(two)
-    assert (found.to_y <= truth.min(1) + room).all() and (found.to_x <= truth.min(0) + room).all()
+    # Whoever is taken for nearest has a lower bound that is no higher than that of the nearest.
+    room = truth - bounded(one, two) + ROUNDED * truth.max()
+    assert (found.to_y <= truth.min(1) + room[np.arange(len(x)), found.nearest_y]).all()
+    assert (found.to_x <= truth.min(0) + room[found.nearest_x, np.arange(len(y))]).all()
     if name in ("line", "many blocks", "wide", "large"):
         same(found.to_y, truth.min(1))
         same(found.to_x, truth.min(0))
@@ -164,15 +182,34 @@ def test_the_nearest_of_every_point_is_nearest_to_within_rounding(name: str) -> 
 def test_rounding_stays_within_its_bound(name: str) -> None:
     x, y = CASES[name]
     one, two = (knn.points(side, x.mean(0)) for side in (x, y))
-    rounded = knn._squared(one, two, slice(0, len(x)), slice(0, len(y))).double().numpy()
-    assert np.abs(rounded - everyone(x, y)).max() <= one.error(two)
+    bound, truth = bounded(one, two), everyone(x, y)
+    assert (bound <= truth).all()
+    # And hardly below them: by what each point bears of its own length, on either side of the truth.
+    share = ROUNDED * (2 * x.shape[1] + 40)
+    lengths = [((side - x.mean(0)) ** 2).sum(1) for side in (x, y)]
+    assert (truth - bound <= 2 * share * (lengths[0][:, None] + lengths[1][None, :])).all()
 
 
 def test_how_far_points_lie_from_the_origin_costs_no_digits() -> None:
     near, far = normal(50, 4), normal(50, 4, offset=1e4)
-    assert knn.points(far).error(knn.points(far)) == pytest.approx(knn.points(near).error(knn.points(near)), rel=0.01)
-    given = knn.points(far, np.full(4, 1e4))
-    assert float(given.squares.max()) == pytest.approx(float((near**2).sum(1).max()), rel=1e-3)
+    here, there = knn.points(near).floors.numpy(), knn.points(far).floors.numpy()
+    np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-5)
+    given = knn.points(far, np.full(4, 1e4)).floors.numpy()
+    np.testing.assert_allclose(given, (near**2).sum(1), rtol=1e-3)
+
+
+def test_an_outlier_makes_no_other_pair_doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = normal(200, 4)
+    far = np.concatenate([x, np.full((1, 4), 1e6)])
+    reach = np.sort(others(x), axis=1)[:, 4]
+    one, two = knn.points(x, np.zeros(4)), knn.points(far, np.zeros(4))
+    found = knn.pairs(one, two, reach, np.append(reach, 0.0))
+    # Itself, its five nearest, and whose nearest it is: as many as there were without the outlier.
+    assert len(found.x) == len(knn.pairs(one, one, reach, reach).x) < 200 * 12
+    monkeypatch.setattr(knn, "exact", counting := Counting(knn.exact))
+    same(knn.neighbours(two, 5).squared[:-1], np.sort(others(far), axis=1)[:-1, :5])
+    # Lists are mended row by row, each against all: none but the outlier's own may have to be.
+    assert counting.rows <= 201 * (5 + knn.SPARE) + 201
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(10, 40), (10, 10), (40, 10), (100, 100)])
@@ -181,13 +218,13 @@ def test_every_distance_within_a_sample_is_computed_once(
 ) -> None:
     monkeypatch.setattr(knn, "ROWS", rows)
     monkeypatch.setattr(knn, "COLUMNS", columns)
-    seen, whole = np.zeros((100, 100), dtype=int), knn._squared
+    seen, whole = np.zeros((100, 100), dtype=int), knn._bounds
 
     def counted(x: knn.Points, y: knn.Points, down: slice, across: slice) -> torch.Tensor:
         seen[down, across] += 1
         return whole(x, y, down, across)
 
-    monkeypatch.setattr(knn, "_squared", counted)
+    monkeypatch.setattr(knn, "_bounds", counted)
     one = knn.points(normal(100, 3))
     knn.neighbours(one, 3)
     upper = np.triu_indices(100, 1)
@@ -232,9 +269,9 @@ def test_a_device_without_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         def __getitem__(self, rows: slice) -> torch.Tensor:
             raise torch.OutOfMemoryError
 
-    full = knn.Points(x.given, Full(), x.squares)  # type: ignore[arg-type]
+    full = knn.Points(x.given, Full(), x.floors)  # type: ignore[arg-type]
     with pytest.raises(IncompleteError, match="ran out of memory"):
-        knn._squared(full, x, slice(0, 10), slice(0, 10))
+        knn._bounds(full, x, slice(0, 10), slice(0, 10))
 
 
 @pytest.mark.parametrize("count", [-1, 0, 10, 11])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from audits.options import argument, build, flag_of, option, specs_of
+from audits.options import argument, build, flag_of, numbers, option, specs_of
 from probes.errors import InputError
 
 
@@ -60,3 +60,12 @@ def test_options_are_called_what_the_user_calls_them() -> None:
     assert specs["model"].positional
     assert specs["model"].required
     assert not specs["by"].positional
+
+
+@pytest.mark.parametrize("texts", [("five",), ("1", ""), ("1,5",), ("0x10",)])
+def test_what_cannot_be_read_as_numbers_is_named_with_an_example(texts: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match="cannot be read as numbers") as refused:
+        numbers("--k", texts, example="5")
+    assert repr(",".join(texts)) in str(refused.value)
+    assert (refused.value.where, refused.value.hint) == ("--k", "Such as --k 5")
+    assert numbers("--k", ("5", " 0.5", "1e3")) == (5.0, 0.5, 1000.0)

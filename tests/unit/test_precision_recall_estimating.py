@@ -231,11 +231,13 @@ def test_scores_of_clusters_have_their_ceiling_and_floor(context: Context) -> No
 
 def test_differences_of_clipped_scores_are_of_what_is_reported(context: Context) -> None:
     scores = {"high": {"clipped_density": 1.3}, "higher": {"clipped_density": 1.6}, "low": {"clipped_density": 0.8}}
-    draft, _ = estimated(context, scores, {"ceiling": {"clipped_density": 1.1}})
+    across = compared("across", {})
+    across.scores["clipped_density", 5][:] = 0.9, 1.2
+    draft, _ = estimated(context, {**scores, "across": across}, {"ceiling": {"clipped_density": 1.1}})
     reported = {one.where["candidate"]: one.value for one in rows(draft, "clipped_density")} | {"ceiling": 1.0}
-    assert reported == pytest.approx({"high": 1.0, "higher": 1.0, "low": 0.8, "ceiling": 1.0})
+    assert reported == pytest.approx({"high": 1.0, "higher": 1.0, "low": 0.8, "across": 1.0, "ceiling": 1.0})
     met = rows(draft, "difference", metric="clipped_density")
-    assert len(met) == 6
+    assert len(met) == 10
     for one in met:
         gap = reported[one.where["candidate"]] - reported[one.where["against"]]
         assert one.value == pytest.approx(gap), one.where

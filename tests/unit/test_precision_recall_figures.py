@@ -43,8 +43,15 @@ class World:
                 self.add(At(metric, control, 5), value, metric=metric)
         lines = SimpleNamespace(where="line", places=np.arange(1, 100))
         candidates = tuple(SimpleNamespace(name=name, texts=lines, temperature=heat.get(name)) for name in names)
-        far = {name: SimpleNamespace(reference=SimpleNamespace(distance=np.full(99, 2.0 + at))) for at, name in
-               enumerate(names)}  # fmt: skip
+        far = {
+            name: SimpleNamespace(
+                # Over all draws the last is nearest.
+                reference=SimpleNamespace(distance=np.full(99, 1.0 - 0.01 * at)),
+                first=(None, SimpleNamespace(distance=np.full(99, 2.0 + at))),
+                grouped={5: (0.0, 0.0)},
+            )
+            for at, name in enumerate(names)
+        }
         self.results = SimpleNamespace(
             inputs=SimpleNamespace(
                 candidates=candidates, settings=SimpleNamespace(k=(5,)), reference=lines, size=100, control=100
@@ -60,6 +67,7 @@ class World:
         last = names[-1]
         monkeypatch.setattr(figures, "outside", lambda _, name, most: (rows[:most], texts) if name == last else ([], 0))
         monkeypatch.setattr(figures, "uncovered", lambda _, most: (rows[:most], texts))
+        monkeypatch.setattr(figures, "different", lambda _, name: 90)
         self.rows = rows
 
     def estimate(self, name, value, half=0.02, **where) -> Estimate:
@@ -181,7 +189,8 @@ def test_texts_are_drawn_in_part_and_listed_in_full(monkeypatch) -> None:
     assert [key for key, _ in listed["columns"]] == [
         "place", "text", "copies", "radii", "nearest_text", "nearest_place",
     ]  # fmt: skip
-    assert "50 texts of hot" in figure.caption and "The farthest 12 are drawn, the farthest 20 listed" in figure.caption
+    assert "50 of the 90 different texts of hot in the first draw lie" in figure.caption
+    assert "The farthest 12 are drawn, the farthest 20 listed" in figure.caption
     assert listing(figure).titles[0] == "line"
 
 
@@ -189,8 +198,8 @@ def test_whose_the_nearest_text_is(monkeypatch) -> None:
     world = World(monkeypatch, list(SWEEP))
     listed = table(world.figures()["uncovered"])
     assert [row[5] for row in listed["rows"]] == ["cold"] * 3
-    world.results.measured.main["cold"].reference.distance[:] = 1.0
-    world.results.measured.main["hot"].reference.distance[:] = 2.0
+    world.results.measured.main["cold"].first[1].distance[:] = 1.0
+    world.results.measured.main["hot"].first[1].distance[:] = 2.0
     assert [row[5] for row in table(world.figures()["uncovered"])["rows"]] == ["hot"] * 3
 
 

@@ -64,8 +64,8 @@ class World:
         row = Estimate(name=metric, value=value, **ends, method="t", n=500, unit="texts", where={"candidate": name})
         self.found.places[At(metric, name, k)] = self.draft.add(row)
 
-    def differ(self, metric, first, second, gap, half=0.03, p=None) -> None:
-        at = At(metric, first, K, second)
+    def differ(self, metric, first, second, gap, half=0.03, p=None, k=K) -> None:
+        at = At(metric, first, k, second)
         ends = {"low": gap - half, "high": gap + half}
         row = Estimate(name="difference", value=gap, **ends, method="t", n=500, unit="texts")
         self.found.places[at] = self.draft.add(row)
@@ -131,6 +131,68 @@ def test_copies_are_told_beyond_a_least_share_and_beyond_those_of_the_reference(
 ) -> None:
     found = World({"one": FAIR}, copies={"one": own, "reference": reference}).judged().get("mode-collapse", [])
     assert [one.severity for one in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("copied", "duplicates", "severity"),
+    [(0.5, 0.0, "high"), (0.1, 0.0, "medium"), (0.06, 0.0, None), (0.1, 0.09, None), (0.3, 0.1, "high")],
+)
+def test_texts_of_the_reference_itself_are_told_beyond_its_own_copies(
+    copied: float, duplicates: float, severity: str | None
+) -> None:
+    world = World({"one": FAIR}, copies={"reference": duplicates})
+    world.add("copied", "one", copied, k=0)
+    found = world.judged().get("copied", [])
+    assert [one.severity for one in found] == ([severity] if severity else [])
+    assert not found or world.draft.estimates[found[0].evidence[0]].value == copied
+
+
+def test_of_sets_in_groups_no_difference_is_told() -> None:
+    scores = {"worse": (0.5, 0.5, 0.5, 0.5), "better": FAIR, "third": FAIR}
+    gaps = {(metric, "worse", other): -0.3 for metric in METRICS for other in ("ceiling", "better")}
+    found = World(scores, against=gaps, grouped={"worse": 0.011}).judged()
+    (told,) = found["grouped"]
+    assert told.severity == "medium" and told.statement.startswith("Texts of worse stand in groups")
+    assert "below-ceiling" not in found and "dominates better" not in str(found)
+    assert found["no-shortfall"][0].statement.startswith("No shortfall of better and third ")
+    assert "below-ceiling" in World(scores, against=gaps, grouped={"worse": 0.009}).judged()
+
+
+def test_a_reference_in_groups_lets_no_difference_be_told_and_a_warning_says_so() -> None:
+    world = World({"a": FAIR, "b": FAIR}, against={("recall", "a", "ceiling"): -0.3}, grouped={"reference": 0.5})
+    found = world.judged()
+    assert "Texts of reference stand" in found["grouped"][0].statement
+    assert not {"below-ceiling", "no-shortfall", "dominates"} & set(found)
+    assert [one.id for one in world.draft.warnings] == ["grouped"]
+
+
+@pytest.mark.parametrize(("gap", "told"), [(0.1, True), (0.02, False), (-0.1, False)])
+def test_texts_that_share_more_word_sequences_are_told(gap: float, told: bool) -> None:
+    world = World({"one": FAIR})
+    world.add("self_bleu", "one", 0.5 + gap, k=0)
+    world.add("self_bleu", "reference", 0.5, k=0)
+    world.differ("self_bleu", "one", "reference", gap, k=0)
+    found = world.judged()
+    assert ("more-alike" in found) == told
+    if told:
+        (one,) = found["more-alike"]
+        assert one.severity == "low" and world.draft.estimates[one.evidence[0]].value == gap
+    world.differ("self_bleu", "one", "reference", gap, k=0, p=0.06)
+    world.draft.findings.clear()
+    assert "more-alike" not in world.judged()
+
+
+def test_scores_that_are_not_above_the_floor_are_named() -> None:
+    world = World({"good": FAIR, "poor": FAIR})
+    for name, gaps in (("good", (0.3, 0.3, 0.3)), ("poor", (0.01, -0.1, 0.3))):
+        for metric, gap in zip(("precision", "density", "coverage"), gaps, strict=True):
+            world.differ(metric, name, "floor", gap)
+    # Recall is generous to word salad.
+    world.differ("recall", "good", "floor", -0.2)
+    (told,) = world.judged()["not-above-floor"]
+    assert told.where == {"candidate": "poor"} and told.severity == "medium"
+    assert told.statement.startswith("Precision and density of poor are not shown to be above the floor")
+    assert [world.draft.estimates[place].value for place in told.evidence] == [0.01, -0.1]
 
 
 def test_findings_stand_worst_first() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audits.precision_recall.comparing import Tally
-from audits.precision_recall.listing import MOST_LETTERS, excerpt, outside, records_of, uncovered
+from audits.precision_recall.listing import MOST_LETTERS, different, excerpt, outside, records_of, uncovered
 
 NAMES = ("first", "second")
 
@@ -23,8 +23,8 @@ def tally(judged, apart, share, empty=None, nearest=None) -> Tally:
     )
 
 
-def results(*, generated=None, reference=None, kinds=None, texts=True) -> SimpleNamespace:
-    """Return four texts a side; places in the files count from 11, 21 and 31."""
+def results(*, generated=None, reference=None, first=None, kinds=None, texts=True) -> SimpleNamespace:
+    """Return four texts a side; places in the files count from 11, 21 and 31. Without `first` there was one draw."""
     fair = tally([2, 2, 2, 2], [0, 0, 0, 0], [0.5] * 4)
     generated = {**dict.fromkeys(NAMES, fair), **(generated or {})}
     reference = {**dict.fromkeys(NAMES, fair), **(reference or {})}
@@ -39,7 +39,14 @@ def results(*, generated=None, reference=None, kinds=None, texts=True) -> Simple
             candidates=[SimpleNamespace(name=name, texts=sources[name]) for name in NAMES],
         ),
         measured=SimpleNamespace(
-            main={name: SimpleNamespace(generated=generated[name], reference=reference[name]) for name in NAMES}
+            main={
+                name: SimpleNamespace(
+                    generated=generated[name],
+                    reference=reference[name],
+                    first=(first or {}).get(name, (generated[name], reference[name])),
+                )
+                for name in NAMES
+            }
         ),
         sets={
             name: SimpleNamespace(
@@ -51,15 +58,21 @@ def results(*, generated=None, reference=None, kinds=None, texts=True) -> Simple
     )
 
 
-def test_outside_is_who_lay_in_no_ball_in_any_draw_the_farthest_first() -> None:
-    found = results(
-        generated={"first": tally([2, 2, 0, 3], [2, 1, 0, 3], [1.5, 9.0, np.inf, 4.0], nearest=[1, 0, -1, 2])}
-    )
+def test_outside_is_who_lay_in_no_ball_in_the_first_draw_the_farthest_first() -> None:
+    own = tally([1, 1, 0, 1], [1, 0, 0, 1], [1.5, 9.0, np.inf, 4.0], nearest=[1, 0, -1, 2])
+    all_draws = tally([2, 2, 1, 2], [1, 0, 1, 1], [1.1, 0.5, 9.0, 1.2])
+    found = results(generated={"first": all_draws}, first={"first": (own, tally([1] * 4, [0] * 4, [0.5] * 4))})
     rows, count = outside(found, "first", 10)
     assert count == 2 and [row.place for row in rows] == [24, 21]
     assert rows[0].text == "first 3" and rows[0].nearest_text == "reference 2" and rows[0].nearest_place == 13
     assert (rows[0].share, rows[0].distance, rows[0].copies) == (4.0, 8.0, 1)
     assert outside(found, "second", 10) == ([], 0)
+
+
+def test_different_texts_are_those_of_the_first_draw_with_copies_counted_once() -> None:
+    own = tally([1, 1, 0, 1], [0] * 4, [0.5] * 4), tally([1, 1, 1, 1], [0] * 4, [0.5] * 4)
+    found = results(first={"first": own}, kinds={"first": np.array([0, 0, 1, 2]), "reference": np.array([0, 1, 1, 1])})
+    assert (different(found, "first"), different(found, "second"), different(found, "reference")) == (2, 4, 2)
 
 
 def test_of_many_the_farthest_are_shown_and_all_are_counted() -> None:
@@ -118,7 +131,15 @@ def test_a_distance_to_a_ball_without_size_is_left_blank_and_embeddings_have_no_
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("a\n\tb  c", "a b c"), ("x" * MOST_LETTERS, "x" * MOST_LETTERS), ("x" * 999, "x" * MOST_LETTERS + "…"), ("", "")],
+    [
+        ("a\n\tb  c", "a b c"),
+        ("x" * MOST_LETTERS, "x" * MOST_LETTERS),
+        ("x" * 999, "x" * MOST_LETTERS + "…"),
+        ("", ""),
+        # Letters that would move a terminal's cursor, turn a line round, or cannot be written.
+        ("a\x1b[2J \u202eb\u2066 \ud800 \x07", "a\ufffd[2J \ufffdb\ufffd \ufffd \ufffd"),
+        ("na\u00efve \u4f60\u597d \U0001f600", "na\u00efve \u4f60\u597d \U0001f600"),
+    ],
 )
 def test_an_excerpt_is_one_line_of_a_least_length(text: str, shown: str) -> None:
     assert excerpt(text) == shown

@@ -204,6 +204,20 @@ def test_records_are_a_table_that_csv_reads_back(tmp_path: Path) -> None:
     assert (tmp_path / "none.csv").read_bytes() == b""
 
 
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("=1+1", "'=1+1"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-- said he", "'-- said he"),
+        ("@SUM(A1)", "'@SUM(A1)"), ("\t=1", "'\t=1"), ("\r=1", "'\r=1"),
+        ("-1.5", "-1.5"), ("+2e3", "+2e3"), (-1.5, "-1.5"), (0, "0"), ("", ""), ("a=b", "a=b"), ("'tis", "'tis"),
+    ],
+)  # fmt: skip
+def test_no_cell_of_the_records_is_a_formula(cell: Any, written: str, tmp_path: Path) -> None:
+    write_records([{"n": 1, "text": cell}], tmp_path / "records.csv")
+    with (tmp_path / "records.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.DictReader(file)) == [{"n": "1", "text": written}]
+
+
 def test_a_fingerprint_follows_what_decides_the_report_and_not_the_gates(sample_report: Report) -> None:
     same = dataclasses.replace(sample_report, settings={**sample_report.settings, "fail_if": ["gap > 1"]}, gates=())
     assert fingerprint_of(same) == fingerprint_of(sample_report)

@@ -23,6 +23,7 @@ from probes.support_metrics import (
     membership,
     radii,
     reach,
+    widened,
 )
 
 Floats = NDArray[np.float64]
@@ -352,3 +353,38 @@ def test_a_ground_knows_its_clipped_radii() -> None:
     assert isinstance(found, Ground)
     np.testing.assert_allclose(found.clipped, [[1, 1, 2.5, 2.5]])
     assert found.own_density == pytest.approx([0.5])
+
+
+def in_groups(groups: int, members: int, *, width: int = 8, apart: float = 100.0) -> Floats:
+    rng = np.random.default_rng(0)
+    return np.repeat(apart * rng.normal(size=(groups, width)), members, axis=0) + rng.normal(
+        size=(groups * members, width)
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "members", "low", "high"),
+    [(20, 10, 0.2, 0.7), (20, 50, 0.0, 0.0), (1, 200, 0.0, 0.0), (20, 8, 0.6, 0.9), (40, 5, 0.0, 0.0)],
+)
+def test_balls_jump_in_halves_where_groups_are_hardly_larger_than_k(
+    groups: int, members: int, low: float, high: float
+) -> None:
+    x = in_groups(groups, members)
+    first = np.random.default_rng(1).permuted(np.tile(np.arange(len(x)), (20, 1)), axis=1) < len(x) // 2
+    weights = np.concatenate([ones(x), np.stack([first, ~first], 1).reshape(-1, len(x)).astype(np.int32)])
+    own = balls(side(x, weights), [5])[0]
+    # Of groups of no more than k every ball reaches beyond, in the whole as in halves.
+    assert low <= widened(own) <= high
+    members_left = hypergeom(len(x) - 1, members - 1, len(x) // 2 - 1)
+    if members > 6:
+        # A ball jumps where fewer than k others of its group are in the same half.
+        assert widened(own) == pytest.approx(float(members_left.cdf(4)), abs=0.05)
+    assert widened(Balls(own.side, 5, own.radii[:1])) == 0.0
+
+
+def test_balls_that_jump_are_those_more_than_three_times_as_wide() -> None:
+    weights = np.array([[1, 1, 1, 1], [1, 1, 0, 1], [1, 0, 0, 1]], dtype=np.int32)
+    own = balls(side(line(0, 1, 2, 6), weights), [1])[0]
+    # Of the points in the parts: 0 has its nearest at 1, 1 and 6; 1 has 1 and 1; 6 has 4, 5 and 6.
+    assert widened(own) == pytest.approx(1 / 5)
+    assert widened(own, factor=1.4) == pytest.approx(2 / 5)

@@ -40,6 +40,16 @@ def test_a_shared_rare_word_counts_more_than_a_shared_common_one() -> None:
     assert abs(same @ none) < 0.15
 
 
+def test_a_word_of_one_reference_text_weighs_as_much_as_one_of_none() -> None:
+    """Or else reference texts would be nearer to each other than to any other text of their kind."""
+    filler = [f"abc q{number}" for number in range(50)]
+    once, never, twice = (TfIdf([*filler, *more]).encode(["abc xyz"])[0] for more in (["xyz"], ["uvw"], ["xyz"] * 2))
+    np.testing.assert_allclose(once, never, atol=1e-6)
+    np.testing.assert_allclose(once, twice, atol=0.02)
+    often = TfIdf([*filler, *["xyz"] * 30]).encode(["abc xyz"])[0]
+    assert np.abs(often - never).max() > 0.02
+
+
 def test_words_and_spelling_weigh_the_same(made: TfIdf) -> None:
     # A long text has many more n-grams of letters than words; neither kind may drown the other.
     for part in made._parts:
