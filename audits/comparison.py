@@ -10,12 +10,13 @@ from probes.errors import InputError
 
 LESS_IS_BETTER = frozenset(
     {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
-    | {"relative_l2", "relative_h1", "band_error", "systematic_error"}
+    | {"relative_l2", "relative_h1", "band_error", "systematic_error", "duplicates", "frontier_integral"}
 )
 """Estimates that count as a regression when they rise."""
 
 MORE_IS_BETTER = frozenset(
     {"accuracy", "certified_accuracy", "average_certified_radius", "clean_accuracy", "noisy_accuracy"}
+    | {"precision", "recall", "coverage", "f1", "clipped_density", "clipped_coverage", "mauve"}
 )
 """Estimates that count as a regression when they fall."""
 

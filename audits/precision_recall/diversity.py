@@ -93,7 +93,7 @@ def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) ->
     found.places[at] = add(draft, "duplicates", found.values[at], size, where, context, share=True, method=JACKKNIFE)
     if one.name == REFERENCE and value > REPEATED:
         text = (
-            f"In a draw {value:.1%} of the reference texts are copies of others. The two sides of the ceiling share them: "
+            f"In a draw {value:.1%} of the reference texts are copies of others. Both sides of the ceiling have them: "
             "where they are an accident of the file rather than of how people write, take them out, or it is too high."
         )
         draft.warn("reference-repeats", text)
