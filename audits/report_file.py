@@ -122,7 +122,11 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def _harmless(value: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula: before text that begins like one stands an apostrophe."""
-    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+    if not isinstance(value, str):
+        return value
+    # A bare carriage return is not quoted, and ends the row for most readers.
+    value = value.replace("\r\n", "\n").replace("\r", "\n")
+    if value[:1] not in ("=", "+", "-", "@", "\t", "\n"):
         return value
     try:
         float(value)

@@ -132,7 +132,8 @@ def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
     rows: list[tuple[str, str]] = []
     names = [one.name for one in inputs.candidates]
     rows.append(("judged", f"{listed(names[:8])}{' and more' if len(names) > 8 else ''} against the reference"))
-    draws = "" if inputs.size == len(inputs.reference) else f", {options.repeats} draws"
+    counts = [len(inputs.reference), *(len(one.texts) for one in inputs.candidates if one.texts is not None)]
+    draws = "" if inputs.size == max(counts) else f", {options.repeats} draws"
     rows.append(("texts", f"{inputs.size:,} of every side{draws}, k = {listed([str(k) for k in inputs.settings.k])}"))
     sampled = 0
     if inputs.generation is not None:

@@ -152,8 +152,11 @@ def _fitted(inputs: Inputs) -> Inputs:
 
 
 def _cut(text: str, most: int | None) -> str:
-    words = text.split()
-    return text if most is None or len(words) <= most else " ".join(words[:most])
+    """Return the first words of a text with the white space between them, as files of texts are cut."""
+    if most is None:
+        return text
+    rest = text.split(maxsplit=most)
+    return text if len(rest) <= most else text.removesuffix(rest[-1]).rstrip()
 
 
 def _coverage(inputs: Inputs) -> Coverage:

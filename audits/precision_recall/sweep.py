@@ -90,8 +90,8 @@ def _tell_density(scene: "Scene", path: list[tuple[float, str]]) -> None:
     if falls:
         heat, name, row = falls[0]
         text = (
-            f"Density is highest at T = {peak[0]:g}, {span(peak[2])}{known}, and falls from T = {heat:g} on: "
-            f"{_difference(scene, name, peak[1])} less there"
+            f"Density has its largest value at T = {peak[0]:g}, {span(peak[2])}{known}, and is lower at T = {heat:g}: "
+            f"{_difference(scene, name, peak[1])} less"
         )
         last = falls[-1]
         text += f", {span(last[2])} at T = {last[0]:g}." if last[0] != heat else f", {span(row)}."
