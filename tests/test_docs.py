@@ -377,6 +377,7 @@ def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() ->
 def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() -> None:
     from audits.precision_recall import (
         clustering,
+        demo,
         diversity,
         figures,
         inputs,
@@ -390,14 +391,19 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     from probes.divergence_curves import prd_slopes
     from probes.embedding_clusters import bucket_count
     from probes.loading import text_encoders
+    from probes.loading.hashing import sha256_json
     from probes.loading.token_arrays import MAX_WIDTH
-    from probes.support_metrics import coverage_ceiling
-    from probes.tfidf import WIDTH
+    from probes.support_metrics import coverage_ceiling, widened
+    from probes.tfidf import RARE, WIDTH
 
     text = " ".join(prose(AUDITS["precision_recall"]).split()).casefold()
     options = spec_of("precision_recall").options(reference=Path())
     slopes = prd_slopes(clustering.SLOPES)
-    assert inputs.PER_K == 10 and "ten texts for each that `--k` counts" in text
+    assert inputs.PER_K == 10 and f"ten texts for each that `--k` counts, and {inputs.LEAST} at least" in text
+    assert RARE == 2 and "fewer than two texts counts as in two" in text
+    assert bucket_count(10 * outlook.FEW_CLUSTERS) == outlook.FEW_CLUSTERS
+    assert judging.FLOORED == ("precision", "density", "coverage") and widened.__defaults__ == (3.0,)
+    assert f"demo/texts-{sha256_json([demo.VERSION, 0, False])[:12]}\n" in AUDITS["precision_recall"].read_text("utf-8")
     assert bucket_count(5000) == 500 and "one cluster for every ten texts of a side" in text
     assert diversity.HYPOTHESES == 0.2 and "of every fifth text" in text
     assert sweep.NATURAL == 1 and "no candidate at t = 1" in text
@@ -405,6 +411,15 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     for said in (
         f"`high` from {judging.LARGE:.2f}, `medium` from {judging.NOTABLE:.2f}",
         f"`duplicates` lies above {judging.COPIES:g}",
+        f"`copied` lies above {judging.COPIES:g}",
+        f"more than {judging.GROUPED:g} of the texts of a set have balls in halves more than 3 times",
+        f"more than {judging.GROUPED:g} of the texts of a set stand in",
+        "Precision, density or coverage of a candidate is not shown to be above the floor",
+        f"is shown in {judging.POWER:.0%} of runs".replace("%", " %"),
+        f"fewer than {outlook.FEW_CLUSTERS} clusters, so fewer than some {10 * outlook.FEW_CLUSTERS} texts",
+        f"More than {diversity.REPEATED:.0%} of the reference texts of a draw".replace("%", " %"),
+        f"At least {outlook.COMMON:.0%} of the texts of one side".replace("%", " %"),
+        f"at most {outlook.RARE:.0%} of the other".replace("%", " %"),
         f"`hubness` is above {judging.HUBS:g}",
         f"Fewer than {outlook.FEW:,} texts",
         f"At most {clustering.MOST_TEXTS:,} texts of a side",
@@ -1022,14 +1037,17 @@ def test_estimates_of_precision_recall_have_the_coordinates_that_the_page_names(
     report = _report(prepared, "precision_recall")
     documented, words = _documented_where(AUDITS["precision_recall"]), coded(AUDITS["precision_recall"])
     rows = report["estimates"]
-    assert [row for row in rows if documented.get(row["name"]) != set(row["where"])] == []
+    for row in rows:
+        # Self-BLEU knows no neighbours.
+        apart = {"k"} if row["where"].get("metric") == "self_bleu" else set()
+        assert set(row["where"]) == documented[row["name"]] - apart, row
     assert {row["name"] for row in rows} == set(spec_of("precision_recall").estimates) == set(documented)
     for key in ("against", "metric", "side", "statistic", "correction"):
         values = {str(row["where"][key]) for row in rows if key in row["where"]} - {"cold", "fresh", "hot"}
         assert values and values - words == set(), key
     assert {row["method"] for row in rows} - words == set()
     told = {row["id"] for part in ("findings", "warnings") for row in report[part]}
-    assert {"texts.below-ceiling", "texts.mode-collapse"} <= told <= words
+    assert {"texts.below-ceiling", "texts.mode-collapse", "texts.more-alike", "few-clusters"} <= told <= words
     assert report["figures"] and {figure["id"] for figure in report["figures"]} <= words
 
 
@@ -1047,8 +1065,8 @@ def test_the_files_of_a_run_folder_are_on_the_page(audit: str, prepared: Path) -
     words = {word.rstrip("/") for page in (ROOT / "docs" / "report.md", AUDITS[audit]) for word in coded(page)}
     found = {item.name for item in (prepared / "work/runs" / RUNS[audit]).iterdir()}
     files = set(spec_of(audit).files)
-    # Phones are placed with --align-with only.
-    assert files - {"alignments.csv"} <= found <= words and files <= words
+    # Phones are placed with --align-with only, texts sampled with --generate only.
+    assert files - {"alignments.csv", "generated.jsonl"} <= found <= words and files <= words
 
 
 def test_the_tensors_of_the_counts_are_on_the_page(prepared: Path) -> None:

@@ -279,7 +279,7 @@ def _tell_texts(scene: Scene) -> None:
     if count:
         judged = different(scene.results, name)
         whose = f"{count:,} of the {judged:,} different texts of {name} in the first draw"
-        text = f"{whose} lie in no ball (k = {k}) around a reference text"
+        text = f"{whose} {'lies' if count == 1 else 'lie'} in no ball (k = {k}) around a reference text"
         if rows and rows[0].text:
             own, nearest = _short(rows[0].text), _short(rows[0].nearest_text)
             text += f"; the farthest: “{own}”, whose nearest reference text is “{nearest}”"
@@ -294,8 +294,8 @@ def _tell_texts(scene: Scene) -> None:
         scene.draft.find("texts.outside", "info", text + ".", [] if place is None else [place], candidate=name)
     missed, count = uncovered(scene.results, 1)
     if count:
-        judged = different(scene.results, REFERENCE)
-        text = f"{count:,} of the {judged:,} different reference texts in the first draw are reached by no candidate"
+        judged, verb = different(scene.results, REFERENCE), "is" if count == 1 else "are"
+        text = f"{count:,} of the {judged:,} different reference texts in the first draw {verb} reached by no candidate"
         if missed and missed[0].text:
             text += f"; the farthest: “{_short(missed[0].text)}”"
         scene.draft.find("texts.uncovered", "info", text + ".")

@@ -97,9 +97,8 @@ def _tell_density(scene: "Scene", path: list[tuple[float, str]]) -> None:
         text += f", {span(last[2])} at T = {last[0]:g}." if last[0] != heat else f", {span(row)}."
         scene.draft.find("texts.density-falls", "low", text, evidence)
     else:
-        text = (
-            f"Density is highest at T = {peak[0]:g}, {span(peak[2])}{known}; at no hotter one is it shown to be lower."
-        )
+        rest = "the hottest of the sweep" if top == len(rows) - 1 else "and is not shown to be lower at any hotter one"
+        text = f"Density has its largest value at T = {peak[0]:g}, {span(peak[2])}{known}, {rest}."
         scene.draft.find("texts.density-falls", "info", text, evidence)
 
 

@@ -318,7 +318,21 @@ texts("temperature_negative", ("-1 is no temperature", "--temperature"), "--temp
 texts("temperature_not_a_number", ("nan is no temperature", "--temperature"), "--temperature", "a=nan")
 texts("temperature_without_name", ("'1.0' is not NAME=T", "--temperature"), "--temperature", "1.0")
 texts("temperature_twice", ("'a' is given twice", "--temperature"), "--temperature", "a=1", "--temperature", "a=2")
+texts("temperatures_without_model", ("no model to sample at these temperatures", "--generate", "--temperature NAME=T"),
+      "--temperatures", "0.5,1")  # fmt: skip
 texts("temperature_of_the_reference", ("'reference'", "--temperature"), "--temperature", "reference=1")
+
+
+@case("'a' and 'b' both have the temperature 0.7", "--temperature", "the path of one model")
+def temperature_of_two(small: Any, folder: Path) -> Words:
+    more = ("--candidate", f"b={small.folder / 'ref.jsonl'}", "--temperature", "b=0.70")
+    return small.command(*more, "--temperature", "a=0.7")
+
+
+@case("'a' and 'T=1' both have the temperature 1", "--temperature")
+def temperature_of_a_file_and_of_a_model(small: Any, folder: Path) -> Words:
+    return small.command("--generate", small.folder / "lm", "--temperatures", "0.5,1", "--temperature", "a=1")
+
 
 # Sampling.
 texts("prompts_without_model", ("no model for the prompts", "--prompts", "--generate"), "--prompts", "p.jsonl")

@@ -20,6 +20,7 @@ from audits.precision_recall import Options
 from audits.precision_recall.inputs import plan
 from audits.precision_recall.report import run
 from audits.records import Estimate, Finding
+from probes.errors import InputError
 
 Floats = NDArray[np.float64]
 KINDS, WIDTH, REFERENCE, CANDIDATE = 8, 6, 800, 400
@@ -215,6 +216,47 @@ def test_seldom_is_anything_said_of_candidates_that_are_as_the_reference(bench: 
     assert found["without"] > at_most(len(SHOWN) * 0.05, trials), "a broken correction would not be noticed"
 
 
+def in_groups(rng: np.random.Generator, groups: int, members: int, *, of: int) -> Floats:
+    """Draw as many texts around each of the first centres, of so many that all sides share."""
+    centres = 100 * np.random.default_rng(20).normal(size=(of, WIDTH))[:groups]
+    return np.repeat(centres, members, axis=0) + rng.normal(size=(groups * members, WIDTH))
+
+
+def test_of_texts_in_groups_hardly_larger_than_k_no_difference_is_told(bench: Bench) -> None:
+    rng = np.random.default_rng(8)
+    # Draws take half of the reference: ten texts of a group.
+    made = {"fair": in_groups(rng, 20, 10, of=20), "narrow": in_groups(rng, 10, 20, of=20)}
+    draft = bench.audit(in_groups(rng, 20, 20, of=20), made)
+    (grouped,) = told(draft, "grouped")
+    assert grouped.severity == "medium" and "of reference and fair stand in groups" in grouped.statement
+    assert [one.message for one in draft.warnings if one.id == "grouped"] == [grouped.statement]
+    assert not [one for name in ("below-ceiling", "dominates", "no-shortfall") for one in told(draft, name)]
+    # Which is not for want of a difference.
+    assert (difference(draft, "narrow", "recall").high or 0) < -0.3
+
+
+def test_texts_in_large_groups_are_compared(bench: Bench) -> None:
+    rng = np.random.default_rng(8)
+    made = {"fair": in_groups(rng, 5, 50, of=5), "narrow": in_groups(rng, 2, 125, of=5)}
+    draft = bench.audit(in_groups(rng, 5, 100, of=5), made)
+    assert not told(draft, "grouped") and "grouped" not in {one.id for one in draft.warnings}
+    (short,) = told(draft, "below-ceiling")
+    assert short.where == {"candidate": "narrow"} and "diversity:" in short.statement and "recall by" in short.statement
+
+
+def test_vectors_too_long_for_float32_squares_are_compared_once_they_have_unit_length(bench: Bench) -> None:
+    rng = np.random.default_rng(11)
+    sides = texts(rng, 200), texts(rng, 100, kinds=6)
+    found = []
+    for scale in (1.0, 1e25, 1e-25):
+        draft = bench.audit(scale * sides[0], {"one": scale * sides[1]}, normalisation="unit", splits=10)
+        found.append([row(draft, metric, candidate="one").value for metric in SHOWN])
+    assert found[1] == pytest.approx(found[0], abs=0.01) and found[2] == pytest.approx(found[0], abs=0.01)
+    with pytest.raises(InputError, match="float32 does not hold their squares"):
+        bench.audit(1e25 * sides[0], {"one": 1e25 * sides[1]})
+
+
+NOT_LOWER = ("the hottest of the sweep.", "is not shown to be lower at any hotter one.")
 HEAT = {"cold": 0.5, "warm": 1.0, "hot": 1.5}
 
 
@@ -227,14 +269,15 @@ def test_a_sweep_that_narrows_below_1_and_blurs_above_is_told_so(bench: Bench) -
     made = sweep_of(rng, cold={"kinds": 4, "spread": 0.8}, hot={"spread": 1.6})
     draft = bench.audit(texts(rng, REFERENCE), made, heat=HEAT)
     (density,) = told(draft, "density-falls")
-    assert density.severity == "low" and density.statement.startswith("Density is highest at T = 0.5,")
-    assert "falls from T = 1 on" in density.statement
+    assert density.severity == "low" and density.statement.startswith("Density has its largest value at T = 0.5,")
+    assert "is lower at T = 1:" in density.statement
     (recall,) = told(draft, "recall-by-temperature")
     # Blurred texts have wide balls, which reach everything.
     assert "Recall is above its value at T = 1," in recall.statement and "at T = 1.5 by" in recall.statement
     assert "Coverage is lower at T = 1.5: that recall is of wide balls" in recall.statement
     (blurred,), (narrow,) = told(draft, "below-ceiling", "hot"), told(draft, "below-ceiling", "cold")
-    assert "in quality and diversity:" in blurred.statement and "in diversity:" in narrow.statement
+    assert "in quality:" in blurred.statement and "in diversity:" in narrow.statement
+    assert "Its coverage may be lower because texts lie elsewhere" in blurred.statement
     assert not told(draft, "below-ceiling", "warm") and not told(draft, "dominates")
 
 
@@ -248,7 +291,7 @@ def test_recall_that_heat_buys_is_told_and_hot_texts_of_more_kinds_have_no_lower
     assert "Coverage" not in recall.statement
     assert gain.low is not None and gain.high is not None and gain.low < -3 / KINDS < gain.high
     (density,) = told(draft, "density-falls")
-    assert density.severity == "info" and density.statement.endswith("at no hotter one is it shown to be lower.")
+    assert density.severity == "info" and density.statement.endswith(NOT_LOWER)
 
 
 def test_where_nothing_is_shown_to_be_above_1_the_lower_temperatures_are_named(bench: Bench) -> None:
@@ -265,7 +308,7 @@ def test_a_sweep_without_effect_shows_nothing(bench: Bench) -> None:
     (recall,), (density,) = told(draft, "recall-by-temperature"), told(draft, "density-falls")
     assert recall.severity == density.severity == "info"
     assert "At no temperature" in recall.statement and "below" not in recall.statement
-    assert density.statement.endswith("at no hotter one is it shown to be lower.")
+    assert density.statement.endswith(NOT_LOWER)
     assert not told(draft, "below-ceiling") and not told(draft, "dominates")
     assert "cold, warm and hot" in told(draft, "no-shortfall")[0].statement
 

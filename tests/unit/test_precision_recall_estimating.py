@@ -1,6 +1,7 @@
 """Do counts become estimates with intervals, differences and corrected p-values, and is what is unknown left out?"""
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,15 @@ from audits.statistics.halves import Halved
 from probes.support_metrics import METRICS, coverage_ceiling
 
 SIZE, SPLITS = 200, 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> Iterator[None]:
+    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -269,10 +269,10 @@ def test_one_temperature_is_no_sweep() -> None:
 @pytest.mark.parametrize(
     ("densities", "severity", "words"),
     [
-        ((1.0, 1.2, 0.9, 0.5), "low", ("at T = 1, 1.200", "from T = 1.5 on: 0.300", "(0.480 to 0.520) at T = 2.")),
-        ((1.2, 1.19, 1.18, 0.5), "low", ("highest at T = 0.5", "falls from T = 2 on: 0.700")),
-        ((0.5, 0.9, 1.0, 1.2), "info", ("highest at T = 2", "at no hotter one is it shown to be lower.")),
-        ((1.02, 1.01, 1.0, 1.0), "info", ("highest at T = 0.5", "at no hotter one is it shown to be lower.")),
+        ((1.0, 1.2, 0.9, 0.5), "low", ("at T = 1, 1.200", "lower at T = 1.5: 0.300", "(0.480 to 0.520) at T = 2.")),
+        ((1.2, 1.19, 1.18, 0.5), "low", ("largest value at T = 0.5", "is lower at T = 2: 0.700")),
+        ((0.5, 0.9, 1.0, 1.2), "info", ("largest value at T = 2", "the hottest of the sweep.")),
+        ((1.02, 1.01, 1.0, 1.0), "info", ("largest value at T = 0.5", "not shown to be lower at any hotter one.")),
     ],
 )  # fmt: skip
 def test_density_is_told_from_where_on_it_falls(densities, severity, words) -> None:

@@ -208,7 +208,7 @@ def test_records_are_a_table_that_csv_reads_back(tmp_path: Path) -> None:
     ("cell", "written"),
     [
         ("=1+1", "'=1+1"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-- said he", "'-- said he"),
-        ("@SUM(A1)", "'@SUM(A1)"), ("\t=1", "'\t=1"), ("\r=1", "'\r=1"),
+        ("@SUM(A1)", "'@SUM(A1)"), ("\t=1", "'\t=1"), ("\r=1", "'\n=1"), ("a\rb", "a\nb"),
         ("-1.5", "-1.5"), ("+2e3", "+2e3"), (-1.5, "-1.5"), (0, "0"), ("", ""), ("a=b", "a=b"), ("'tis", "'tis"),
     ],
 )  # fmt: skip

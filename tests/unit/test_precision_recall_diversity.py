@@ -1,0 +1,115 @@
+"""Are copies, lengths and texts of the reference counted as they are, with intervals that hold the truth?"""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from audits.context import Cache, Context, Draft
+from audits.precision_recall.diversity import Texts, describe, quantile_ends
+from audits.precision_recall.estimating import At, Found
+from audits.records import Estimate
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> Iterator[None]:
+    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(cache=Cache(tmp_path))
+
+
+def made(kinds, draws, *, name="one", texts=None, words=None) -> Texts:
+    """Return a set whose texts are known by the numbers of their kinds."""
+    kinds = np.asarray(kinds)
+    rng = np.random.default_rng(0)
+    halves = rng.permuted(np.tile(np.arange(len(kinds)), (20, 1)), axis=1) < len(kinds) // 2
+    vectors = np.arange(kinds.max() + 1, dtype=np.float32)[:, None]
+    pool = SimpleNamespace(kinds=kinds, point=kinds, vectors=vectors, draws=np.asarray(draws), halves=halves)
+    lengths = np.array([], dtype=np.int64) if words is None else np.asarray(words)
+    return Texts(name=name, pool=pool, texts=texts, words=lengths, shortened=0)
+
+
+def described(context: Context, *sets: Texts) -> tuple[list[Estimate], Found]:
+    draft, found = Draft(), Found()
+    describe(draft, found, {one.name: one for one in sets}, {}, context)
+    return draft.estimates, found
+
+
+def rows(estimates: list[Estimate], name: str, **where: str | int) -> list[Estimate]:
+    return [one for one in estimates if one.name == name and where.items() <= one.where.items()]
+
+
+def test_intervals_of_copies_hold_what_a_draw_has_on_average(context: Context) -> None:
+    rng, size, draws = np.random.default_rng(0), 500, 200
+    # Some kinds are common, most are rare.
+    share = 1 / np.arange(1, 20_001)
+    kinds = rng.choice(20_000, size=25_000, p=share / share.sum())
+    taken = [rng.permutation(25_000)[:size] for _ in range(draws)]
+    more = [rng.permutation(25_000)[:size] for _ in range(2000)]
+    truth = 1 - np.mean([len(np.unique(kinds[texts])) for texts in more]) / size
+    assert 0.2 < truth < 0.6
+    held, widths = 0, []
+    for texts in taken:
+        (row,) = rows(described(context, made(kinds[texts], [np.arange(size)], name="reference"))[0], "duplicates")
+        held += row.low <= truth <= row.high
+        widths.append(row.high - row.low)
+    assert held >= 0.93 * draws
+    values = [1 - len(np.unique(kinds[texts])) / size for texts in more]
+    assert np.mean(widths) < 1.5 * 2 * 1.96 * np.std(values), "an interval of everything would hold it too"
+
+
+@pytest.mark.parametrize(("kinds", "value"), [(range(100), 0.0), ([0] * 100, 0.99), (list(range(50)) * 2, 0.5)])
+def test_copies_are_those_of_earlier_texts(context: Context, kinds, value: float) -> None:
+    (row,) = rows(described(context, made(kinds, [np.arange(100)], name="reference"))[0], "duplicates")
+    assert row.value == pytest.approx(value) and row.low is not None and row.low <= value <= row.high
+    assert row.n == 100
+
+
+def test_texts_of_the_reference_are_counted_word_for_word(context: Context) -> None:
+    known = tuple(f"text {number}" for number in range(60))
+    own = (*known[:15], *(f"Text {number}" for number in range(45)))
+    sides = [made(range(60), [np.arange(60)], name=name, texts=texts) for name, texts in
+             (("reference", known), ("one", own))]  # fmt: skip
+    estimates, found = described(context, *sides)
+    (row,) = rows(estimates, "copied")
+    assert row.value == 0.25 and row.where == {"candidate": "one"} and row.low < 0.25 < row.high
+    assert estimates[found.places[At("copied", "one")]] is row
+    # Without texts, vectors are compared.
+    bare = [made(np.arange(60) + shift, [np.arange(60)], name=name) for name, shift in (("reference", 0), ("one", 45))]
+    assert rows(described(context, *bare)[0], "copied")[0].value == 0.25
+
+
+def test_likeness_in_words_is_compared_with_the_reference(context: Context) -> None:
+    rng = np.random.default_rng(1)
+    words = [f"w{number}" for number in range(400)]
+    free = tuple(" ".join(rng.choice(words, 12)) for _ in range(60))
+    alike = tuple(f"the old dog sat on the mat {text}" for text in free)
+    sides = [made(range(60), [np.arange(60)], name=name, texts=texts) for name, texts in
+             (("reference", free), ("one", alike))]  # fmt: skip
+    estimates, found = described(context, *sides)
+    (gap,) = rows(estimates, "difference", metric="self_bleu")
+    values = {row.where["candidate"]: row.value for row in rows(estimates, "self_bleu")}
+    assert gap.where == {"candidate": "one", "against": "reference", "metric": "self_bleu"}
+    assert gap.value == pytest.approx(values["one"] - values["reference"]) and gap.low > 0
+    (p,) = rows(estimates, "p_value", metric="self_bleu")
+    assert p.value == found.adjusted[At("self_bleu", "one", 0, "reference")] < 0.001
+
+
+def test_quantiles_of_lengths_have_the_ends_of_order_statistics(context: Context) -> None:
+    words = np.random.default_rng(2).permutation(np.arange(1, 101))
+    estimates, _ = described(context, made(range(100), [np.arange(100)], name="reference", words=words))
+    met = {row.where["statistic"]: row for row in rows(estimates, "length")}
+    assert set(met) == {"mean", "p5", "median", "p95"} and met["mean"].value == 50.5
+    for name, share in (("p5", 0.05), ("median", 0.5), ("p95", 0.95)):
+        low, high = quantile_ends(100, share, 0.95)
+        assert (met[name].low, met[name].value, met[name].high) == (low + 1, 100 * share + 1, high + 1)

@@ -1,0 +1,65 @@
+"""Is what the inputs already show of how little a run could say told, and nothing else?"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from audits.precision_recall.outlook import warnings_of
+
+WORDS = [f"word{number} goes on from here" for number in range(100)]
+
+
+def side(texts) -> SimpleNamespace:
+    words = np.array([len(text.split()) for text in texts or ()], dtype=np.int64)
+    return SimpleNamespace(texts=None if texts is None else tuple(texts), words=words)
+
+
+def warned(
+    reference, candidate=WORDS, *, size: int = 2000, control: int | None = None, curves: bool = True
+) -> dict[str, str]:
+    """Return the warnings of a run on a good encoder, by what they are and of whom."""
+    inputs = SimpleNamespace(
+        size=size,
+        control=size,
+        encoder=SimpleNamespace(weak=False),
+        reference=side(reference),
+        candidates=[SimpleNamespace(name="one", texts=side(candidate))],
+    )
+    found = warnings_of(inputs, SimpleNamespace(curves=curves))
+    return {(id, *where.values()): message for id, message, where in found}
+
+
+def test_of_many_texts_alike_nothing_is_warned() -> None:
+    assert warned(WORDS) == {}
+
+
+@pytest.mark.parametrize("size", [400, 498, 500, 2000])
+def test_few_clusters_are_warned_of_where_there_are_curves(size: int) -> None:
+    from probes.embedding_clusters import bucket_count
+
+    assert (("few-clusters",) in warned(WORDS, size=size)) == (bucket_count(size) < 50)
+    assert ("few-clusters",) not in warned(WORDS, size=size, curves=False)
+
+
+def headed(share: float, head: str = "Abstract:") -> list[str]:
+    count = round(100 * share)
+    return [f"{head} goes on from here" for _ in range(count)] + WORDS[count:]
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "whose"),
+    [
+        (WORDS, headed(0.9), "one"),
+        (headed(0.5), headed(0.1), "the reference"),
+        (headed(0.5), headed(0.11), None),
+        (headed(0.49), WORDS, None),
+        (headed(0.9), headed(0.9), None),
+        (headed(0.9), headed(0.9, "Summary:"), "the reference"),
+        (None, None, None),
+    ],
+)
+def test_a_first_word_of_one_side_alone_is_warned_of(reference, candidate, whose: str | None) -> None:
+    found = warned(reference, candidate)
+    assert set(found) == ({("other-beginnings", "one")} if whose else set())
+    assert whose is None or f"of the texts of {whose} begin with" in found["other-beginnings", "one"]
