@@ -38,24 +38,27 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not TEXTS.is_dir(), reason=f"{TEXTS} is absent; MILES_TEST_DATA names another place"),
 ]
-MOST, HALF, SCORES = 1500, 750, ("precision", "recall", "density", "coverage")
+MOST, SCORES = 1500, ("precision", "recall", "density", "coverage")
 TABLE = {
     "human_other": (0.927, 0.939, 1.018, 0.947),
     "ngram4_T0.3": (0.932, 0.615, 1.139, 0.767),
+    "ngram4_T0.5": (0.935, 0.820, 1.161, 0.928),
+    "ngram4_T0.7": (0.926, 0.880, 1.093, 0.944),
+    "ngram4_T1.0": (0.904, 0.900, 0.888, 0.905),
+    "ngram4_T1.3": (0.863, 0.921, 0.739, 0.855),
+    "ngram4_T1.7": (0.779, 0.899, 0.538, 0.699),
 }
 """By file: the scores of its first 1,500 texts against those of human_ref, k = 4, copies kept apart."""
-NAMES = {"human": "human_other", **{f"T{heat}": f"ngram4_T{heat}" for heat in ("0.3", "1.0", "1.7")}}
-ABSTRACTS = ("abstracts_human", "abstracts_gpt35")
+NAMES = {"human": "human_other", **{f"T{heat}": f"ngram4_T{heat}" for heat in ("0.3", "0.7", "1.0", "1.7")}}
+ABSTRACTS = ("abstracts_human", "abstracts_gpt35", "abstracts_gpt35_reworded")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the first texts of every file."""
     place = tmp_path_factory.mktemp("texts")
-    for name in ("human_ref", *NAMES.values(), *ABSTRACTS):
-        # An audit draws half as many as the reference has.
-        most = MOST if name == "human_ref" or name in TABLE else HALF
-        lines = (TEXTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()[:most]
+    for name in ("human_ref", *TABLE, *ABSTRACTS):
+        lines = (TEXTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()[:MOST]
         (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return place
 
@@ -148,9 +151,9 @@ def test_recall_falls_where_it_is_cold_and_density_where_it_is_hot(sentences: Dr
                 for score in SCORES
             ),
         )
-    assert row(sentences, "recall", candidate="T0.3").n == HALF
+    assert row(sentences, "recall", candidate="T0.3").n == MOST // 2
     assert ends(row(sentences, "recall", candidate="T0.3"))[1] < ends(row(sentences, "recall", candidate="T1.0"))[0]
-    assert ends(row(sentences, "density", candidate="T1.7"))[1] < ends(row(sentences, "density", candidate="T1.0"))[0]
+    assert ends(row(sentences, "density", candidate="T1.7"))[1] < ends(row(sentences, "density", candidate="T0.7"))[0]
     (falls,) = told(sentences, "density-falls").values()
     (recall,) = told(sentences, "recall-by-temperature").values()
     print(falls, recall)
@@ -171,7 +174,7 @@ def test_the_set_that_repeats_itself_is_named_and_its_copies_are_counted(folder:
 def test_people_are_not_told_to_fall_short_of_people_and_nobody_dominates_them(sentences: Draft) -> None:
     short, quiet = told(sentences, "below-ceiling"), told(sentences, "no-shortfall")
     print(short, quiet)
-    # At T = 1 the model is too near to people for 750 texts a side.
+    # Between T = 0.7 and 1 the model is too near to people for 750 texts a side.
     assert "human" not in short and {"T0.3", "T1.7"} <= set(short)
     assert "in diversity:" in short["T0.3"] and "in quality:" in short["T1.7"]
     assert "Its coverage may be lower because texts lie elsewhere" in short["T1.7"]
@@ -202,24 +205,36 @@ def abstracts(folder: Path) -> Draft:
     """Audit the abstracts, 72 against 72, from their vectors."""
     for name in ABSTRACTS:
         np.savez(folder / f"{name}.npz", embeddings=encoded(folder, name))
+    candidates = {"plain": ABSTRACTS[1], "reworded": ABSTRACTS[2]}
     return audited(
         folder,
         folder / f"{ABSTRACTS[0]}.npz",
-        {"plain": folder / f"{ABSTRACTS[1]}.npz"},
+        {name: folder / f"{file}.npz" for name, file in candidates.items()},
         k=("3",),
         repeats=10,
     )
 
 
 def test_abstracts_by_gpt_cover_less_of_the_human_ones_than_other_human_ones_do(abstracts: Draft) -> None:
+    apart = {
+        (name, score): row(abstracts, "difference", candidate=name, against="ceiling", metric=score)
+        for name in ("plain", "reworded")
+        for score in SCORES
+    }
+    for (name, score), one in apart.items():
+        print(f"{name:10} {score:10} {one.value:+.3f} ({ends(one)[0]:+.3f} to {ends(one)[1]:+.3f})")
     assert row(abstracts, "ceiling", metric="recall").n == 72
-    for score in SCORES:
-        one = row(abstracts, "difference", candidate="plain", against="ceiling", metric=score)
-        print(f"{score:10} {one.value:+.3f} ({ends(one)[0]:+.3f} to {ends(one)[1]:+.3f})")
-        assert ends(one)[1] < 0, score
+    for name in ("plain", "reworded"):
+        for score in ("precision", "density", "coverage"):
+            assert ends(apart[name, score])[1] < 0, (name, score)
+        assert apart[name, "recall"].value < 0
+    assert ends(apart["plain", "recall"])[1] < 0
+    # Of those reworded with technical language, recall is not shown to be lower: balls of scattered texts are wide.
+    low, high = ends(apart["reworded", "recall"])
+    assert low < 0 < high
 
 
-@pytest.mark.parametrize(("name", "shortfall"), [("abstracts_gpt35", 0.17)])
+@pytest.mark.parametrize(("name", "shortfall"), [("abstracts_gpt35", 0.17), ("abstracts_gpt35_reworded", 0.06)])
 def test_over_many_halves_other_abstracts_by_people_recall_more(folder: Path, name: str, shortfall: float) -> None:
     human, other = encoded(folder, "abstracts_human"), encoded(folder, name)
     rng, found = np.random.default_rng(0), []
