@@ -51,7 +51,6 @@ class Found:
     places: dict[At, int] = field(default_factory=dict)
     values: dict[At, Halved] = field(default_factory=dict)
     adjusted: dict[At, float] = field(default_factory=dict)
-    undefined: set[At] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,7 @@ def _add_scores(draft: Draft, found: Found, compared: Comparison, name: str, inp
             at = At(metric, name, k)
             value = halved(compared.scores[metric, k])
             if not _defined(value):
-                _say_undefined(draft, found, at, inputs)
+                _say_undefined(draft, at)
                 continue
             found.values[at] = value
             where: dict[str, Coordinate] = {"candidate": name, "k": k}
@@ -104,8 +103,7 @@ def _add_scores(draft: Draft, found: Found, compared: Comparison, name: str, inp
             found.places[at] = add(draft, metric, value, compared.size, where, context, seen=seen)
 
 
-def _say_undefined(draft: Draft, found: Found, at: At, inputs: Inputs) -> None:
-    found.undefined.add(at)
+def _say_undefined(draft: Draft, at: At) -> None:
     draft.warn(
         "too-few-distinct",
         f"Too few texts of {at.candidate} differ for balls of k = {at.k}: its {at.name} cannot be told.",
@@ -256,9 +254,8 @@ def add(
         ends, method = clopper_pearson(round(point * size), size, level=context.level), EXACT
     least_value, most_value = RANGES.get(name if name == "difference" else kind, (0.0, np.inf))
     if ends is not None:
-        ends = (float(np.clip(ends[0], least_value, most_value)), float(np.clip(ends[1], least_value, most_value)))
-    if ends is not None:
-        ends = min(ends[0], point), max(ends[1], point)
+        within = [float(np.clip(end, least_value, most_value)) for end in ends]
+        ends = min(within[0], point), max(within[1], point)
     low, high = ends if ends is not None else (None, None)
     if ends is None:
         method = "none"

@@ -309,8 +309,9 @@ def _warn_of_hubs(scene: Scene) -> None:
     for name in scene.names:
         row = scene.at("hubness", name)
         if row is not None and row.value > HUBS:
+            most = scene.results.measured.main[name].hubs[scene.k][1]
             text = (
-                f"Some texts of {name} are among the nearest of very many others (skewness {point(row)}): recall rests "
-                "on these hubs."
+                f"Some texts of {name} are among the nearest of very many others, one of {most:,} (skewness "
+                f"{point(row)}): recall rests on these hubs."
             )
             scene.draft.warn("hubs", text, candidate=name)

@@ -44,7 +44,9 @@ class World:
         grouped = grouped or {}
         reference = grouped.get("reference", 0.0)
         main = {
-            name: SimpleNamespace(first=(none, none), grouped={K: (reference, grouped.get(name, 0.0))})
+            name: SimpleNamespace(
+                first=(none, none), grouped={K: (reference, grouped.get(name, 0.0))}, hubs={K: (np.zeros(1), 26)}
+            )
             for name in scores
         }
         pool = SimpleNamespace(kinds=np.zeros(1, dtype=np.int64))
@@ -288,4 +290,5 @@ def test_density_is_told_from_where_on_it_falls(densities, severity, words) -> N
 def test_hubs_are_warned_of(skewness: float, warned: bool) -> None:
     world = World({"one": FAIR}, hubs=skewness)
     world.judged()
-    assert any(one.id == "hubs" for one in world.draft.warnings) == warned
+    told = [one.message for one in world.draft.warnings if one.id == "hubs"]
+    assert bool(told) == warned and all("one of 26" in message for message in told)
