@@ -1,0 +1,189 @@
+"""How well do scores tell two kinds of points apart, at every threshold and over all of them?
+
+Scores are higher for members; a point is called a member where its score reaches the threshold. Points with the same
+score are never told apart: a threshold takes all of them or none.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+DELONG = "DeLong, logit scale"
+DISJOINT = "Clopper-Pearson over disjoint pairs"
+DKW = "Dvoretzky-Kiefer-Wolfowitz bands"
+
+
+@dataclass(frozen=True, slots=True)
+class Roc:
+    """Counts at every threshold that the scores have, from the strictest (nobody is called) to the mildest (all are).
+
+    Parameters
+    ----------
+    thresholds
+        Falling, shape (k + 1,); the first is infinite.
+    hits, alarms
+        Members and non-members whose score reaches each, shape (k + 1,).
+    """
+
+    thresholds: Floats
+    hits: Integers
+    alarms: Integers
+
+    @property
+    def members(self) -> int:
+        """Number of members."""
+        return int(self.hits[-1])
+
+    @property
+    def others(self) -> int:
+        """Number of non-members."""
+        return int(self.alarms[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """The area under a curve, with what each point adds to its variance.
+
+    Parameters
+    ----------
+    value
+        P(member > non-member) + P(equal) / 2.
+    of_members
+        Share of non-members below each member, shape (members,).
+    of_others
+        Share of members above each non-member, shape (non-members,).
+    """
+
+    value: float
+    of_members: Floats
+    of_others: Floats
+
+    def variance(self) -> float:
+        """Return the variance of the area (DeLong, DeLong and Clarke-Pearson 1988)."""
+        return _variance(self.of_members) + _variance(self.of_others)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one threshold does: hits of members, false alarms of non-members."""
+
+    threshold: float
+    hits: int
+    members: int
+    alarms: int
+    others: int
+
+
+def roc(scores: Floats, member: Bools) -> Roc:
+    """Count members and non-members at every threshold; takes a sort.
+
+    >>> found = roc(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False]))
+    >>> found.thresholds.tolist(), found.hits.tolist(), found.alarms.tolist()
+    ([inf, 3.0, 2.0, 1.0], [0, 1, 2, 2], [0, 0, 1, 2])
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranked, kinds = scores[order], member[order]
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    hits, alarms = np.cumsum(kinds)[last], np.cumsum(~kinds)[last]
+    return Roc(
+        np.concatenate(([np.inf], ranked[last])),
+        np.concatenate(([0], hits)).astype(np.int64),
+        np.concatenate(([0], alarms)).astype(np.int64),
+    )
+
+
+def area(scores: Floats, member: Bools) -> Area:
+    """Return the area under the curve from ranks (Sun and Xu 2014): ties count half.
+
+    >>> area(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False])).value
+    0.875
+    """
+    from scipy.stats import rankdata
+
+    inside, outside = scores[member], scores[~member]
+    together = rankdata(np.concatenate((inside, outside)))
+    m, n = len(inside), len(outside)
+    of_members = (together[:m] - rankdata(inside)) / n
+    of_others = 1 - (together[m:] - rankdata(outside)) / m
+    return Area(float(of_members.mean()), of_members, of_others)
+
+
+def area_interval(found: Area, level: float) -> tuple[float, float, str]:
+    """Return low end, high end and method of an area's interval.
+
+    On the logit scale it stays within 0 and 1. Where all members lie above all non-members, or the other way round,
+    the variance is zero; the pairs without a common point are then independent trials, of which all came out alike.
+
+    >>> low, high, method = area_interval(area(np.arange(8.0), np.arange(8) > 3), 0.95)
+    >>> round(low, 3) == round(0.025 ** (1 / 4), 3), high, method
+    (True, 1.0, 'Clopper-Pearson over disjoint pairs')
+    """
+    from scipy.special import expit, logit
+    from scipy.stats import norm
+
+    variance, value = found.variance(), found.value
+    if variance <= 0 or not 0 < value < 1:
+        from audits.statistics.binomial import clopper_pearson
+
+        if not 0 < value < 1:
+            pairs = min(len(found.of_members), len(found.of_others))
+            return *clopper_pearson(round(value * pairs), pairs, level=level), DISJOINT
+        # All scores are equal: there is nothing to tell apart, and nothing that varies.
+        return value, value, DELONG
+    wide = float(norm.isf((1 - level) / 2)) * np.sqrt(variance) / (value * (1 - value))
+    return float(expit(logit(value) - wide)), float(expit(logit(value) + wide)), DELONG
+
+
+def difference(first: Area, second: Area, level: float) -> tuple[float, float, float]:
+    """Return first less second with its interval, of two scores of the same points in the same order."""
+    from scipy.stats import norm
+
+    gap = first.value - second.value
+    variance = _variance(first.of_members - second.of_members) + _variance(first.of_others - second.of_others)
+    wide = float(norm.isf((1 - level) / 2)) * float(np.sqrt(variance))
+    return gap, max(-1.0, gap - wide), min(1.0, gap + wide)
+
+
+def best_advantage(found: Roc, level: float) -> tuple[float, float, float]:
+    """Return the largest TPR - FPR over all thresholds with an interval that pays for the search.
+
+    The curve lies within sqrt(ln(4 / a) / 2n) of the true rates at all thresholds at once, for each side with half of
+    a = 1 - level (Massart 1990); so does the maximum, whose own value is too high on average.
+
+    >>> value, low, high = best_advantage(roc(np.arange(200.0), np.arange(200) >= 100), 0.95)
+    >>> value, round(low, 3), high
+    (1.0, 0.704, 1.0)
+    """
+    value = float(np.max(found.hits / found.members - found.alarms / found.others))
+    room = sum(np.sqrt(np.log(4 / (1 - level)) / (2 * n)) for n in (found.members, found.others))
+    return value, max(0.0, value - float(room)), min(1.0, value + float(room))
+
+
+def call_at(found: Roc, rate: float) -> Call:
+    """Return the threshold with the most hits whose rate of false alarms is at most `rate`; nothing is interpolated.
+
+    >>> call = call_at(roc(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False])), 0.4)
+    >>> call.hits, call.alarms
+    (1, 0)
+    """
+    # The counts are compared, since a product of floats may fall just below a whole number.
+    last = int(np.searchsorted(found.alarms, rate * found.others + 1e-9, side="right")) - 1
+    return Call(
+        float(found.thresholds[last]), int(found.hits[last]), found.members, int(found.alarms[last]), found.others
+    )
+
+
+def call(scores: Floats, member: Bools, threshold: float) -> Call:
+    """Return what a given threshold does."""
+    reached = scores >= threshold
+    m = int(member.sum())
+    return Call(threshold, int((reached & member).sum()), m, int((reached & ~member).sum()), len(member) - m)
+
+
+def _variance(parts: Floats) -> float:
+    return float(parts.var(ddof=1)) / len(parts) if len(parts) > 1 else 0.0
