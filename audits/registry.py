@@ -46,7 +46,7 @@ class AuditSpec:
     demo
         (context, *, balanced) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
     model
-        Whether a model runs, so that a device has to be found for it.
+        Whether a model runs, so that a device has to be found for it; or the options of which one makes a model run.
     """
 
     name: str
@@ -57,9 +57,15 @@ class AuditSpec:
     plan: str
     run: str
     demo: str = ""
-    model: bool = True
+    model: bool | tuple[str, ...] = True
     estimates: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+
+    def runs_model(self, options: Any) -> bool:
+        """Tell whether a model runs with these options."""
+        if isinstance(self.model, bool):
+            return self.model
+        return any(getattr(options, name) is not None for name in self.model)
 
     def check(self, options: Any, context: "Context") -> "Plan":
         """Check every input; nothing is written."""
@@ -102,6 +108,12 @@ AUDITS: tuple[Entry, ...] = (
         summary="By how much can a small change of a picture move a classifier's logits?",
         needs="an image classifier; labelled images for radii",
         target="audits.lipschitz:AUDIT",
+    ),
+    Entry(
+        name="membership",
+        summary="Can one tell which points a model was trained on, and does its claimed epsilon hold?",
+        needs="scores with membership; or members and non-members with generated samples or a generative model",
+        target="audits.membership:AUDIT",
     ),
     Entry(
         name="precision-recall",

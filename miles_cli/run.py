@@ -38,7 +38,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch) -> i
     context = Context(
         seed=common.seed,
         level=common.level,
-        device=choose_device(common.device, needed=spec.model),
+        device=choose_device(common.device, needed=spec.runs_model(options)),
         dtype=common.dtype,
         cache=Cache.default(),
         progress=watch,

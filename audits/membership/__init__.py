@@ -1,0 +1,178 @@
+"""Can one tell from scores, generated samples or a released model which points it was trained on?
+
+And does what can be told contradict the differential privacy that was claimed?
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.options import option
+from audits.registry import AuditSpec
+
+TIERS = ("samples", "generator", "denoiser", "full")
+"""What an attacker holds: samples only, the weights of a generator or a denoiser, or all (discriminator, gradients)."""
+SELECTIONS = ("split", "bonferroni", "fixed")
+MOST_FPR = 3
+_POINTS, _MODEL, _CLAIM, _STATISTICS, _SHADOWS = (
+    "Points", "Models and samples", "Claimed privacy", "Numbers and intervals", "Shadow models"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `miles membership` can be asked."""
+
+    scores: Path | None = option(
+        "Scores by any attack with membership: CSV, NPZ, or a folder of LiRA or Privacy Meter. Needs no model.",
+        metavar="FILE|DIR",
+        panel=_POINTS,
+    )
+    members: Path | None = option(
+        "Points that the model was trained on: a folder of images, NPY, NPZ or CSV.", metavar="PATH", panel=_POINTS
+    )
+    nonmembers: Path | None = option(
+        "Points of the same distribution that it never saw, in the same forms.", metavar="PATH", panel=_POINTS
+    )
+    reference: Path | None = option(
+        "Further points of the distribution that the attacker holds, disjoint from both.", metavar="PATH", panel=_POINTS
+    )
+    higher_is: str | None = option(
+        "Of whom high scores speak; needed unless the column is named loss.",
+        choices=("member", "nonmember"),
+        metavar="member|nonmember",
+        panel=_POINTS,
+    )
+    target: int | None = option(
+        "Which model of a file with many is audited (0 the first). Default: the file's own word, or the last.",
+        metavar="N",
+        panel=_POINTS,
+    )
+    tier: str = option(
+        "What the attacker held who made the scores.", "full", choices=TIERS, metavar="|".join(TIERS), panel=_POINTS
+    )
+    samples: Path | None = option("What the model generated, in the forms of --members.", metavar="PATH", panel=_MODEL)
+    model: str | None = option(
+        "The released model: a diffusers folder, or weights with --arch.", metavar="PATH", panel=_MODEL
+    )
+    suite: Path | None = option(
+        "Several models to be compared, with their samples and claims: a TOML file.", metavar="FILE", panel=_MODEL
+    )
+    attack: tuple[str, ...] = option(
+        "Attacks to run. Default: all that the access allows.", (), metavar="NAME,...", panel=_MODEL
+    )
+    arch: str | None = option(
+        "Network of bare weights: mlp-denoiser, mlp-generator, or module:factory of yours (with --allow-code).",
+        metavar="NAME",
+        panel=_MODEL,
+    )
+    schedule: str | None = option(
+        "Noise schedule of a denoiser of bare weights: linear, scaled_linear, cosine, or a JSON file.",
+        metavar="NAME|FILE",
+        panel=_MODEL,
+    )
+    prediction: str | None = option(
+        "What a denoiser of bare weights predicts. Default: epsilon.",
+        choices=("epsilon", "v_prediction", "sample"),
+        metavar="epsilon|v_prediction|sample",
+        panel=_MODEL,
+    )
+    discriminator: Path | None = option(
+        "Weights of the discriminator, where that was released too.", metavar="FILE", panel=_MODEL
+    )
+    discriminator_arch: str = option("Network of these weights.", "mlp-discriminator", metavar="NAME", panel=_MODEL)
+    latent: int | None = option(
+        "Length of a generator's input, where its weights do not tell.", metavar="N", panel=_MODEL
+    )
+    allow_code: bool = option("Let a factory of yours run.", False, panel=_MODEL)
+    timesteps: tuple[str, ...] = option(
+        "Timesteps at which a denoiser is attacked. Several: the best is chosen on points that are not reported, or on "
+        "shadow models. Default: 1, 3, 5, 10, 20 and 40 % of the schedule.",
+        (),
+        metavar="T,...",
+        panel=_MODEL,
+    )
+    draws: int = option("Draws of noise for each point and timestep.", 8, metavar="N", panel=_MODEL)
+    batch: int = option("Most points in one forward pass.", 512, metavar="N", panel=_MODEL)
+    epsilon: float | None = option("The epsilon that is claimed.", metavar="E", panel=_CLAIM)
+    delta: float = option("The delta of claim and bounds.", 1e-5, metavar="D", panel=_CLAIM)
+    noise_multiplier: float | None = option(
+        "Or: standard deviation of the noise over the clipping norm in DP-SGD,", metavar="S", panel=_CLAIM
+    )
+    sample_rate: float | None = option("the share of the data in a Poisson batch,", metavar="Q", panel=_CLAIM)
+    steps: int | None = option("and the number of steps.", metavar="N", panel=_CLAIM)
+    history: Path | None = option(
+        "Or: a checkpoint of Opacus, or JSON, that holds the accountant's history. Looked for in --model too.",
+        metavar="FILE",
+        panel=_CLAIM,
+    )
+    coin_flip: float | None = option(
+        "Your word that each point was put in by a fair coin of its own (0.5), in one training run: allows the one-run "
+        "bounds.",
+        metavar="0.5",
+        panel=_CLAIM,
+    )
+    independent: bool = option(
+        "Your word that every score is from a training run of its own: bounds then are certified.", False, panel=_CLAIM
+    )
+    selection: str = option(
+        "How the threshold of a bound is found: on the other half of the points, among many that share the error, or "
+        "given by --threshold.",
+        "split",
+        choices=SELECTIONS,
+        metavar="|".join(SELECTIONS),
+        panel=_STATISTICS,
+    )
+    threshold: float | None = option(
+        "Score from which a point is called a member (fixed); with the one-run bounds, the share that is guessed.",
+        metavar="X",
+        panel=_STATISTICS,
+    )
+    fpr: tuple[str, ...] = option(
+        "Rates of false alarms at which hits are told.", ("0.1", "0.01", "0.001"), metavar="F,...", panel=_STATISTICS
+    )
+    blind: bool = option(
+        "Look whether members and non-members can be told apart without the model.", True, panel=_STATISTICS
+    )
+    shadows: int = option(
+        "Models of the same kind to train on random halves of the points (even, 4 or more): LiRA, and the choice of "
+        "timesteps.",
+        0,
+        metavar="N",
+        panel=_SHADOWS,
+    )
+    shadow_steps: int = option("Training steps of each.", 4000, metavar="N", panel=_SHADOWS)
+    shadow_batch: int = option("Points in a step.", 128, metavar="N", panel=_SHADOWS)
+    shadow_rate: float = option("Learning rate (Adam).", 1e-3, metavar="X", panel=_SHADOWS)
+    workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=_SHADOWS)
+
+
+AUDIT = AuditSpec(
+    name="membership",
+    title="Membership inference and claims of privacy",
+    question=(
+        "Can an attacker tell which points the model was trained on, and does what can be told contradict the privacy "
+        "that was claimed?"
+    ),
+    summary="Can one tell which points a model was trained on, and does its claimed epsilon hold?",
+    options=Options,
+    plan="audits.membership.inputs:plan",
+    run="audits.membership.report:run",
+    demo="audits.membership.demo:prepare",
+    model=("model", "suite"),
+    estimates=(
+        "auc",
+        "balanced_accuracy",
+        "advantage",
+        "balanced_accuracy_held_out",
+        "advantage_held_out",
+        "tpr",
+        "epsilon_lower",
+        "epsilon_ceiling",
+        "epsilon_credible",
+        "epsilon_claimed",
+        "blind_auc",
+        "leakage",
+        "leakage_difference",
+        "utility",
+    ),
+)

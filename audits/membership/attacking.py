@@ -1,0 +1,229 @@
+"""Which attacks does a release allow, and what do they give every point?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from audits.context import Context
+from audits.membership import Options
+from audits.membership.inputs import Inputs
+from audits.membership.releases import Release
+from audits.membership.scoring import Scored, Variants, settle_on
+from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
+from audits.statistics import generator
+from audits.statistics.roc import Floats, area
+from probes.attacks.denoiser import Request, default_requests, score_denoiser
+from probes.attacks.densities import density_ratio
+from probes.attacks.discriminators import discriminate
+from probes.attacks.generator import discriminator_scores, latent_search
+from probes.attacks.likelihood_ratios import Mode, lira
+from probes.attacks.samples import calibrated, monte_carlo, nearest
+from probes.diffusion import Denoiser
+from probes.errors import InputError
+from probes.loading.point_sets import PointSet
+from probes.shadows import Recipe, Shadows, train_and_score
+
+BANDWIDTHS = (0.25, 0.5, 1.0)
+"""Of the kernels, in root mean squares of the distance from a point to the nearest of the attacker's own."""
+LIRA_ON = "loss"
+
+
+def attack_all(found: Scored, inputs: Inputs, options: Options, context: Context) -> None:
+    """Run all attacks that the access allows, or those that were asked for.
+
+    Raises
+    ------
+    InputError
+        Where one that was asked for needs more than was given.
+    """
+    asked = set(options.attack)
+    for release in inputs.releases:
+        for variants in _variants(found, release, inputs, options, context):
+            found.attacks.append(settle_on(variants, inputs.pool, release.where))
+    missing = asked - {one.name for one in found.attacks}
+    if missing:
+        name = sorted(missing)[0]
+        tier = next(tier for tier, names in ATTACKS.items() if name in names)
+        raise InputError(f"{name} needs more than was given.", where="--attack", hint=f"It needs {_NEEDS[tier]}.")
+
+
+_NEEDS = {
+    "samples": "--samples",
+    "generator": "a generator's weights: --model with --arch mlp-generator, or --latent",
+    "denoiser": "a diffusion model: --model",
+    "full": "--discriminator",
+}
+
+
+def _variants(
+    found: Scored, release: Release, inputs: Inputs, options: Options, context: Context
+) -> Sequence[Variants]:
+    wanted = {name for names in ATTACKS.values() for name in names}
+    if options.attack:
+        wanted = set(options.attack)
+    made: list[Variants] = []
+    if release.samples is not None:
+        made += _from_samples(release.samples, wanted, inputs, context)
+    if release.generator is not None and "latent-search" in wanted:
+        scores = latent_search(
+            release.generator.module,
+            _points(inputs),
+            latent=release.generator.latent,
+            batch=options.batch,
+            seed=context.seed,
+            device=context.device,
+            progress=context.progress,
+        )
+        made.append(_one("latent-search", "generator", scores))
+    if release.denoiser is not None:
+        made += _from_denoiser(release.denoiser, wanted, inputs, options, context)
+    if release.discriminator is not None and "discriminator" in wanted:
+        scores = discriminator_scores(
+            release.discriminator.module, _points(inputs), batch=options.batch, device=context.device
+        )
+        made.append(_one("discriminator", "full", scores))
+    return made
+
+
+def _points(inputs: Inputs) -> PointSet:
+    assert inputs.pool.points is not None
+    return inputs.pool.points
+
+
+def _one(name: str, tier: str, scores: Floats, setting: str = "") -> Variants:
+    return Variants(name=name, tier=tier, settings=(setting,), scores=scores[None])
+
+
+def _from_samples(samples: PointSet, wanted: set[str], inputs: Inputs, context: Context) -> list[Variants]:
+    points, reference, progress = _points(inputs), inputs.reference, context.progress
+    if reference is None:
+        wanted = wanted - set(NEED_REFERENCE)
+    made = []
+    if "nearest" in wanted:
+        made.append(_one("nearest", "samples", nearest(points, samples, progress=progress)))
+    if "monte-carlo" in wanted:
+        made.append(_one("monte-carlo", "samples", monte_carlo(points, samples, progress=progress)))
+    if reference is None:
+        return made
+    if "calibrated" in wanted:
+        made.append(_one("calibrated", "samples", calibrated(points, samples, reference, progress=progress)))
+    if "domias" in wanted:
+        scale = float(np.sqrt(np.mean(-nearest(reference, samples))))
+        widths = [round(share * scale, 6) for share in BANDWIDTHS] if scale > 0 else [1.0]
+        scores = density_ratio(points, samples, reference, widths, progress=progress)
+        names = tuple(f"bandwidth {width:.3g}" for width in widths)
+        made.append(Variants(name="domias", tier="samples", settings=names, scores=scores))
+    if "shadow-discriminator" in wanted:
+        rng = generator(context.seed, "membership", "discriminator")
+        scores = discriminate(points, samples, reference, rng=rng)
+        made.append(_one("shadow-discriminator", "samples", scores))
+    return made
+
+
+def _from_denoiser(
+    denoiser: Denoiser, wanted: set[str], inputs: Inputs, options: Options, context: Context
+) -> list[Variants]:
+    names = [name for name in DENOISER if name in wanted]
+    lira_wanted = [name for name in LIRA if name in wanted] if options.shadows else []
+    scored = list(dict.fromkeys([*names, *([LIRA_ON] if lira_wanted else [])]))
+    requests = requests_of(scored, denoiser, inputs.settings.timesteps)
+    common: dict[str, Any] = {
+        "seed": context.seed,
+        "draws": options.draws,
+        "batch": options.batch,
+        "device": context.device,
+    }
+    own = score_denoiser(
+        denoiser,
+        _points(inputs),
+        requests,
+        **common,
+        dtype=context.dtype,
+        cache=context.cache,
+        progress=context.progress,
+        label="Attacking the denoiser",
+    )
+    shadows = None
+    if options.shadows:
+        recipe = Recipe(steps=options.shadow_steps, batch=options.shadow_batch, rate=options.shadow_rate)
+        shadows = train_and_score(
+            denoiser,
+            _points(inputs),
+            requests,
+            count=options.shadows,
+            recipe=recipe,
+            workers=options.workers,
+            **common,
+            cache=context.cache,
+            progress=context.progress,
+        )
+    total = len(denoiser.alphas_bar)
+    made = [_at_steps(name, requests, own, shadows, total) for name in names]
+    return made + _lira(lira_wanted, requests, own, shadows, total)
+
+
+def requests_of(names: Sequence[str], denoiser: Denoiser, timesteps: Sequence[int]) -> tuple[Request, ...]:
+    """Return at which timesteps each attack is made.
+
+    Raises
+    ------
+    InputError
+        Where the schedule has no such timestep.
+    """
+    total = len(denoiser.alphas_bar)
+    for step in timesteps:
+        if step >= total:
+            raise InputError(
+                f"The schedule has no timestep {step}.", where="--timesteps", hint=f"It has 0 to {total - 1}."
+            )
+    if not timesteps:
+        return default_requests(names, total)
+    return tuple(Request(name, step) for name in names for step in timesteps)
+
+
+def _at_steps(
+    name: str, requests: Sequence[Request], own: dict[Request, Floats], shadows: Shadows | None, total: int
+) -> Variants:
+    mine = [request for request in requests if request.attack == name]
+    merits = None if shadows is None else np.array([_merit(shadows.scores[one], shadows) for one in mine])
+    return Variants(
+        name=name,
+        tier="denoiser",
+        settings=tuple(f"t = {one.timestep} of {total}" for one in mine),
+        scores=np.stack([own[one] for one in mine]),
+        merits=merits,
+    )
+
+
+def _merit(scores: Floats, shadows: Shadows) -> float:
+    """Return how well an attack does on average on the shadow models, whose members are known."""
+    return float(np.mean([area(row, kept).value for row, kept in zip(scores, shadows.keep, strict=True)]))
+
+
+def _lira(
+    names: Sequence[str], requests: Sequence[Request], own: dict[Request, Floats], shadows: Shadows | None, total: int
+) -> list[Variants]:
+    """Return likelihood-ratio attacks on the logarithm of the loss, over all its timesteps together."""
+    if shadows is None or not names:
+        return []
+    steps = [request for request in requests if request.attack == LIRA_ON]
+    target = np.stack([_log(own[one]) for one in steps], axis=1)
+    rivals = np.stack([_log(shadows.scores[one]) for one in steps], axis=2)
+    modes: dict[str, Mode] = {
+        "lira-online": "online",
+        "lira-offline": "offline",
+        "lira-offline-two-sided": "offline-two-sided",
+    }
+    where = f"-log loss at t = {', '.join(str(one.timestep) for one in steps)} of {total}"
+    made = []
+    for name in names:
+        # Every point is in half of the models: all have a score.
+        ratios = lira(target, rivals, shadows.keep, mode=modes[name], variance="pooled")
+        made.append(_one(name, "denoiser", ratios.scores, where))
+    return made
+
+
+def _log(scores: Floats) -> Floats:
+    """Turn minus the loss into minus its logarithm, which is nearly normal."""
+    return np.asarray(-np.log(np.maximum(-scores, 1e-45)))

@@ -1,0 +1,243 @@
+"""How large must epsilon at least be, given what the attacks reached, and how sure can one be of that?
+
+Rates of one model's points are no independent trials of the game that epsilon is defined by: their bounds are called
+heuristic. Where each point was put in by a coin of its own, the one-run bounds hold; where every score is from a
+training run of its own, the plain ones do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.membership import Options
+from audits.membership.claims import Claim
+from audits.membership.estimating import Judged, where_of
+from audits.membership.pool import Pool
+from audits.records import Estimate
+from audits.statistics.joint_beta import joint_beta
+from audits.statistics.one_run import Guesses, count_guesses, one_run_epsilon
+from audits.statistics.one_run_fdp import one_run_fdp_epsilon
+from audits.statistics.roc import Bools, Floats
+from audits.statistics.threshold_selection import Bound, bound
+
+CERTIFIED, HEURISTIC, ASSUMES_GDP = "certified", "heuristic", "assumes-gdp"
+CLOPPER_PEARSON, GDP, ONE_RUN, ONE_RUN_FDP = "clopper-pearson", "gdp", "one-run", "one-run-fdp"
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Shares of the points that are guessed, half of them as members: what the one-run bounds may choose from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proved:
+    """A lower bound of epsilon: `place` is that of its estimate."""
+
+    method: str
+    validity: str
+    epsilon: float
+    ceiling: float
+    place: int
+    ceiling_place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The bounds of one attack by method, and the one that a verdict rests on."""
+
+    judged: Judged
+    proved: Mapping[str, Proved]
+
+    @property
+    def leading(self) -> Proved:
+        """Return the bound that holds with the fewest assumptions."""
+        return self.proved[ONE_RUN] if ONE_RUN in self.proved else self.proved[CLOPPER_PEARSON]
+
+
+def bound_all(
+    draft: Draft, found: Sequence[Judged], pool: Pool, options: Options, claims: Mapping[str, Claim], context: Context
+) -> list[Bounds]:
+    """Add the bounds of all attacks; those on one model share the error, since the largest of them is looked at."""
+    made = []
+    for one in found:
+        model = one.attack.where.get("model", "")
+        rivals = sum(other.attack.where.get("model", "") == model for other in found)
+        delta = claims[model].delta if model in claims else options.delta
+        made.append(_bounds(draft, one, pool, options, delta, (1 - context.level) / rivals, rivals, context))
+    return made
+
+
+def _bounds(
+    draft: Draft,
+    one: Judged,
+    pool: Pool,
+    options: Options,
+    delta: float,
+    alpha: float,
+    rivals: int,
+    context: Context,
+) -> Bounds:
+    case = _Case(draft=draft, one=one, delta=delta, alpha=alpha, rivals=rivals, context=context)
+    proved: dict[str, Proved] = {}
+    if options.coin_flip is None or options.selection != "fixed":
+        proved |= _plain(case, pool, options)
+    if options.coin_flip is not None:
+        proved |= _one_run(case, pool, options)
+    return Bounds(judged=one, proved=proved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One attack whose bounds share the error `alpha` with those of `rivals` in all."""
+
+    draft: Draft
+    one: Judged
+    delta: float
+    alpha: float
+    rivals: int
+    context: Context
+
+    def add(self, method: str, validity: str, epsilon: float, ceiling: float, n: int, how: str) -> Proved:
+        """Add a bound and its ceiling to the draft."""
+        where, shared = self.one.attack, f", error shared by {self.rivals} attacks" if self.rivals > 1 else ""
+        common: dict[str, Any] = {"name": "epsilon_lower", "n": n, "unit": "points", "level": self.context.level}
+        # What an audit of this size can prove ends at its ceiling.
+        most = max(ceiling, epsilon)
+        place = self.draft.add(
+            Estimate(
+                **common,
+                value=epsilon,
+                low=epsilon,
+                high=most,
+                method=f"{how}{shared}; from the bound to what a perfect attack would prove",
+                where=where_of(where, method=method, validity=validity),
+            )
+        )
+        top: dict[str, Any] = {"name": "epsilon_ceiling", "value": most, "n": n, "unit": "points", "method": "exact"}
+        ceiling_place = self.draft.add(Estimate(**top, where=where_of(where, method=method)))
+        return Proved(
+            method=method, validity=validity, epsilon=epsilon, ceiling=most, place=place, ceiling_place=ceiling_place
+        )
+
+
+def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
+    """Return the bounds from one threshold's counts."""
+    attack = case.one.attack
+    split = options.selection == "split"
+    # The half that chooses a threshold may be the one that chose the attack's setting.
+    chooses, rest = attack.half(pool.chooses)
+    used = chooses | rest if split else attack.judged
+    proved = {}
+    for method, validity in ((CLOPPER_PEARSON, CERTIFIED if options.independent else HEURISTIC), (GDP, ASSUMES_GDP)):
+        if method == GDP and not case.delta:
+            continue
+        made = bound(
+            attack.scores[used],
+            attack.member[used],
+            delta=case.delta,
+            alpha=case.alpha,
+            selection=options.selection,
+            gaussian=method == GDP,
+            chooses=chooses[used],
+            threshold=options.threshold,
+        )
+        how = f"{_NAMES[method]}, {_selected(options, made.tried)}"
+        n = made.call.members + made.call.others
+        proved[method] = case.add(method, validity, made.epsilon, made.ceiling, n, how)
+        if method == CLOPPER_PEARSON:
+            _credible(case, made)
+    return proved
+
+
+_NAMES = {
+    CLOPPER_PEARSON: "one-sided Clopper-Pearson",
+    GDP: "one-sided Clopper-Pearson, trade-off curve held to be Gaussian",
+    ONE_RUN: "one training run (Steinke et al. 2023)",
+    ONE_RUN_FDP: "one training run, trade-off curve held to be Gaussian (Mahloujifar et al. 2024)",
+}
+
+
+def _selected(options: Options, tried: int) -> str:
+    return {
+        "split": "threshold from the other half",
+        "bonferroni": f"Bonferroni over {tried} thresholds",
+        "fixed": "threshold as given",
+    }[options.selection]
+
+
+def _credible(case: _Case, made: Bound) -> None:
+    """Add what is believed of epsilon after these counts, which is no confidence interval."""
+    met = made.call
+    misses, right = met.members - met.hits, met.others - met.alarms
+    low, high = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=case.context.level)
+    middle, _ = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=1e-6)
+    case.draft.add(
+        Estimate(
+            name="epsilon_credible",
+            value=min(max(middle, low), high),
+            low=low,
+            high=high,
+            level=case.context.level,
+            method="posterior median and credible interval, joint beta (Zanella-Beguelin et al. 2022)",
+            n=met.members + met.others,
+            unit="points",
+            where=where_of(case.one.attack),
+        )
+    )
+
+
+def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
+    """Return the bounds from guesses about canaries that each had a coin of its own."""
+    attack = case.one.attack
+    alpha = case.alpha
+    tried: tuple[float, ...] = SHARES
+    judged = attack.judged
+    chooses, rest = attack.half(pool.chooses)
+    if options.selection == "fixed":
+        tried = (options.threshold or 0.0,)
+    elif options.selection == "bonferroni":
+        alpha /= len(SHARES)
+    else:
+        chosen = _guesses(attack.scores[chooses], attack.member[chooses], SHARES)
+        tried = (SHARES[int(np.argmax([_epsilon(one, case.delta, alpha) for one in chosen]))],)
+        judged = rest
+    made = _guesses(attack.scores[judged], attack.member[judged], tried)
+    proved = {}
+    n = int(judged.sum())
+    for method, validity, of in ((ONE_RUN, CERTIFIED, _epsilon), (ONE_RUN_FDP, ASSUMES_GDP, _epsilon_fdp)):
+        if method == ONE_RUN_FDP and not case.delta:
+            continue
+        reached = [of(one, case.delta, alpha) for one in made]
+        best = made[int(np.argmax(reached))][0]
+        # A perfect attack gains by guessing more: its ceiling is over all shares that may be chosen.
+        shares = tried if options.selection == "fixed" else SHARES
+        perfect = max(of(_perfect(share, n), case.delta, alpha) for share in shares)
+        how = f"{_NAMES[method]}, {best.guesses:,} of {n:,} guessed, {best.correct:,} right"
+        bounds = [max(reached), perfect]
+        proved[method] = case.add(method, validity, bounds[0], bounds[1], n, how)
+    return proved
+
+
+def _guesses(scores: Floats, member: Bools, shares: Sequence[float]) -> list[tuple[Guesses, int]]:
+    """Guess for each share of the points, half of them as members, with the number of points."""
+    each = [_each(share, len(scores)) for share in shares]
+    return [(count_guesses(scores, member, many, many), len(scores)) for many in each]
+
+
+def _each(share: float, points: int) -> int:
+    return max(1, int(share * points / 2))
+
+
+def _perfect(share: float, points: int) -> tuple[Guesses, int]:
+    many = _each(share, points)
+    return Guesses(high=many, low=many, correct=2 * many), points
+
+
+def _epsilon(made: tuple[Guesses, int], delta: float, alpha: float) -> float:
+    guesses, points = made
+    return one_run_epsilon(guesses.correct, guesses.guesses, points, delta=delta, level=1 - alpha)
+
+
+def _epsilon_fdp(made: tuple[Guesses, int], delta: float, alpha: float) -> float:
+    guesses, points = made
+    return one_run_fdp_epsilon(guesses.correct, guesses.guesses, points, delta=delta, level=1 - alpha)

@@ -1,0 +1,145 @@
+"""Which privacy is claimed: an epsilon as given, or what the noise, sampling and steps of a training amount to?"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audits.membership import Options
+from probes.errors import InputError
+
+if TYPE_CHECKING:
+    from probes.accounting import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A claimed budget; `source` says in words where it is from, `notes` what a user should know of it."""
+
+    epsilon: float
+    delta: float
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+def claim_of(
+    *,
+    epsilon: float | None,
+    delta: float,
+    stages: tuple["Stage", ...] | None,
+    source: str,
+) -> Claim | None:
+    """Return the claim of an epsilon or of a history of DP-SGD; None where nothing is claimed."""
+    if epsilon is not None:
+        return Claim(epsilon=epsilon, delta=delta, source="as given")
+    if not stages:
+        return None
+    from probes.accounting import rdp_epsilon
+
+    accounted = rdp_epsilon(stages, delta)
+    return Claim(epsilon=accounted.epsilon, delta=delta, source=source, notes=accounted.notes)
+
+
+def claim_of_options(options: Options) -> Claim | None:
+    """Return what the options claim, after checking that they claim one thing.
+
+    Raises
+    ------
+    InputError
+        Where several claims are given, or one is incomplete or out of range.
+    """
+    check_delta(options.delta, "--delta")
+    training = {
+        "--noise-multiplier": options.noise_multiplier,
+        "--sample-rate": options.sample_rate,
+        "--steps": options.steps,
+    }
+    given = [flag for flag, value in training.items() if value is not None]
+    claims = [
+        *(["--epsilon"] if options.epsilon is not None else []),
+        *given[:1],
+        *(["--history"] if options.history is not None else []),
+    ]
+    if len(claims) > 1:
+        raise InputError(f"{' and '.join(claims)} are two claims.", where=claims[-1], hint="Give one of them.")
+    if options.epsilon is not None:
+        check_epsilon(options.epsilon, "--epsilon")
+        return claim_of(epsilon=options.epsilon, delta=options.delta, stages=None, source="")
+    if given:
+        missing = [flag for flag in training if flag not in given]
+        if missing:
+            raise InputError(
+                f"{given[0]} needs {' and '.join(missing)} beside it.",
+                where=given[0],
+                hint="Epsilon follows from all three together.",
+            )
+        return claim_of(
+            epsilon=None, delta=options.delta, stages=(_stage(options),), source="accounted from the options"
+        )
+    return claim_of_file(options.history, options.delta) if options.history is not None else None
+
+
+def claim_of_file(path: Path, delta: float, *, where: str = "--history") -> Claim:
+    """Return what the history of an accountant amounts to.
+
+    Raises
+    ------
+    InputError
+        Where the file holds none.
+    """
+    from probes.loading.accountants import read_history
+
+    if not path.is_file():
+        raise InputError("There is no such file.", where=f"{where} {path}", hint="Check the path.")
+    stages = read_history(path)
+    if not stages:
+        raise InputError(
+            "The file holds no history of an accountant.",
+            where=str(path),
+            hint="Save it with PrivacyEngine.save_checkpoint of Opacus, or give --noise-multiplier, --sample-rate and "
+            "--steps.",
+        )
+    found = claim_of(epsilon=None, delta=delta, stages=stages, source=f"accounted from {path.name}")
+    assert found is not None
+    return found
+
+
+def check_epsilon(epsilon: float, where: str) -> None:
+    """Refuse what is no epsilon.
+
+    Raises
+    ------
+    InputError
+        Unless it is finite and not negative.
+    """
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise InputError(f"{epsilon} is no epsilon.", where=where, hint="Give a number of 0 or more.")
+
+
+def check_delta(delta: float, where: str) -> None:
+    """Refuse what is no delta.
+
+    Raises
+    ------
+    InputError
+        Unless it is at least 0 and below 1.
+    """
+    if not 0 <= delta < 1:
+        raise InputError(f"{delta} is no delta.", where=where, hint="Give a number of 0 or more, far below 1.")
+
+
+def _stage(options: Options) -> "Stage":
+    from probes.accounting import Stage
+
+    sigma, rate, steps = options.noise_multiplier, options.sample_rate, options.steps
+    assert sigma is not None and rate is not None and steps is not None
+    for flag, value, fits, mend in (
+        ("--noise-multiplier", sigma, 0 < sigma < math.inf, "Give a number above 0."),
+        ("--sample-rate", rate, 0 < rate <= 1, "Give a share above 0, at most 1."),
+        ("--steps", steps, steps >= 1, "Give 1 or more."),
+    ):
+        if not fits:
+            raise InputError(f"{value} cannot be.", where=flag, hint=mend)
+    if options.delta == 0:
+        raise InputError("With delta 0, Gaussian noise gives no epsilon.", where="--delta", hint="Such as 1e-5.")
+    return Stage(noise_multiplier=sigma, sample_rate=rate, steps=steps)

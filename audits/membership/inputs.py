@@ -1,0 +1,172 @@
+"""Everything that can be checked before an attack runs: the plan of the audit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audits.context import Context, Plan
+from audits.membership import Options
+from audits.membership.claims import Claim, claim_of_options
+from audits.membership.outlook import coordinates_of, cost_of, notes_of
+from audits.membership.pool import Pool, pool_of_labels, pool_of_points, without
+from audits.membership.settings import Settings, settle
+from audits.records import Source, Subject
+from probes.errors import InputError
+from probes.loading.hashing import sha256_json
+from probes.loading.membership_scores import ScoreSet, ShadowScores, read_scores
+from probes.loading.point_sets import PointSet, read_points
+from probes.loading.score_folders import read_score_folder
+
+if TYPE_CHECKING:
+    from audits.membership.releases import Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What an audit works on.
+
+    Parameters
+    ----------
+    given
+        A file of scores; None where attacks run here.
+    pool
+        The points audited.
+    blind
+        Points on which members and non-members are compared without the model: those of the pool, or given beside a
+        file of scores; None where there are none.
+    reference
+        The attacker's own points, none of them audited.
+    releases
+        What is attacked; one without anything for a file of scores.
+    """
+
+    settings: Settings
+    given: ScoreSet | ShadowScores | None
+    pool: Pool
+    blind: Pool | None
+    reference: PointSet | None
+    releases: tuple["Release", ...]
+    claim: Claim | None
+    notes: tuple[str, ...]
+
+    @property
+    def several(self) -> bool:
+        """Tell whether models are compared."""
+        return len(self.releases) > 1
+
+
+def plan(options: Options, context: Context) -> Plan:
+    """Read and check everything that an audit needs.
+
+    Raises
+    ------
+    InputError
+        Where an option or a file is wrong, or they do not go together.
+    """
+    settings = settle(options)
+    inputs, sources = (
+        _from_scores(options, settings, context)
+        if options.scores is not None
+        else _from_points(options, settings, context)
+    )
+    return Plan(
+        inputs=inputs,
+        subject=_subject(inputs, options),
+        data=sources,
+        cost=cost_of(inputs, options),
+        notes=notes_of(inputs, options),
+        coordinates=coordinates_of(inputs, options),
+        settings=_settled(inputs),
+    )
+
+
+def _from_scores(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+    assert options.scores is not None
+    given = _read(options.scores, options)
+    member = given.member if isinstance(given, ScoreSet) else given.keep[given.target]
+    where = f"--scores {options.scores}"
+    pool = pool_of_labels(member, given.names, context.seed, given=given.given, skipped=given.skipped, where=where)
+    sources = [Source(role="scores", path=str(options.scores), sha256=given.sha256, items=given.given)]
+    blind = None
+    if options.members is not None and options.nonmembers is not None:
+        members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")
+        blind = pool_of_points(members, others, context.seed)
+        sources += [_source("members", members), _source("nonmembers", others)]
+    inputs = Inputs(
+        settings=settings,
+        given=given,
+        pool=pool,
+        blind=blind,
+        reference=None,
+        releases=(),
+        claim=claim_of_options(options),
+        notes=given.notes,
+    )
+    return inputs, tuple(sources)
+
+
+def _read(path: Path, options: Options) -> ScoreSet | ShadowScores:
+    if not path.exists():
+        raise InputError("There is no such file or folder.", where=f"--scores {path}", hint="Check the path.")
+    if path.is_dir():
+        return read_score_folder(path, higher_is=options.higher_is, target=options.target)
+    return read_scores(path, higher_is=options.higher_is, target=options.target)
+
+
+def _from_points(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+    from audits.membership.releases import releases_of
+
+    assert options.members is not None and options.nonmembers is not None
+    members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")
+    pool = pool_of_points(members, others, context.seed)
+    notes = [*members.notes, *others.notes]
+    sources = [_source("members", members), _source("nonmembers", others)]
+    reference = None
+    if options.reference is not None:
+        whole = read_points(options.reference, role="--reference", shape=members.shape)
+        sources.append(_source("reference", whole))
+        reference, taken = without(whole, (members, others))
+        if taken:
+            notes.append(f"{taken:,} points of the reference are members or non-members too, and were not used.")
+    releases = releases_of(options, members.shape)
+    sources += [_source(f"samples {one.name}".strip(), one.samples) for one in releases if one.samples is not None]
+    inputs = Inputs(
+        settings=settings,
+        given=None,
+        pool=pool,
+        blind=pool,
+        reference=reference,
+        releases=releases,
+        claim=releases[0].claim if len(releases) == 1 else None,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+    return inputs, tuple(sources)
+
+
+def _points(path: Path, role: str) -> PointSet:
+    return read_points(path, role=role)
+
+
+def _source(role: str, points: PointSet) -> Source:
+    return Source(role=role, path=points.path, sha256=points.sha256, items=len(points))
+
+
+def _subject(inputs: Inputs, options: Options) -> Subject | None:
+    """Return the model, or all models of a suite as one subject."""
+    models = [
+        part for one in inputs.releases for part in (one.denoiser, one.generator, one.discriminator) if part is not None
+    ]
+    if not models:
+        return None
+    families = sorted({part.family for part in models})
+    return Subject(
+        path=models[0].path if options.suite is None else str(options.suite),
+        family=", ".join(families),
+        sha256=models[0].sha256 if len(models) == 1 else sha256_json([part.sha256 for part in models]),
+        parameters=sum(part.parameters for part in models),
+    )
+
+
+def _settled(inputs: Inputs) -> Mapping[str, Any]:
+    return {"fpr": [f"{rate:g}" for rate in inputs.settings.fprs]}

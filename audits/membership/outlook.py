@@ -1,0 +1,198 @@
+"""What will a run on these inputs be able to say, and what will it cost? Told before anything is measured."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from audits.membership import TIERS, Options
+from audits.membership.settings import ATTACKS, DENOISER, NEED_REFERENCE
+from audits.numbers import counted
+from audits.records import Coordinate
+from audits.statistics.epsilon_bounds import ceiling
+from audits.wording import listed
+from probes.loading.membership_scores import ScoreSet
+
+if TYPE_CHECKING:
+    from audits.membership.inputs import Inputs
+    from audits.membership.releases import Release
+
+FEW = 100
+"""Points a side below which intervals are wide and bounds nearly empty."""
+TIED = 0.1
+"""Share of points with a score that others have too, from which ties are told."""
+_A_PASS = 4e-9
+"""Seconds that a small network takes for one of its weights and one point, forwards, on one core."""
+
+
+def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
+    """Return every key that an estimate of the run can have, with its values."""
+    from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, ONE_RUN_FDP
+
+    names = tuple(one.name for one in inputs.releases if one.name)
+    found: dict[str, tuple[Coordinate, ...]] = {
+        "attack": tuple(names_of(inputs, options)),
+        "tier": TIERS,
+        "fpr": inputs.settings.fprs,
+        "method": (CLOPPER_PEARSON, GDP, ONE_RUN, ONE_RUN_FDP),
+        "validity": (CERTIFIED, HEURISTIC, ASSUMES_GDP),
+        "access": ("samples", "weights", "full"),
+        "classifier": ("linear", "trees"),
+        "measure": ("held_out_loss", "precision", "recall"),
+    }
+    return found | ({"model": names, "against": names} if names else {})
+
+
+def names_of(inputs: "Inputs", options: Options) -> list[str]:
+    """Return the attacks that may come out of the run."""
+    if isinstance(inputs.given, ScoreSet):
+        names = list(inputs.given.scores)
+    elif inputs.given is not None:
+        names = ["threshold", "lira-online", "lira-offline", "rmia"]
+    else:
+        names = [name for own in ATTACKS.values() for name in own]
+    return [name for name in names if name in options.attack] if options.attack else names
+
+
+def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    """Return what the inputs already show of how little a run could say: id, message and place of each warning."""
+    found: list[tuple[str, str, Mapping[str, Coordinate]]] = [("input", note, {}) for note in inputs.notes]
+    found += [
+        ("skipped", f"Left out: {reason}, {count:,}.", {}) for reason, count in sorted(inputs.pool.skipped.items())
+    ]
+    sides = int(inputs.pool.member.sum()), int((~inputs.pool.member).sum())
+    if min(sides) < FEW:
+        text = (
+            f"{sides[0]:,} members and {sides[1]:,} non-members are few: intervals are wide, and a perfect attack "
+            f"proves an epsilon of {ceiling(*sides, delta=options.delta, alpha=0.05):.2g} at most."
+        )
+        found.append(("few-points", text, {}))
+    if max(sides) > 10 * min(sides):
+        text = (
+            f"{sides[0]:,} members stand against {sides[1]:,} non-members: the smaller side decides what can be said."
+        )
+        found.append(("unbalanced", text, {}))
+    for one in inputs.releases:
+        found += _of_release(one, inputs)
+    if inputs.claim is not None:
+        found += [("claim", note, {}) for note in inputs.claim.notes]
+        if not options.independent and options.coin_flip is None:
+            found.append(("heuristic-bounds", HEURISTIC_BOUNDS, {}))
+    if isinstance(inputs.given, ScoreSet):
+        found += _of_scores(inputs.given, options)
+    if inputs.blind is None:
+        found.append(("no-blind-baseline", NO_BLIND, {}))
+    return found
+
+
+HEURISTIC_BOUNDS = (
+    "Bounds of epsilon are heuristic: they count points of one training run as independent trials. Certified ones need "
+    "inclusion by a coin for each point (--coin-flip 0.5), or a training run for each score (--independent)."
+)
+NO_BLIND = (
+    "Only scores were given: whether members and non-members differ without the model was not looked at. Give "
+    "--members and --nonmembers beside the scores."
+)
+
+
+def _of_release(one: "Release", inputs: "Inputs") -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    where: Mapping[str, Coordinate] = dict(one.where)
+    found = [
+        ("model", note, where)
+        for part in (one.denoiser, one.generator, one.discriminator)
+        if part is not None
+        for note in part.notes
+    ]
+    if one.samples is not None and inputs.reference is None:
+        names = listed(list(NEED_REFERENCE))
+        found.append(("no-reference", f"Without --reference the attacks {names} are not made.", where))
+    points = inputs.pool.points
+    if points is not None and (one.denoiser or one.generator or one.discriminator) and not points.pixels:
+        low, high = points.span
+        if low >= 0 and high <= 1:
+            text = (
+                f"Values of the points lie from {low:.3g} to {high:.3g} and go to the network as they are; most are "
+                "trained on -1 to 1. Give 8-bit images, or an array named img_r01, to have them brought there."
+            )
+            found.append(("scale", text, where))
+    if points is not None and one.samples is not None:
+        wide = points.span[1] - points.span[0]
+        if (
+            abs(one.samples.span[0] - points.span[0]) > 0.5 * wide
+            or abs(one.samples.span[1] - points.span[1]) > 0.5 * wide
+        ):
+            text = (
+                f"Samples run from {one.samples.span[0]:.3g} to {one.samples.span[1]:.3g}, points from "
+                f"{points.span[0]:.3g} to {points.span[1]:.3g}: are they on one scale?"
+            )
+            found.append(("sample-scale", text, where))
+    return found
+
+
+def _of_scores(given: ScoreSet, options: Options) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    found: list[tuple[str, str, Mapping[str, Coordinate]]] = []
+    for name, scores in given.scores.items():
+        distinct = len(np.unique(scores))
+        tied = 1 - distinct / len(scores)
+        if distinct > 1 and tied > TIED:
+            text = (
+                f"{tied:.0%} of the scores of {name} repeat another: a threshold takes all points of a score or none, "
+                "and ties count half in the AUC."
+            )
+            found.append(("ties", text, {"attack": name}))
+    if given.one_run and options.coin_flip is None:
+        text = (
+            "The file says who was included. If a fair coin decided that for each point, say --coin-flip 0.5 for the "
+            "one-run bounds."
+        )
+        found.append(("coin-flip", text, {}))
+    return found
+
+
+def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
+    """Return the warnings as sentences."""
+    return tuple(message for _, message, _ in warnings_of(inputs, options))
+
+
+def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+    """Return what the run costs, in words."""
+    pool = inputs.pool
+    rows = [("points", f"{int(pool.member.sum()):,} members, {int((~pool.member).sum()):,} non-members")]
+    if inputs.given is not None:
+        rows.append(("attacks", listed(names_of(inputs, options))))
+        rows.append(("forwards", "none: scores were given"))
+        return tuple(rows)
+    seconds = 0.0
+    for one in inputs.releases:
+        held = [
+            *(["samples"] if one.samples is not None else []),
+            *(["generator"] if one.generator is not None else []),
+            *(["denoiser"] if one.denoiser is not None else []),
+            *(["full"] if one.discriminator is not None else []),
+        ]
+        rows.append((one.name or "access", listed(held)))
+        if one.denoiser is not None:
+            passes, weights = _passes(one, inputs, options), one.denoiser.parameters
+            rows.append((f"{one.name} forwards".strip(), f"{passes:,} of one point"))
+            seconds += passes * weights * _A_PASS
+            if options.shadows:
+                trained = 3 * options.shadow_steps * min(options.shadow_batch, len(pool) // 2)
+                rows.append(("shadow models", f"{counted(options.shadows, 'models')} of {weights:,} weights"))
+                rows.append(("disk", f"{4 * options.shadows * weights / 2**20:,.0f} MB in the cache"))
+                seconds += options.shadows * (trained + passes) * weights * _A_PASS
+    rows.append(("time", f"some {max(0.1, seconds / 60):,.1f} minutes of the networks on one CPU core"))
+    return tuple(rows)
+
+
+def _passes(one: "Release", inputs: "Inputs", options: Options) -> int:
+    from audits.membership.attacking import requests_of
+    from probes.attacks.denoiser import DENOISER_ATTACKS
+
+    assert one.denoiser is not None
+    names = [name for name in DENOISER if not options.attack or name in options.attack]
+    total = len(one.denoiser.alphas_bar)
+    each = [
+        DENOISER_ATTACKS[request.attack].evaluations(request.timestep, total, options.draws)
+        for request in requests_of(names, one.denoiser, inputs.settings.timesteps)
+    ]
+    return sum(each) * len(inputs.pool)

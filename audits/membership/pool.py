@@ -1,0 +1,160 @@
+"""Which points are audited: members and non-members, each once, and none that is both?"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.statistics import generator
+from probes.errors import InputError
+from probes.loading.point_sets import PointSet, joined
+
+Bools = NDArray[np.bool_]
+LEAST = 10
+"""Members, and non-members, that an audit takes at least: halves of them choose and prove."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """The points that are audited, members first.
+
+    Parameters
+    ----------
+    points
+        None where scores came in and no points.
+    member, chooses
+        Shape (n,): who was trained on, and the half on which thresholds and hyper-parameters are chosen.
+    names
+        What identifies each point.
+    given
+        Points before any was left out, and why some were.
+    """
+
+    points: PointSet | None
+    member: Bools
+    names: tuple[str, ...]
+    chooses: Bools
+    given: int
+    skipped: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.member)
+
+
+def pool_of_points(members: PointSet, others: PointSet, seed: int) -> Pool:
+    """Join members and non-members, without repeats and without points that are both.
+
+    Raises
+    ------
+    InputError
+        Where the two are not of one kind, or too few are left.
+    """
+    check_alike(members, "--members", others, "--nonmembers")
+    inside, outside = members.digests(), others.digests()
+    both = set(inside) & set(outside)
+    skipped = Counter[str]()
+    kept: list[NDArray[np.int64]] = []
+    for digests, kind in ((inside, "member"), (outside, "non-member")):
+        seen: set[str] = set()
+        rows: list[int] = []
+        for place, digest in enumerate(digests):
+            if digest in both:
+                skipped["both member and non-member"] += 1
+            elif digest in seen:
+                skipped[f"repeated {kind}"] += 1
+            else:
+                rows.append(place)
+            seen.add(digest)
+        kept.append(np.array(rows, dtype=np.int64))
+    for places, flag, source in ((kept[0], "--members", members), (kept[1], "--nonmembers", others)):
+        if len(places) < LEAST:
+            raise InputError(
+                f"Only {len(places)} of {len(source)} points are left: each once, and none that is on both sides.",
+                where=f"{flag} {source.path}",
+                hint=f"An audit takes {LEAST} or more on each side.",
+            )
+    points = joined((members.take(kept[0]), others.take(kept[1])))
+    member = np.arange(len(points)) < len(kept[0])
+    return Pool(
+        points=points,
+        member=member,
+        names=points.names,
+        chooses=halves(member, seed),
+        given=len(members) + len(others),
+        skipped=dict(skipped),
+    )
+
+
+def pool_of_labels(
+    member: Bools, names: Sequence[str], seed: int, *, given: int, skipped: Mapping[str, int], where: str
+) -> Pool:
+    """Return the pool of points of which only scores are known.
+
+    Raises
+    ------
+    InputError
+        Where one side is too small.
+    """
+    for count, kind in ((int(member.sum()), "members"), (int((~member).sum()), "non-members")):
+        if count < LEAST:
+            raise InputError(f"There are {count} {kind}.", where=where, hint=f"An audit takes {LEAST} or more of each.")
+    return Pool(
+        points=None, member=member, names=tuple(names), chooses=halves(member, seed), given=given, skipped=skipped
+    )
+
+
+def halves(member: Bools, seed: int) -> Bools:
+    """Return a random half of the members and of the non-members.
+
+    >>> half = halves(np.arange(10) < 4, 0)
+    >>> int(half[:4].sum()), int(half[4:].sum())
+    (2, 3)
+    """
+    chosen = np.zeros(len(member), dtype=np.bool_)
+    rng = generator(seed, "membership", "halves")
+    for side in (True, False):
+        places = np.flatnonzero(member == side)
+        chosen[rng.permutation(places)[: len(places) // 2]] = True
+    return chosen
+
+
+def without(points: PointSet, others: Sequence[PointSet]) -> tuple[PointSet, int]:
+    """Return a set without the points of others, and how many those were."""
+    taken: set[str] = set()
+    for one in others:
+        taken.update(one.digests())
+    kept = np.array([place for place, digest in enumerate(points.digests()) if digest not in taken], dtype=np.int64)
+    if len(kept) == len(points):
+        return points, 0
+    if not len(kept):
+        raise InputError(
+            "All of its points are members or non-members.",
+            where=f"--reference {points.path}",
+            hint="The attacker's own points must be others.",
+        )
+    return points.take(kept), len(points) - len(kept)
+
+
+def check_alike(first: PointSet, flag: str, second: PointSet, other: str) -> None:
+    """Refuse sets of points of which one cannot be compared with the other.
+
+    Raises
+    ------
+    InputError
+        Where their shapes or scales differ.
+    """
+    if first.shape != second.shape:
+        raise InputError(
+            f"Points of {flag} have the shape {first.shape}, of {other} {second.shape}.",
+            where=f"{other} {second.path}",
+            hint="All points of an audit have one shape.",
+        )
+    if first.pixels != second.pixels:
+        kinds = ["pixels from 0 to 1" if one.pixels else "numbers as stored" for one in (first, second)]
+        raise InputError(
+            f"Points of {flag} are {kinds[0]}, of {other} {kinds[1]}.",
+            where=f"{other} {second.path}",
+            hint="Save both in one form: 8-bit images, or arrays of floats on one scale.",
+        )

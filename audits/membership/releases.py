@@ -1,0 +1,189 @@
+"""What was released, and may be attacked: samples, weights of a generator or denoiser, a discriminator; one model's or
+several models' to be compared.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from audits.membership import Options
+from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
+from audits.membership.pool import check_alike
+from probes.diffusion import Denoiser
+from probes.errors import InputError
+from probes.loading.accountants import read_history
+from probes.loading.denoisers import load_denoiser
+from probes.loading.generators import LoadedDiscriminator, LoadedGenerator, load_discriminator, load_generator
+from probes.loading.places import Places
+from probes.loading.point_sets import PointSet, read_points
+from probes.loading.tables import read_text
+
+GENERATORS = ("mlp-generator",)
+PICKLES = (".pt", ".pth", ".ckpt")
+"""Files that may hold the history of an accountant beside the weights."""
+MOST_MODELS, LONGEST_NAME = 20, 60
+_PATHS = ("samples", "denoiser", "generator", "discriminator", "history")
+_KEYS = {
+    "name": str, "arch": str, "schedule": str, "prediction": str, "discriminator_arch": str, "latent": int,
+    "epsilon": float, "delta": float, **dict.fromkeys(_PATHS, str),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Release:
+    """One model, as far as it was released.
+
+    Parameters
+    ----------
+    name
+        Empty where it is the only one.
+    claim
+        None where no privacy is claimed for it.
+    """
+
+    name: str
+    samples: PointSet | None = None
+    denoiser: Denoiser | None = None
+    generator: LoadedGenerator | None = None
+    discriminator: LoadedDiscriminator | None = None
+    claim: Claim | None = None
+
+    @property
+    def where(self) -> Mapping[str, str]:
+        """Return the coordinates of its estimates."""
+        return {"model": self.name} if self.name else {}
+
+    @property
+    def label(self) -> str:
+        """Return what a sentence calls it."""
+        return self.name or "the model"
+
+
+def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]:
+    """Load what is to be attacked.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read, or does not go with the points.
+    """
+    if options.suite is not None:
+        return _suite(options.suite, options, shape)
+    samples = None if options.samples is None else read_points(options.samples, role="--samples", shape=shape)
+    found = Release(name="", samples=samples)
+    if options.model is not None:
+        kind = "generator" if options.arch in GENERATORS or options.latent is not None else "denoiser"
+        found = _with_model(found, kind, Path(options.model).expanduser(), _loading(options), options, shape)
+    if options.discriminator is not None:
+        loaded = _discriminator(options.discriminator, options.discriminator_arch, options, shape)
+        found = replace(found, discriminator=loaded)
+    claim = claim_of_options(options)
+    if claim is None and options.model is not None:
+        path = Path(options.model).expanduser()
+        if path.suffix in PICKLES and read_history(path):
+            claim = claim_of_file(path, options.delta, where="--model")
+    return (replace(found, claim=claim),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loading:
+    arch: str | None
+    schedule: str | None
+    prediction: str | None
+    latent: int | None
+
+
+def _loading(options: Options) -> _Loading:
+    return _Loading(arch=options.arch, schedule=options.schedule, prediction=options.prediction, latent=options.latent)
+
+
+def _with_model(
+    release: Release, kind: str, path: Path, loading: _Loading, options: Options, shape: tuple[int, ...]
+) -> Release:
+    """Load the weights of a generator or of a denoiser into a release."""
+    arch, factory = _network(loading.arch)
+    common: dict[str, Any] = {"arch": arch, "factory": factory, "allow_code": options.allow_code, "shape": shape}
+    if kind == "generator":
+        return replace(release, generator=load_generator(path, latent=loading.latent, **common))
+    denoiser = load_denoiser(path, schedule=loading.schedule, prediction=loading.prediction, **common)
+    return replace(release, denoiser=denoiser)
+
+
+def _discriminator(path: Path, name: str, options: Options, shape: tuple[int, ...]) -> LoadedDiscriminator:
+    arch, factory = _network(name)
+    return load_discriminator(path, arch=arch, factory=factory, allow_code=options.allow_code, shape=shape)
+
+
+def _network(name: str | None) -> tuple[str | None, str | None]:
+    """Tell a network's name from a factory, which has a colon."""
+    return (None, name) if name is not None and ":" in name else (name, None)
+
+
+def _suite(path: Path, options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]:
+    rows = _rows(path)
+    places = Places(path.resolve().parent)
+    found = [_release(row, f"{path}, model {number}", places, options, shape) for number, row in enumerate(rows, 1)]
+    names = [one.name for one in found]
+    if len(set(names)) < len(names):
+        raise InputError("Two models have the same name.", where=str(path), hint="Give each a name of its own.")
+    first = next((one.samples for one in found if one.samples is not None), None)
+    for one in found:
+        if first is not None and one.samples is not None:
+            check_alike(first, "the first model's samples", one.samples, f"samples of {one.name}")
+    return tuple(found)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        content = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The file is not TOML: {error}.", where=str(path), hint="Mend it there.") from None
+    rows = content.get("model")
+    if set(content) != {"model"} or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(
+            "The file is no list of models.", where=str(path), hint='Begin each with a line [[model]] and name = "...".'
+        )
+    if not 1 <= len(rows) <= MOST_MODELS:
+        raise InputError(f"{len(rows)} models are listed.", where=str(path), hint=f"List 1 to {MOST_MODELS}.")
+    return rows
+
+
+def _release(row: dict[str, Any], where: str, places: Places, options: Options, shape: tuple[int, ...]) -> Release:
+    for key, value in row.items():
+        if key not in _KEYS:
+            raise InputError(f"{key!r} is no key of a model.", where=where, hint=f"There are: {', '.join(_KEYS)}.")
+        fits = isinstance(value, int | float) if _KEYS[key] is float else isinstance(value, _KEYS[key])
+        if not fits or isinstance(value, bool):
+            raise InputError(f"{key} = {value!r} cannot be read.", where=where, hint=f"Give a {_KEYS[key].__name__}.")
+    name = row.get("name", "")
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')
+    paths = {key: places.resolve(row[key], f"{where}, {key}") for key in _PATHS if key in row}
+    if not set(paths) & {"samples", "denoiser", "generator", "discriminator"}:
+        raise InputError("Nothing of the model is given.", where=where, hint="Give samples, denoiser or generator.")
+    found = Release(name=name, claim=_claim(row, paths, where, options))
+    if "samples" in paths:
+        found = replace(found, samples=read_points(paths["samples"], role=f"samples of {name}", shape=shape))
+    loading = _Loading(
+        arch=row.get("arch"), schedule=row.get("schedule"), prediction=row.get("prediction"), latent=row.get("latent")
+    )
+    for kind in ("denoiser", "generator"):
+        if kind in paths:
+            found = _with_model(found, kind, paths[kind], loading, options, shape)
+    if "discriminator" in paths:
+        network = row.get("discriminator_arch", options.discriminator_arch)
+        found = replace(found, discriminator=_discriminator(paths["discriminator"], network, options, shape))
+    return found
+
+
+def _claim(row: Mapping[str, Any], paths: Mapping[str, Path], where: str, options: Options) -> Claim | None:
+    delta = float(row.get("delta", options.delta))
+    check_delta(delta, f"{where}, delta")
+    if "epsilon" in row:
+        epsilon = float(row["epsilon"])
+        check_epsilon(epsilon if math.isfinite(epsilon) else -1.0, f"{where}, epsilon")
+        return claim_of(epsilon=epsilon, delta=delta, stages=None, source="")
+    return claim_of_file(paths["history"], delta, where=where) if "history" in paths else None

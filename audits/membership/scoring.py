@@ -1,0 +1,197 @@
+"""Which score does every attack give every point, at the settings that other points or models chose?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from audits.context import Context
+from audits.membership import Options
+from audits.membership.inputs import Inputs
+from audits.membership.pool import Pool
+from audits.statistics.roc import Bools, Floats, area
+from probes.attacks.likelihood_ratios import Mode, Ratios, count_gap, left_out, lira, rmia
+from probes.errors import InputError
+from probes.loading.membership_scores import ScoreSet, ShadowScores
+
+SCORES = "scores"
+"""Name of the attack where a file does not tell one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Variants:
+    """One attack at several settings.
+
+    Parameters
+    ----------
+    settings
+        Each in words.
+    scores
+        Shape (settings, n), higher for members.
+    merits
+        How well each setting does elsewhere, on shadow models; None: the choosing half has to tell.
+    """
+
+    name: str
+    tier: str
+    settings: tuple[str, ...]
+    scores: Floats
+    merits: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attack:
+    """One attack's scores.
+
+    Parameters
+    ----------
+    where
+        The model, where there are several.
+    setting
+        In words; empty where there was nothing to set.
+    scores
+        Shape (n,), higher for members.
+    member
+        Shape (n,).
+    judged
+        The points that numbers may be taken from, shape (n,): not those that chose the setting.
+    usable
+        The points that have a score at all; None: all.
+    """
+
+    name: str
+    tier: str
+    where: Mapping[str, str] = field(default_factory=dict)
+    setting: str
+    scores: Floats
+    member: Bools
+    judged: Bools
+    usable: Bools | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the model and the attack."""
+        return self.where.get("model", ""), self.name
+
+    def half(self, chooses: Bools) -> tuple[Bools, Bools]:
+        """Return the points that choose and the points that are left, of those that have a score."""
+        there = np.ones(len(chooses), dtype=np.bool_) if self.usable is None else self.usable
+        return chooses & there, ~chooses & there
+
+    @property
+    def label(self) -> str:
+        """Return what a sentence calls it."""
+        return f"{self.name} on {self.where['model']}" if self.where else self.name
+
+
+@dataclass(slots=True, kw_only=True)
+class Scored:
+    """All attacks of a run, and what was met on the way: id, message and place of each warning."""
+
+    attacks: list[Attack] = field(default_factory=list)
+    warnings: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
+
+    def warn(self, id: str, message: str, where: Mapping[str, str]) -> None:
+        """Keep a warning."""
+        self.warnings.append((id, message, where))
+
+
+def score(inputs: Inputs, options: Options, context: Context) -> Scored:
+    """Run or read every attack."""
+    found = Scored()
+    if isinstance(inputs.given, ScoreSet):
+        for name, scores in inputs.given.scores.items():
+            found.attacks.append(_given(name, scores, inputs.pool, options.tier))
+    elif isinstance(inputs.given, ShadowScores):
+        _from_models(found, inputs.given, inputs.pool, options)
+    else:
+        from audits.membership.attacking import attack_all
+
+        attack_all(found, inputs, options, context)
+    wanted = options.attack if inputs.given is not None else ()
+    if wanted:
+        there = [one.name for one in found.attacks]
+        for name in wanted:
+            if name not in there:
+                raise InputError(
+                    f"The file has no attack {name!r}.", where="--attack", hint=f"It has: {', '.join(there)}."
+                )
+        found.attacks = [one for one in found.attacks if one.name in wanted]
+    return found
+
+
+def settle_on(variants: Variants, pool: Pool, where: Mapping[str, str]) -> Attack:
+    """Choose a setting on shadow models or on the choosing half, and judge it on the points that had no say."""
+    judged = np.ones(len(pool), dtype=np.bool_)
+    place, how = 0, ""
+    if len(variants.settings) > 1:
+        if variants.merits is not None:
+            place, how = int(np.argmax(variants.merits)), ", chosen on shadow models"
+        else:
+            half = pool.chooses
+            merits = [area(row[half], pool.member[half]).value for row in variants.scores]
+            place, how = int(np.argmax(merits)), ", chosen on the other half"
+            judged = ~half
+    return Attack(
+        name=variants.name,
+        tier=variants.tier,
+        where=where,
+        setting=f"{variants.settings[place]}{how}",
+        scores=np.asarray(variants.scores[place], dtype=np.float64),
+        member=pool.member,
+        judged=judged,
+    )
+
+
+def _given(name: str, scores: Floats, pool: Pool, tier: str) -> Attack:
+    everybody = np.ones(len(pool), dtype=np.bool_)
+    return Attack(name=name, tier=tier, setting="", scores=scores, member=pool.member, judged=everybody)
+
+
+def _from_models(found: Scored, given: ShadowScores, pool: Pool, options: Options) -> None:
+    """Attack the audited model of a file with the others as its shadows."""
+    own = given.scores[given.target]
+    found.attacks.append(_given("threshold", own.mean(axis=1), pool, options.tier))
+    chosen = left_out(given.keep, given.target)
+    _check_counts(found, given, chosen)
+    others, keep = given.scores[chosen], given.keep[chosen]
+    modes: tuple[tuple[str, Mode], ...] = (("lira-online", "online"), ("lira-offline", "offline"))
+    for name, mode in modes:
+        try:
+            ratios = lira(own, others, keep, mode=mode, variance="pooled")
+        except InputError as error:
+            found.warn("no-shadows", f"{name} was not made: {error.message}", {"attack": name})
+            continue
+        found.attacks.append(_ratio(name, ratios, pool, options.tier))
+    if given.reference is not None and given.scale == "probability":
+        with np.errstate(divide="ignore"):
+            logs = [np.log(np.maximum(part, TINY)) for part in (own.mean(1), others.mean(2), given.reference)]
+        ratios = rmia(logs[0], logs[1], keep, logs[2][given.target], logs[2][chosen])
+        found.attacks.append(_ratio("rmia", ratios, pool, options.tier))
+
+
+TINY = 1e-45
+"""Probability below which none is taken to be: float32's smallest."""
+
+
+def _ratio(name: str, ratios: Ratios, pool: Pool, tier: str) -> Attack:
+    """Place the scores of those that have one; the others are not judged."""
+    scores = np.zeros(len(pool))
+    scores[ratios.scored] = ratios.scores
+    return Attack(
+        name=name, tier=tier, setting="", scores=scores, member=pool.member, judged=ratios.scored, usable=ratios.scored
+    )
+
+
+def _check_counts(found: Scored, given: ShadowScores, chosen: Bools) -> None:
+    """Warn where the number of shadow models tells who is a member, whatever the scores."""
+    gap = count_gap(given.keep, given.target, chosen)
+    member = given.keep[given.target]
+    spread = given.keep[chosen].sum(0).std()
+    chance = 4 * spread * np.sqrt(1 / max(1, member.sum()) + 1 / max(1, (~member).sum()))
+    if abs(gap) > max(chance, 1e-9):
+        text = (
+            f"Members of the audited model are in {gap:+.2f} more of the other models than non-members are: the counts "
+            "alone tell them apart. Draw the halves of shadow models without regard to each other, or in complements."
+        )
+        found.warn("counts-tell", text, {})

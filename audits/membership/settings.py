@@ -1,0 +1,150 @@
+"""Do the options make sense together, before any file is read?"""
+
+import math
+from dataclasses import dataclass
+
+from audits.membership import MOST_FPR, Options
+from audits.options import numbers
+from probes.errors import InputError
+
+SAMPLES = ("nearest", "calibrated", "monte-carlo", "domias", "shadow-discriminator")
+GENERATOR = ("latent-search",)
+DENOISER = ("loss", "sima", "pia", "pian", "secmi", "pfami", "gradnorm")
+FULL = ("discriminator",)
+LIRA = ("lira-online", "lira-offline", "lira-offline-two-sided")
+ATTACKS = {"samples": SAMPLES, "generator": GENERATOR, "denoiser": (*DENOISER, *LIRA), "full": FULL}
+"""Attacks by what they need to hold; those of score files have the names of their columns."""
+NEED_REFERENCE = ("calibrated", "domias", "shadow-discriminator")
+LEAST_SHADOWS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the options amount to: rates of false alarms, falling, and timesteps."""
+
+    fprs: tuple[float, ...]
+    timesteps: tuple[int, ...]
+
+
+def settle(options: Options) -> Settings:
+    """Check all that needs no file.
+
+    Raises
+    ------
+    InputError
+        Where options contradict each other, or one is out of its range.
+    """
+    _check_inputs(options)
+    _check_ranges(options)
+    _check_attacks(options)
+    rates = numbers("--fpr", options.fpr, example="0.1,0.01")
+    for rate in rates:
+        if not 0 < rate < 1:
+            raise InputError(f"{rate:g} is no rate of false alarms.", where="--fpr", hint="Give shares, such as 0.01.")
+    if len(set(rates)) < len(rates) or len(rates) > MOST_FPR:
+        raise InputError(
+            f"{len(rates)} rates are given, or one twice.", where="--fpr", hint=f"Give up to {MOST_FPR} different ones."
+        )
+    steps = numbers("--timesteps", options.timesteps, example="10,50")
+    for step in steps:
+        if not 0 <= step < 1e6 or step != int(step):
+            raise InputError(f"{step:g} is no timestep.", where="--timesteps", hint="Give whole numbers from 0.")
+    if len(set(steps)) < len(steps):
+        raise InputError("A timestep is named twice.", where="--timesteps", hint="Name each once.")
+    return Settings(fprs=tuple(sorted(rates, reverse=True)), timesteps=tuple(int(step) for step in steps))
+
+
+def _check_inputs(options: Options) -> None:
+    from_model = options.samples is not None or options.model is not None or options.discriminator is not None
+    ways = [options.scores is not None, options.suite is not None, from_model]
+    if sum(ways) != 1:
+        raise InputError(
+            "Nothing is given to audit." if not any(ways) else "Scores, one model and a suite exclude each other.",
+            where="--scores, --samples, --model or --suite",
+            hint="Give scores of an attack; or members and non-members with what a model generated, or with the model.",
+        )
+    if options.scores is None:
+        for flag, path in (("--members", options.members), ("--nonmembers", options.nonmembers)):
+            if path is None:
+                raise InputError(
+                    f"{flag} is missing.", where=flag, hint="Without scores, the points themselves are needed."
+                )
+        for flag, value in (("--higher-is", options.higher_is), ("--target", options.target)):
+            if value is not None:
+                raise InputError(f"{flag} speaks of a file of scores.", where=flag, hint="Leave it out.")
+    elif (options.members is None) != (options.nonmembers is None):
+        raise InputError(
+            "Members and non-members come together.", where="--members, --nonmembers", hint="Give both, or neither."
+        )
+    if options.model is None and options.arch is not None:
+        raise InputError("--arch is of a --model.", where="--arch", hint="Give --model too.")
+    if options.suite is not None:
+        for flag, given in (("--epsilon", options.epsilon), ("--history", options.history), ("--steps", options.steps)):
+            if given is not None:
+                raise InputError(
+                    f"{flag} claims the same for all.", where=flag, hint="Write each model's claim into the suite."
+                )
+    if options.shadows and options.model is None:
+        raise InputError("Shadows are of a --model.", where="--shadows", hint="Give --model, or leave it out.")
+    if options.independent and options.coin_flip is not None:
+        raise InputError(
+            "One training run, or one for each score: not both.",
+            where="--independent, --coin-flip",
+            hint="Give the one that is true.",
+        )
+
+
+def _check_ranges(options: Options) -> None:
+    for flag, value, least in (
+        ("--draws", options.draws, 1),
+        ("--batch", options.batch, 1),
+        ("--workers", options.workers, 0),
+        ("--shadow-steps", options.shadow_steps, 1),
+        ("--shadow-batch", options.shadow_batch, 1),
+        ("--latent", options.latent, 1),
+        ("--target", options.target, 0),
+    ):
+        if value is not None and value < least:
+            raise InputError(f"{value} is too few.", where=flag, hint=f"Give {least} or more.")
+    if not 0 < options.shadow_rate < math.inf:
+        raise InputError(f"{options.shadow_rate} is no learning rate.", where="--shadow-rate", hint="Such as 0.001.")
+    if options.shadows and (options.shadows < LEAST_SHADOWS or options.shadows % 2):
+        raise InputError(
+            f"{options.shadows} shadow models cannot be dealt into halves and their complements.",
+            where="--shadows",
+            hint=f"Give an even number of {LEAST_SHADOWS} or more; 16 serve well.",
+        )
+    if options.coin_flip is not None and options.coin_flip != 0.5:
+        raise InputError(
+            f"The one-run bounds hold for fair coins, not for {options.coin_flip}.",
+            where="--coin-flip",
+            hint="Give 0.5, or leave it out.",
+        )
+    if (options.threshold is not None) != (options.selection == "fixed"):
+        raise InputError(
+            "A fixed threshold is one that is given.",
+            where="--selection, --threshold",
+            hint="Give --selection fixed with --threshold X, or neither.",
+        )
+    if options.threshold is not None and not math.isfinite(options.threshold):
+        raise InputError(f"{options.threshold} is no threshold.", where="--threshold", hint="Give a number.")
+    share = options.coin_flip is not None and options.threshold is not None
+    if share and not 0 < (options.threshold or 0) <= 1:
+        raise InputError(
+            f"{options.threshold} is no share of points to guess.", where="--threshold", hint="Such as 0.1."
+        )
+
+
+def _check_attacks(options: Options) -> None:
+    if options.scores is not None:
+        return
+    known = [name for names in ATTACKS.values() for name in names]
+    for name in options.attack:
+        if name not in known:
+            raise InputError(f"There is no attack {name!r}.", where="--attack", hint=f"There are: {', '.join(known)}.")
+        if name in LIRA and not options.shadows:
+            raise InputError(f"{name} needs shadow models.", where="--attack", hint="Give --shadows 16.")
+        if name in NEED_REFERENCE and options.reference is None:
+            raise InputError(f"{name} needs points of the attacker's own.", where="--attack", hint="Give --reference.")
+    if len(set(options.attack)) < len(options.attack):
+        raise InputError("An attack is named twice.", where="--attack", hint="Name each once.")

@@ -1,0 +1,312 @@
+"""Which points are the images of a folder, flat or nested, without labels? And which are the rows of a CSV?
+
+Of images only headers are read while listing. What would change pixels silently (16 bits, several frames, another
+size) is refused with the file's name, and no link or path is followed out of the folder.
+"""
+
+import csv
+import io
+import os
+import re
+import stat
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.errors import InputError
+from probes.loading.places import Places
+from probes.loading.sniffing import impostor
+from probes.loading.tables import read_text
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Singles = NDArray[np.float32]
+
+_SUFFIXES = (".png", ".jpg", ".jpeg")
+# Named, because others that Pillow knows (EPS) start programs.
+_FORMATS = ("PNG", "JPEG")
+_MAX_PIXELS = 2**26
+_ORIENTATION = 0x0112
+_GREY = ("1", "L", "LA", "La")
+_ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
+_PLAIN = ("RGB", "P")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_OUTSIDE = "Copy it into the folder: links and paths that lead out of it are not followed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Points as a file or a folder holds them, none of which has been looked at.
+
+    Parameters
+    ----------
+    shape
+        Of one point, (c, h, w) or (d,).
+    pixels
+        Values are those of images and lie in [0, 1].
+    rows
+        The points from one place to another, shape (points, *shape).
+    spot
+        Where a point stands, in words.
+    """
+
+    shape: tuple[int, ...]
+    pixels: bool
+    names: tuple[str, ...]
+    layout: str
+    notes: tuple[str, ...]
+    rows: Callable[[int, int], Singles]
+    spot: Callable[[int], str]
+
+
+def read_image_files(root: Path) -> Source:
+    """List the PNG and JPEG images of a folder and of those inside it, by name, and check the header of each.
+
+    Raises
+    ------
+    InputError
+        Where there are none, or one is unreadable, elsewhere, or of another size or number of channels than the first.
+    """
+    found, others = _listed(root)
+    if not found:
+        raise InputError(
+            "There are no images in this folder.",
+            where=str(root),
+            hint=f"Their names end in {', '.join(_SUFFIXES)}; a file of arrays is named itself.",
+        )
+    names = tuple(sorted(found))
+    files = [found[name] for name in names]
+    counts: Counter[str] = Counter()
+    shape = _inspect(files[0], counts)
+    for file in files[1:]:
+        own = _inspect(file, counts)
+        if own != shape:
+            raise InputError(
+                f"The image has the shape {own} (c, h, w), the first one ({names[0]}) {shape}.",
+                where=str(file),
+                hint="Bring all images to one size and to grey or RGB first.",
+            )
+    notes = [f"{number} image(s) {what}" for what, number in sorted(counts.items())]
+    if others:
+        notes.append(f"{others} file(s) left out, whose names do not end in {', '.join(_SUFFIXES)}.")
+    return Source(
+        shape=shape,
+        pixels=True,
+        names=names,
+        layout=f"folder of {'grey' if shape[0] == 1 else 'RGB'} images",
+        notes=tuple(notes),
+        rows=partial(_decoded, files, shape),
+        spot=lambda index: str(files[index]),
+    )
+
+
+def _listed(root: Path) -> tuple[dict[str, Path], int]:
+    """Return where each image really lies, by its name below the root, and how many other files there are."""
+    places = Places(root)
+    found: dict[str, Path] = {}
+    others, folders = 0, [root]
+    while folders:
+        folder = folders.pop()
+        for entry in _visible(folder):
+            relative = Path(entry.path).relative_to(root).as_posix()
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            elif entry.is_dir():
+                raise InputError("This is a link to a folder.", where=entry.path, hint=_OUTSIDE)
+            elif Path(entry.name).suffix.lower() in _SUFFIXES:
+                found[relative] = _place(places, relative, entry.path)
+            else:
+                others += 1
+    return found, others
+
+
+def _visible(folder: Path) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder without hidden ones and what a Mac puts into archives."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith((".", "__MACOSX"))]
+    except OSError as error:
+        raise InputError(f"The folder cannot be read: {error.strerror}.", where=str(folder)) from error
+
+
+def _place(places: Places, name: str, where: str) -> Path:
+    # Names of files go into the report, which is UTF-8.
+    if name != name.encode("utf-8", "replace").decode():
+        raise InputError(f"The name {name!r} is not in UTF-8.", where=repr(where), hint="Rename the file.")
+    try:
+        return places.resolve(name, where)
+    except InputError as error:
+        raise InputError(error.message, where=where, hint=_OUTSIDE) from None
+
+
+def _inspect(path: Path, counts: Counter[str]) -> tuple[int, int, int]:
+    """Return (c, h, w) by a header, and count what makes the pixels as used differ from those of the file."""
+    _check_file(path)
+    with _opened(path) as image:
+        if image.mode == "F" or image.mode.startswith("I"):
+            raise InputError(
+                f"The image has more than 8 bits a channel (Pillow's mode {image.mode}).",
+                where=str(path),
+                hint="Convert it to 8 bits, or give an NPY or NPZ.",
+            )
+        # Of a JPEG with several pictures the others are previews.
+        if image.format == "PNG" and getattr(image, "n_frames", 1) > 1:
+            raise InputError("The file holds several frames.", where=str(path), hint="Save the one that is meant.")
+        if image.mode in _ALPHA or "transparency" in image.info:
+            counts["stored with transparency, which was dropped."] += 1
+        elif image.mode not in (*_GREY, *_PLAIN):
+            counts[f"converted from {image.mode} to RGB."] += 1
+        # Without a chunk ahead of the pixels, Pillow decodes a whole PNG to look for one behind them.
+        if (image.format != "PNG" or "exif" in image.info) and image.getexif().get(_ORIENTATION, 1) != 1:
+            counts["marked as rotated (EXIF), which was ignored."] += 1
+        return (1 if image.mode in _GREY else 3), image.height, image.width
+
+
+def _check_file(path: Path) -> None:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError("This is not an ordinary file.", where=str(path), hint="Name a file that holds an image.")
+        with path.open("rb") as file:
+            head = file.read(512)
+    except OSError as error:
+        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=str(path)) from error
+    disguise = impostor(head)
+    if disguise:
+        raise InputError(f"The file is {disguise.what}, not an image.", where=str(path), hint=disguise.hint)
+    if not head:
+        raise InputError("The file is empty.", where=str(path), hint="Fetch it again, or leave it out.")
+
+
+@contextmanager
+def _opened(path: Path) -> "Iterator[Image]":
+    """Open an image; whatever goes wrong while it is read is told with its name."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns about odd headers of files that it reads all the same.
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=_FORMATS) as image:
+                if image.width * image.height > _MAX_PIXELS:
+                    raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels")
+                yield image
+    except InputError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise InputError(
+            f"The header promises an image too large to decode: {error}.",
+            where=str(path),
+            hint=f"At most {_MAX_PIXELS} pixels are read.",
+        ) from None
+    except Exception as error:
+        # Hostile or damaged bytes: decoders raise almost anything.
+        raise InputError(
+            f"The file cannot be read as an image: {error or type(error).__name__}.",
+            where=str(path),
+            hint="It is damaged or of another kind (PNG and JPEG are read).",
+        ) from error
+
+
+def _decoded(files: Sequence[Path], shape: tuple[int, int, int], start: int, stop: int) -> Singles:
+    channels, height, width = shape
+    values = np.empty((stop - start, *shape), dtype=np.float32)
+    for place, path in enumerate(files[start:stop]):
+        with _opened(path) as image:
+            if image.size != (width, height):
+                raise InputError("The file has changed its size since it was listed.", where=str(path))
+            used = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
+        values[place] = used.reshape(height, width, channels).transpose(2, 0, 1)
+    values /= np.float32(255)
+    return values
+
+
+def read_number_rows(path: Path) -> Source:
+    """Read a CSV or TSV of numbers, a point a row, with or without a header.
+
+    Raises
+    ------
+    InputError
+        Where it is no text, or a field is no number that float32 holds.
+    """
+    import pandas as pd
+
+    text = read_text(path)
+    line, first = next(_records(text))
+    header = _is_header(first, f"{path}:{line}")
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text),
+            header=None,
+            skiprows=line if header else 0,
+            sep=_separator(text),
+            dtype=np.float64,
+            float_precision="round_trip",
+        )
+        values = frame.to_numpy()
+    except (ValueError, OverflowError):
+        values = np.empty((0, 0))
+    with np.errstate(over="ignore"):
+        singles = values.astype(np.float32)
+    if values.shape[1] != len(first) or not np.isfinite(singles).all():
+        raise _fault(text, line if header else 0, len(first), path)
+    return Source(
+        shape=(len(first),),
+        pixels=False,
+        names=tuple(map(str, range(len(singles)))),
+        layout=f"CSV of {len(first)} numbers a row, {'with' if header else 'without'} a header",
+        notes=(),
+        rows=lambda start, stop: singles[start:stop].copy(),
+        spot=lambda index: f"{path}, row {index}",
+    )
+
+
+def _separator(text: str) -> str:
+    first = text.lstrip().split("\n", 1)[0]
+    return "\t" if "\t" in first and "," not in first else ","
+
+
+def _records(text: str, skipped: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the fields of each row after the first lines, without blank ones."""
+    separator = _separator(text)
+    for line, content in enumerate(io.StringIO(text, newline=None), start=1):
+        if line > skipped and content.strip():
+            yield line, next(csv.reader([content.rstrip("\n")], delimiter=separator))
+
+
+def _is_header(fields: Sequence[str], where: str) -> bool:
+    """Tell whether a first row names the columns: none of its fields is a number, or they count from 0."""
+    if not any(_NUMBER.fullmatch(name) for name in fields):
+        if not all(name.strip() for name in fields):
+            hint = "If it counts the rows, save without it (pandas: index=False)."
+            raise InputError("A column has no name.", where=where, hint=hint)
+        return True
+    # What a data frame without names of its own writes above its rows.
+    return len(fields) > 2 and list(fields) == [str(place) for place in range(len(fields))]
+
+
+def _fault(text: str, skipped: int, width: int, path: Path) -> InputError:
+    """Return the first thing in a CSV that is wrong."""
+    records = list(_records(text, skipped))
+    for line, fields in records:
+        if len(fields) != width:
+            said = f"The row has {len(fields)} fields, the first one {width}."
+            return InputError(said, where=f"{path}:{line}", hint="Give every row the same number of numbers.")
+        for place, content in enumerate(fields, start=1):
+            number = _NUMBER.fullmatch(content)
+            if not number or abs(float(content)) > np.finfo(np.float32).max:
+                wrong = "is too large for float32" if number else "is not a finite number"
+                said = f"{content[:40]!r} {wrong}." if content.strip() else "The field is empty."
+                where = f"{path}:{line}, column {place}"
+                return InputError(said, where=where, hint="Give numbers only, a point a row.")
+    if not records:
+        return InputError("The file has a header but no rows.", where=str(path), hint="Give a point a row.")
+    return InputError("The rows cannot be read as numbers.", where=str(path), hint="Write plain numbers and commas.")
