@@ -27,8 +27,8 @@ BETAS = (0.5, 0.999)
 
 def stream(seed: int, purpose: str) -> torch.Generator:
     """Return a generator for one purpose; those of other purposes and seeds are independent of it."""
-    words = np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)
-    return torch.Generator().manual_seed(int(words[0]))
+    words = np.random.SeedSequence([seed, *purpose.encode()])
+    return torch.Generator().manual_seed(int(words.generate_state(1)[0]))
 
 
 @contextmanager
@@ -104,15 +104,15 @@ def fit_denoiser(
     InputError
         Where the training diverges.
     """
-    weights = [weight for weight in module.parameters() if weight.requires_grad]
+    weights = list(module.parameters())
     device, data = weights[0].device, _tensor(points)
     draws = stream(seed, "denoiser")
     scales = [torch.from_numpy(np.sqrt(part)).float() for part in (alphas_bar, 1 - alphas_bar)]
     optimiser = torch.optim.Adam(weights, lr=rate, fused=True)
     module.train()
+    watched = (progress or Silent()).phase(label, steps, "steps")
     # Dropout in a network of the user draws from the shared state.
-    shared = torch.random.fork_rng(devices=range(torch.cuda.device_count()))
-    with shared, (progress or Silent()).phase(label, steps, "steps") as advance:
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())), watched as advance:
         torch.manual_seed(seed)
         for order in _orders(len(data), steps, batch, data[0].numel(), draws):
             times = torch.randint(len(alphas_bar), order.shape, generator=draws)

@@ -240,8 +240,8 @@ def _guarded(
 
 def _opacus() -> tuple[ModuleType, ModuleType, ModuleType, ModuleType]:
     try:
-        from opacus import accountants, grad_sample, optimizers  # type: ignore[import-untyped]
-        from opacus.utils import fast_gradient_clipping_utils as losses  # type: ignore[import-untyped]
+        from opacus import accountants, grad_sample, optimizers
+        from opacus.utils import fast_gradient_clipping_utils as losses
     except ImportError:
         raise InputError(
             "Training with privacy needs Opacus, which is not installed.",

@@ -97,10 +97,6 @@ def blind_scores(
     with (progress or Silent()).phase("Telling apart without the model", FOLDS - 1, "folds") as advance:
         for fold in range(1, FOLDS):
             test, train = np.flatnonzero(folds == fold), np.flatnonzero(folds < fold)
-            if not len(test) or len(set(member[train])) < 2:
-                raise InputError(
-                    f"Too few different points for {FOLDS} folds.", hint=f"Give at least {2 * FOLDS} of each side."
-                )
             linear = LogisticRegression(C=0.01, class_weight="balanced", max_iter=1000)
             trees = ExtraTreesClassifier(
                 TREES, min_samples_leaf=3, class_weight="balanced", random_state=int(rng.integers(2**31))
@@ -133,6 +129,12 @@ def _folds(same: NDArray[np.int64], member: NDArray[np.bool_], rng: np.random.Ge
     order = order[np.lexsort((-sizes[order], 2 * members[order] < sizes[order]))]
     folds = np.empty(len(sizes), dtype=np.int64)
     folds[order] = np.arange(len(sizes)) % FOLDS
+    first = member[folds[same] == 0]
+    if len(sizes) < FOLDS or first.all() or not first.any():
+        raise InputError(
+            f"Too few different points for {FOLDS} folds.",
+            hint=f"Give at least {2 * FOLDS} different ones of each side.",
+        )
     return folds[same]
 
 
@@ -147,7 +149,7 @@ def _shortened(rows: Singles, rng: np.random.Generator) -> Singles:
     All points serve for this, which is no leak: it knows nothing of who is a member.
     """
     spread = rows.std(0)
-    usual = (rows - rows.mean(0)) / np.where(spread > 0, spread, 1)
+    usual: Singles = (rows - rows.mean(0)) / np.where(spread > 0, spread, 1)
     most = min(COMPONENTS, len(rows) // 4)
     if usual.shape[1] <= most + 4:
         return usual

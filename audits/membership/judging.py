@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds
+from audits.membership.claims import Claim
 from audits.membership.leaking import Gap, Leak, detectable
 from audits.numbers import percent
 from audits.records import Severity
@@ -22,7 +23,6 @@ WORDS = {
     HEURISTIC: "This is heuristic: points of one training run are no independent trials.",
     ASSUMES_GDP: "This holds the trade-off curve to be Gaussian.",
 }
-VERDICTS = ("consistent", "violation", "vacuous")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,25 @@ def _tell_shift(draft: Draft, results: "Results", place: int) -> None:
 
 
 def _verdicts(draft: Draft, results: "Results", context: Context) -> Sequence[_Verdict]:
-    """Return the verdict of every attack on a model with a claim; of a suite only the strongest of each model."""
-    found = []
+    """Return the verdicts on each claim: every violation; or else that of the attack which proves most."""
+    found: list[_Verdict] = []
     for model, claim in results.claims.items():
         own = [one for one in results.bounds if one.judged.attack.where.get("model", "") == model]
-        if not own:
-            continue
-        told = own if len(results.inputs.releases) <= 1 else [max(own, key=lambda one: one.leading.epsilon)]
-        found += [_verdict(draft, one, claim.epsilon, claim.delta, context) for one in told]
+        own.sort(key=lambda one: -one.leading.epsilon)
+        made = [_verdict(draft, results, one, claim, context) for one in own]
+        broken = [one for one in made if one.verdict == "violation"]
+        found += broken or made[:1]
     return found
 
 
-def _verdict(draft: Draft, bounds: Bounds, claimed: float, delta: float, context: Context) -> _Verdict:
+def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, context: Context) -> _Verdict:
+    claimed, delta = claim.epsilon, claim.delta
     leading = bounds.leading
     row = draft.estimates[leading.place]
+    rivals = sum(one.judged.attack.where == bounds.judged.attack.where for one in results.bounds)
     label = bounds.judged.attack.label
+    if rivals > 1:
+        label += f" (of {rivals} attacks, which share the error)"
     least = f"epsilon is at least {leading.epsilon:.3g} ({percent(context.level)}, delta {delta:g})"
     size = f"{row.n:,} points"
     if leading.epsilon > claimed:

@@ -99,7 +99,7 @@ DENOISER_ATTACKS: Mapping[str, Attack] = {
         score=attacks.pian,
         evaluations=lambda timestep, total, draws: 2,
         noisy=False,
-        fractions=_EARLY,
+        fractions=(0.1, 0.2, 0.4),
         source="Kong et al. 2024, arXiv 2305.18355, first noise normalised",
     ),
     "secmi": Attack(

@@ -1,60 +1,69 @@
 """Does a discriminator that tells samples from fresh data take a point for a sample?"""
 
-import warnings
-
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.neural_network import MLPClassifier
+from torch import Tensor, nn
 
-from probes.attacks.samples import Points, blocks, check_widths, taken
+from probes.attacks.samples import Points, Singles, blocks, check_widths, taken
+from probes.progress import Progress, Silent
 
 Floats = NDArray[np.float64]
 
 MOST = 20_000
 """Points of one side on which the network is trained; of more, a random part."""
-HIDDEN, PASSES, DECAY = 256, 30, 1e-3
+HIDDEN, STEPS, BATCH, RATE = 256, 2000, 128, 1e-3
+NOISE = 0.25
+"""Standard deviation of the noise in training, in units of the points' own spread.
+
+Without it the network learns to know samples by their finest texture, which says nothing of any one point.
+"""
 
 
-def discriminate(x: Points, samples: Points, reference: Points, *, rng: np.random.Generator) -> Floats:
+def shadow_discriminator(
+    x: Points, samples: Points, reference: Points, *, seed: int, progress: Progress | None = None
+) -> Floats:
     """Score points by the logit of a network trained on samples against reference points, shape (points,).
 
     The black-box attack of Hayes, Melis, Danezis and De Cristofaro (2019, "LOGAN", section 4.3), with data that the
-    model has not seen as the other side. None of `x` may be among the reference.
-
-    Parameters
-    ----------
-    rng
-        Source of what is drawn: parts of large sets, first weights and the order of training.
+    model has not seen as the other side. None of `x` may be among the reference. Every batch is half samples, half
+    reference, whatever their numbers; all coordinates are scaled by one factor, so that those that hardly vary do not
+    decide.
     """
     check_widths(x, samples)
     check_widths(x, reference)
-    made, real = (taken(side, MOST, rng) for side in (samples, reference))
-    rows = np.concatenate([made, real])
-    centre, spread = rows.mean(0, dtype=np.float64), rows.std(0, dtype=np.float64)
-    # A coordinate that does not vary tells nothing, and one of another scale must not drown the others.
-    scale = np.where(spread > 0, spread, 1.0)
-    sides = np.repeat([1, 0], [len(made), len(real)])
-    network = MLPClassifier(
-        (HIDDEN,),
-        alpha=DECAY,
-        batch_size=min(128, len(rows)),
-        learning_rate_init=1e-3,
-        max_iter=PASSES,
-        random_state=int(rng.integers(2**31)),
-    )
-    with warnings.catch_warnings():
-        # The number of passes is fixed: a network trained to the end knows the samples by heart.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        network.fit((rows - centre) / scale, sides)
+    rng = np.random.default_rng(seed)
+    sides = [taken(side, MOST, rng) for side in (samples, reference)]
+    centre = np.mean([side.mean(0, dtype=np.float64) for side in sides], axis=0)
+    # Points that are all the same have no spread, and any scale does.
+    spread = np.sqrt(np.mean([np.square(side - centre).mean() for side in sides])) or 1.0
+    network = _trained([_scaled(side, centre, spread) for side in sides], seed, progress or Silent())
     scores = np.empty(len(x))
-    for place, own in blocks(x, 4096):
-        scores[place] = _logits(network, (own - centre) / scale)
+    with torch.no_grad():
+        for place, own in blocks(x, 4096):
+            scores[place] = network(_scaled(own, centre, spread))[:, 0].numpy()
     return scores
 
 
-def _logits(network: MLPClassifier, rows: Floats) -> Floats:
-    """Return what stands before the logistic function, which would round the largest scores to one number."""
-    inner, outer = network.coefs_
-    found = np.maximum(rows @ inner + network.intercepts_[0], 0) @ outer + network.intercepts_[1]
-    return np.asarray(found[:, 0], dtype=np.float64)
+def _scaled(rows: Singles, centre: Floats, spread: float) -> Tensor:
+    return torch.from_numpy(((rows - centre) / spread).astype(np.float32))
+
+
+def _trained(sides: list[Tensor], seed: int, progress: Progress) -> nn.Module:
+    width, draws = sides[0].shape[1], torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        inner = (nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU())
+        network = nn.Sequential(*inner, nn.Linear(HIDDEN, 1))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, fused=True)
+    half = BATCH // 2
+    made = torch.arange(BATCH)[:, None].lt(half).float()
+    with progress.phase("Shadow discriminator", STEPS, "steps") as advance:
+        for _ in range(STEPS):
+            batch = torch.cat([side[torch.randint(len(side), (half,), generator=draws)] for side in sides])
+            batch += NOISE * torch.randn(batch.shape, generator=draws)
+            optimiser.zero_grad()
+            nn.functional.binary_cross_entropy_with_logits(network(batch), made).backward()
+            optimiser.step()
+            advance(1)
+    return network

@@ -6,6 +6,7 @@ shadow models are computed. More means "member" in both. A point that cannot be 
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -34,6 +35,7 @@ AGAIN = "id given before"
 _MAX_TEXT, _BLOCK = 2**31, 2**12
 _FLAGS = {"1": True, "true": True, "1.0": True, "0": False, "false": False, "0.0": False}
 _MISSING = frozenset({"", "na", "n/a", "none", "null"})
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf(inity)?)", re.ASCII | re.IGNORECASE)
 _SIDES = ("member", "memberships", "included")
 _BESIDE = ("id", "group", "include_prob")
 _PAIRS = {"loss": ("loss_train", "loss_test"), "score": ("in_scores", "out_scores")}
@@ -119,8 +121,7 @@ def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> Sco
     else:
         layout, rows = _table(path, higher_is)
     if target is not None:
-        hint = "Leave the option out, or give scores (models, n) with keep."
-        raise InputError("A target was named, but the file is of one model.", where=str(path), hint=hint)
+        raise InputError("The file is of one model.", where=f"{path}, target", hint="Leave the option out.")
     return _used(path, layout, rows)
 
 
@@ -212,7 +213,7 @@ def _shadows(archive: ScoreArchive, higher_is: str | None, target: int | None) -
         reference=None if reference is None else sign * reference,
         scale="unknown",
         models=[str(model) for model in range(len(keep))],
-        notes=_unused(archive.infos, {key, "keep", "target", "ref_scores"}),
+        notes=_unused(archive.infos, {key, "keep", "target", "ref_scores"}, str(archive.path)),
     )
 
 
@@ -220,9 +221,8 @@ def _target(archive: ScoreArchive, asked: int | None, count: int) -> int | None:
     if asked is not None or "target" not in archive.infos:
         return asked
     values = archive.numbers("target", (0, 1))
-    index = float(values.reshape(-1)[0])
-    if values.size > 1 or not index.is_integer():
-        said = f"target holds {values.size} numbers, the first of them {index:g}."
+    if values.size > 1 or not (index := float(values.reshape(-1)[0])).is_integer():
+        said = f"target holds {values.size} numbers, the first of them {values.reshape(-1)[0]:g}."
         raise InputError(said, where=archive.where("target"), hint=f"Choose one model of 0 to {count - 1}.")
     return int(index)
 
@@ -237,7 +237,7 @@ def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, _Rows]:
         keys = _one(("scores", "loss"), archive), _one(_SIDES, archive)
         parts, member = [archive.numbers(keys[0], (1, 2))], archive.flags(keys[1], 1)
         kind = "loss" if keys[0] == "loss" else "score"
-    notes = _unused(archive.infos, {*keys, *_BESIDE})
+    notes = _unused(archive.infos, {*keys, *_BESIDE}, str(archive.path))
     if any(part.ndim > 1 for part in parts):
         notes.append("Several scores of a point were averaged.")
     values = np.concatenate([part.reshape(len(part), -1).mean(axis=1) for part in parts])
@@ -268,11 +268,11 @@ def _one(choices: Sequence[str], archive: ScoreArchive) -> str:
     return there[0]
 
 
-def _unused(names: Iterable[str], known: set[str]) -> list[str]:
+def _unused(names: Iterable[str], known: set[str], where: str) -> list[str]:
     others = sorted({*names} - known)
     if "weight" in others:
         hint = "Remove the weights or give them another name: here every point counts once."
-        raise InputError("The file has weights.", where="weight", hint=hint)
+        raise InputError("The file has weights.", where=f"{where}, weight", hint=hint)
     return [f"Not used: {', '.join(others[:10])}{', ...' if len(others) > 10 else ''}."] if others else []
 
 
@@ -292,7 +292,7 @@ def _table(path: Path, higher_is: str | None) -> tuple[str, _Rows]:
     columns = [name[0].strip().casefold() for name in next(blocks, ([], []))[1]]
     where, places = str(path), {name: place for place, name in enumerate(columns)}
     if len(places) < len(columns):
-        raise InputError("A column stands twice in the header.", where=where, hint="Give each a name of its own.")
+        raise InputError("A column stands twice in the header.", where=where, hint="Name each once.")
     side, attacks = _header(columns, where)
     # Beside scores, the option does not speak of losses.
     mixed = not all(name.startswith("loss") for name in attacks)
@@ -315,8 +315,7 @@ def _table(path: Path, higher_is: str | None) -> tuple[str, _Rows]:
     if not lines:
         raise InputError("The file has a header but no rows.", where=where, hint="Give a row for each point.")
     numbers_of = {name: np.concatenate(parts) for name, parts in found.items()}
-    chance = numbers_of.get("include_prob")
-    if chance is not None:
+    if (chance := numbers_of.get("include_prob")) is not None:
         _check_chances(chance, len(lines), f"{path}, include_prob")
     return f"{'TSV' if tabs else 'CSV'}, {', '.join(attacks)} and {side}, {len(lines)} rows", _Rows(
         scores={attack: numbers_of[name] for name, attack in attacks.items()},
@@ -326,7 +325,7 @@ def _table(path: Path, higher_is: str | None) -> tuple[str, _Rows]:
         include_prob=chance,
         groups=tuple(labels["group"]) if "group" in labels else None,
         one_run=side == "included",
-        notes=_unused(columns, {*attacks, side, *_BESIDE}),
+        notes=_unused(columns, {*attacks, side, *_BESIDE}, where),
     )
 
 
@@ -336,13 +335,12 @@ def _header(columns: Sequence[str], where: str) -> tuple[str, dict[str, str]]:
     attacks = {name: name for name in columns if name in ("score", "loss")}
     attacks |= {name: name.split("_", 1)[1] for name in columns if name.startswith(("score_", "loss_"))}
     if len(sides) != 1 or not attacks:
-        what = "score or loss" if not attacks else "member or included"
-        said = f"The table has {' and '.join(sides) if attacks and sides else 'no column'} to say {what}; it needs one."
-        hint = f"Columns: score, loss, score_NAME or loss_NAME; and member or included. {suggest('score', columns)}"
+        said = f"Columns of scores: {', '.join(attacks) or 'none'}; of membership: {', '.join(sides) or 'none'}."
+        hint = f"Name them score, loss, score_X or loss_X, and one member or included. {suggest('score', columns)}"
         raise InputError(said, where=where, hint=hint)
     if len({*attacks.values()}) < len(attacks) or "" in attacks.values():
-        said = f"The columns {', '.join(attacks)} do not name an attack each."
-        raise InputError(said, where=where, hint="Give each another name after score_ or loss_.")
+        hint = f"Give each another name after score_ or loss_; there are {', '.join(attacks)}."
+        raise InputError("The columns do not name an attack each.", where=where, hint=hint)
     return sides[0], attacks
 
 
@@ -380,15 +378,14 @@ def _floats(texts: Sequence[str], lines: Sequence[int], path: Path, column: str)
     except ValueError:
         # An empty field, or a wrong one: each is looked at.
         pass
-    values = np.full(len(texts), np.nan)
-    for place, text in enumerate(texts):
-        if text.strip().casefold() not in _MISSING:
-            try:
-                values[place] = float(text if "_" not in text and text.isascii() else "")
-            except ValueError:
-                said = f"{text[:60]!r} is not a number."
-                raise InputError(said, where=f"{path}:{lines[place]}, {column}", hint="Write plain numbers.") from None
-    return values
+    values = [text.strip() for text in texts]
+    for place, text in enumerate(values):
+        if text.casefold() in _MISSING:
+            values[place] = "nan"
+        elif not _NUMBER.fullmatch(text):
+            said = f"{text[:60]!r} is not a number."
+            raise InputError(said, where=f"{path}:{lines[place]}, {column}", hint="Write plain numbers.")
+    return np.array(values, dtype=np.float64)
 
 
 def _sides(texts: Sequence[str], lines: Sequence[int], path: Path, column: str) -> Flags:

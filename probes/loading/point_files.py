@@ -249,7 +249,6 @@ def read_number_rows(path: Path) -> Source:
             skiprows=line if header else 0,
             sep=_separator(text),
             dtype=np.float64,
-            float_precision="round_trip",
         )
         values = frame.to_numpy()
     except (ValueError, OverflowError):
@@ -302,7 +301,7 @@ def _fault(text: str, skipped: int, width: int, path: Path) -> InputError:
             return InputError(said, where=f"{path}:{line}", hint="Give every row the same number of numbers.")
         for place, content in enumerate(fields, start=1):
             number = _NUMBER.fullmatch(content)
-            if not number or abs(float(content)) > np.finfo(np.float32).max:
+            if not number or abs(float(content)) > float(np.finfo(np.float32).max):
                 wrong = "is too large for float32" if number else "is not a finite number"
                 said = f"{content[:40]!r} {wrong}." if content.strip() else "The field is empty."
                 where = f"{path}:{line}, column {place}"

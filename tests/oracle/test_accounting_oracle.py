@@ -5,6 +5,7 @@ import os
 import sys
 import types
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_the_noise_for_a_budget_is_that_of_opacus() -> None:
 
 
 @pytest.fixture
-def google(monkeypatch):
+def google(monkeypatch) -> Iterator[types.ModuleType]:
     """Yield Google's accounting: installed, or in the folder of MILES_JAX_PRIVACY."""
     folder = os.environ.get("MILES_JAX_PRIVACY")
     if folder:

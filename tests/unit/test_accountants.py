@@ -1,6 +1,8 @@
 import json
 import math
+import warnings
 from collections import OrderedDict
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ HISTORY = [(2.292, 0.128, 1500), (1.1, 0.01, 20)]
 STAGES = tuple(Stage(*stage) for stage in HISTORY)
 
 
-def checkpoint(path, accountant):
+def checkpoint(path, accountant) -> Path:
     content = {"module_state_dict": {"_module.weight": torch.ones(2)}}
     if accountant is not None:
         content[KEY] = accountant
@@ -30,7 +32,10 @@ def test_the_history_beside_weights_is_read(tmp_path, suffix) -> None:
 
 def test_what_opacus_saves_is_read(tmp_path) -> None:
     opacus = pytest.importorskip("opacus", reason="opacus is not installed")
-    engine = opacus.PrivacyEngine(accountant="rdp")
+    with warnings.catch_warnings():
+        # It warns of its random numbers, which are not used here.
+        warnings.simplefilter("ignore")
+        engine = opacus.PrivacyEngine(accountant="rdp")
     for _ in range(3):
         engine.accountant.step(noise_multiplier=1.5, sample_rate=0.25)
     engine.save_checkpoint(path=tmp_path / "model.pt", module=torch.nn.Linear(2, 1))
@@ -102,7 +107,7 @@ def test_another_mechanism_is_refused(tmp_path, mechanism) -> None:
 
 
 class Harm:
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return (print, ("harm",))
 
 

@@ -61,7 +61,7 @@ def test_stages_add_up_in_any_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "delta", "word"), [(Stage(0.05, 0.5, 1), 1e-5, "smallest"), (Stage(100.0, 1e-3, 1), 1e-5, "largest")]
+    ("stage", "delta", "word"), [(Stage(0.01, 0.5, 1), 1e-5, "smallest"), (Stage(100.0, 1e-3, 1), 1e-5, "largest")]
 )
 def test_an_order_at_the_edge_of_the_grid_is_told(stage, delta, word) -> None:
     assert word in rdp_epsilon([stage], delta).notes[0]

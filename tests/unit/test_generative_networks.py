@@ -165,6 +165,19 @@ def test_wider_numbers_become_float32() -> None:
     assert again.enter.weight.dtype == torch.float32 and torch.equal(value(again), value(module))
 
 
+def test_the_denoiser_is_what_its_docstring_says() -> None:
+    module = small("mlp-denoiser").double()
+    w = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
+    x, t = np.random.default_rng(0).normal(size=16), torch.tensor([40])
+    h = w["enter.weight"] @ x + w["time.weight"] @ encode_times(t, 64)[0].double().numpy()
+    h += w["enter.bias"] + w["time.bias"]
+    for block in range(2):
+        h = h + w[f"blocks.{block}.weight"] @ (h / (1 + np.exp(-h))) + w[f"blocks.{block}.bias"]
+    wanted = w["leave.weight"] @ (h / (1 + np.exp(-h))) + w["leave.bias"]
+    found = module(torch.from_numpy(x).reshape(1, *SHAPE), t)
+    assert np.allclose(found.detach().numpy().ravel(), wanted)
+
+
 @pytest.mark.parametrize("shape", [SHAPE, (5,)])
 def test_further_axes_are_points_of_their_own(shape: tuple[int, ...]) -> None:
     module = fresh_denoiser(shape, hidden=6, layers=2, seed=0)

@@ -82,7 +82,7 @@ class Recorder(nn.Module):
         return x * self.weight
 
 
-@pytest.mark.parametrize(("count", "batch", "steps"), [(10, 4, 25), (10, 4, 250), (5, 12, 10), (300, 128, 7)])
+@pytest.mark.parametrize(("count", "batch", "steps"), [(10, 4, 25), (7, 4, 250), (5, 12, 10), (300, 128, 7)])
 def test_every_point_is_used_once_before_any_is_used_again(count: int, batch: int, steps: int) -> None:
     module = Recorder()
     given = np.arange(count, dtype=np.float32)[:, None]
@@ -151,16 +151,16 @@ def test_dropout_draws_from_the_seed() -> None:
 
 def test_a_denoiser_remembers_its_points() -> None:
     members, others = points(60, 1, 4, 4), points(60, 1, 4, 4, seed=1)
-    module = train_denoiser(members, alphas_bar=LINEAR, hidden=128, layers=2, steps=1000, batch=64)
+    module = train_denoiser(members, alphas_bar=LINEAR, hidden=128, layers=2, steps=600, batch=64)
 
     def score(given: NDArray[np.float32]) -> NDArray[np.float64]:
-        x, t = torch.from_numpy(given), torch.full((16, len(given)), 150)
+        x, t = torch.from_numpy(given), torch.full((16, len(given)), 200)
         noise = torch.randn(16, *x.shape, generator=torch.Generator().manual_seed(0))
         with torch.no_grad():
-            found = module(LINEAR[150] ** 0.5 * x + (1 - LINEAR[150]) ** 0.5 * noise, t)
+            found = module(LINEAR[200] ** 0.5 * x + (1 - LINEAR[200]) ** 0.5 * noise, t)
         return -(found - noise).square().flatten(2).mean(dim=(0, 2)).double().numpy()
 
-    assert auc(score(members), score(others)) > 0.75
+    assert auc(score(members), score(others)) > 0.7
 
 
 def test_a_discriminator_remembers_its_points() -> None:
@@ -193,6 +193,7 @@ def test_samples_are_of_the_seed() -> None:
 class Watch:
     def __init__(self) -> None:
         self.phases: list[list[Any]] = []
+        self.threads: set[int] = set()
 
     @contextmanager
     def phase(self, name: str, total: int, unit: str) -> Iterator[Advance]:
@@ -200,15 +201,18 @@ class Watch:
 
         def advance(steps: int) -> None:
             self.phases[-1][3] += steps
+            self.threads.add(torch.get_num_threads())
 
         yield advance
 
 
 @pytest.mark.parametrize("train", [denoiser, gan])
-def test_progress_is_told(train: Any) -> None:
+def test_progress_is_told(train: Any, two_threads: None) -> None:
     watch = Watch()
     train(steps=230, progress=watch, label="Here")
     assert watch.phases == [["Here", 230, "steps", 230]]
+    # The order of sums, and so the weights, would depend on the number of cores.
+    assert watch.threads == {1}
 
 
 @pytest.mark.parametrize("train", [train_gan, lambda x, **o: train_denoiser(x, alphas_bar=LINEAR, **o)])

@@ -52,12 +52,12 @@ def test_the_published_example() -> None:
     assert (low, high) == (pytest.approx(0.144, abs=5e-4), pytest.approx(6.415, abs=1e-3))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_turning_the_attack_or_the_classes_round_changes_nothing(seed: int) -> None:
     tp, tn, fp, fn = (int(count) for count in np.random.default_rng(seed).integers(0, 300, 4))
     expected = joint_beta(tp, tn, fp, fn, delta=1e-3)
     for other in ((tn, tp, fn, fp), (fn, fp, tn, tp), (fp, fn, tp, tn)):
-        assert joint_beta(*other, delta=1e-3) == pytest.approx(expected, rel=3e-3)
+        assert joint_beta(*other, delta=1e-3) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 def test_many_trials_leave_the_rates_themselves() -> None:

@@ -61,7 +61,7 @@ def test_known_figures() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_values_are_those_of_the_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    for _ in range(60):
+    for _ in range(40):
         canaries = int(rng.integers(1, 2000))
         guesses = int(rng.integers(0, canaries + 1))
         correct = int(guesses * rng.uniform(0.4, 1.0) + rng.random())
@@ -101,7 +101,7 @@ def test_nonsense_is_refused(wrong: tuple[int, int, int, float, float], words: s
         one_run_epsilon(1, 2, 3, delta=0.0, level=0.4)
 
 
-@pytest.mark.parametrize(("canaries", "delta"), [(9, 0.0), (200, 0.0), (200, 1e-5), (300, 1e-4)])
+@pytest.mark.parametrize(("canaries", "delta"), [(9, 0.0), (200, 0.0), (200, 1e-5)])
 @pytest.mark.parametrize("shift", [0.0, 1.0, 3.0])
 def test_the_search_finds_the_best_of_all_pairs(canaries: int, delta: float, shift: float) -> None:
     scores, included = planted(canaries, shift, seed=canaries)
@@ -114,6 +114,20 @@ def test_the_search_finds_the_best_of_all_pairs(canaries: int, delta: float, shi
     assert one_run_epsilon(best.correct, best.guesses, canaries, delta=delta) == pytest.approx(epsilon, abs=1e-8)
     if shift == 3.0 and canaries > 9:
         assert epsilon > 1.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pairs_that_promise_more_than_they_hold_do_not_win(seed: int) -> None:
+    """With a large delta the best pair is seldom the one that is best without."""
+    scores, included = planted(400, 1.5, seed)
+    low, high = np.random.default_rng(seed).integers(0, 201, size=(2, 20))
+    grid = np.stack([low, high], axis=1)
+    epsilon, best = one_run_search(scores, included, grid, delta=2e-4)
+    counts = [count_guesses(scores, included, *pair[::-1]) for pair in grid.tolist()]
+    assert epsilon == pytest.approx(
+        max(one_run_epsilon(one.correct, one.guesses, 400, delta=2e-4) for one in counts), abs=1e-8
+    )
+    assert one_run_epsilon(best.correct, best.guesses, 400, delta=2e-4) == pytest.approx(epsilon, abs=1e-8)
 
 
 def test_the_published_grid_is_all_pairs_of_steps() -> None:
@@ -179,7 +193,7 @@ def test_the_gaussian_mechanism_is_bounded_from_below(mu: float) -> None:
     """Each canary's score is one of a Gaussian mechanism's: mu itself is known, and its epsilon at delta 1e-5."""
     epsilon = {1.0: 4.377, 3.0: 16.676}[mu]
     plain, gaussian = [], []
-    for seed in range(60):
+    for seed in range(30):
         scores, included = planted(1000, mu, seed)
         right = count_guesses(scores, included, 150, 150)
         plain.append(one_run_epsilon(right.correct, 300, 1000, delta=1e-5))

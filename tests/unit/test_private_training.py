@@ -137,6 +137,18 @@ def test_only_what_is_learnt_from_real_points_is_clipped(opacus: None) -> None:
     assert made.mean() < -0.7 and real.mean() < 0
 
 
+def test_what_is_not_charged_leaves_no_trace(opacus: None) -> None:
+    module = fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)
+    mechanism = _Mechanism(noise_multiplier=1.0, clip=1.0, sample_rate=0.25)
+    with _guarded(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as guard:
+        for charged in (False, True):
+            with guard.uncharged():
+                module(torch.ones(2, 1, 2, 3), torch.tensor([1, 2]))
+            assert not any(getattr(part, "activations", []) for part in module.modules())
+            assert guard.history() == ([(1.0, 0.25, 1)] if charged else [])
+            guard.differentiate(module(torch.ones(2, 1, 2, 3), torch.tensor([1, 2])).square().flatten(1).sum(1))
+
+
 @pytest.mark.parametrize("train", [denoiser, gan])
 def test_one_seed_gives_the_same_weights(opacus: None, train: Any) -> None:
     state = torch.get_rng_state()
