@@ -30,7 +30,8 @@ MOST = 20_000
 COMPONENTS = 100
 """Directions of largest variance that the linear classifier sees."""
 TREES = 200
-_VALUES = 2**26
+_VALUES = 2**25
+"""Values of all points together, 128 MiB, of which a few copies are held at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

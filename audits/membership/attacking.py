@@ -11,11 +11,10 @@ from audits.membership.inputs import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
-from audits.statistics import generator
 from audits.statistics.roc import Floats, area
 from probes.attacks.denoiser import Request, default_requests, score_denoiser
 from probes.attacks.densities import density_ratio
-from probes.attacks.discriminators import discriminate
+from probes.attacks.discriminators import shadow_discriminator
 from probes.attacks.generator import discriminator_scores, latent_search
 from probes.attacks.likelihood_ratios import Mode, lira
 from probes.attacks.samples import calibrated, monte_carlo, nearest
@@ -115,8 +114,7 @@ def _from_samples(samples: PointSet, wanted: set[str], inputs: Inputs, context: 
         names = tuple(f"bandwidth {width:.3g}" for width in widths)
         made.append(Variants(name="domias", tier="samples", settings=names, scores=scores))
     if "shadow-discriminator" in wanted:
-        rng = generator(context.seed, "membership", "discriminator")
-        scores = discriminate(points, samples, reference, rng=rng)
+        scores = shadow_discriminator(points, samples, reference, seed=context.seed, progress=progress)
         made.append(_one("shadow-discriminator", "samples", scores))
     return made
 

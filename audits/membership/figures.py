@@ -14,7 +14,7 @@ from audits.membership.roc_figure import Line, allows_all, bounds_chart, claim_n
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
 from audits.statistics.roc import call_at
-from audits.wording import many, span
+from audits.wording import listed, many, span
 
 if TYPE_CHECKING:
     from audits.membership.report import Results
@@ -69,8 +69,11 @@ def _names(full: Sequence[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for name in dict.fromkeys(full):
         short = name if len(name) <= LONGEST else name[: LONGEST - 1].rstrip() + "…"
-        again = sum(other[:LONGEST] == short or other.startswith(short) for other in names.values())
-        names[name] = short + (f" ({again + 1})" if again and short != name else "")
+        called, number = short, 1
+        while called in names.values():
+            number += 1
+            called = f"{short} ({number})"
+        names[name] = called
     return names
 
 
@@ -117,8 +120,10 @@ def _roc(stage: _Stage) -> Figure:
     if claims:
         name = claim_name(list(claims.values()))
         caption += f" Grey, {name}: no attack on a model that keeps its claim is above it, on average."
-        if all(allows_all(claim, max(one.curve.others for one in drawn)) for claim in claims.values()):
-            caption += " It allows everything at all rates that so few non-members can show."
+        free = [panel for panel, claim in claims.items() if allows_all(claim, max(line.curve.others for line in lines))]
+        if free:
+            whose = f"That of {listed(free)}" if len(claims) > len(free) else "It"
+            caption += f" {whose} allows everything at all rates that so few non-members can show."
     spec = roc_chart(lines, claims, stage.level)
     return _figure(
         "roc", "At few false alarms, how many members are found?", caption + more, {**spec, **_rates(stage, drawn)}
@@ -146,7 +151,7 @@ def _rates(stage: _Stage, drawn: Sequence[Judged]) -> Json:
         auc = stage.at(one.places["auc"])
         head = [*([_model(one)] if stage.several else []), one.attack.name, one.attack.tier]
         rows.append([*head, span(auc), *(told.get(fpr, "") for fpr in fprs)])
-    titles = [*(["model"] if stage.several else []), "attack", "access", "AUC", *(f"found at {fpr}" for fpr in fprs)]
+    titles = [*(["model"] if stage.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
     return _table(titles, rows)
 
 
@@ -173,7 +178,7 @@ def _areas(stage: _Stage) -> Figure:
     )
     if stage.results.blind is not None:
         groups["Without the model"] = [
-            _row(stage.at(place), name, classifier=name) for name, place in stage.results.blind.places.items()
+            _row(stage.at(place), "classifier", name) for name, place in stage.results.blind.places.items()
         ]
         caption += " The last panel is of classifiers that saw the points and no model: they should be at 0.5."
     spec = _forests(groups, Axis("value", "AUC", ".2f", zero=False))
@@ -181,13 +186,14 @@ def _areas(stage: _Stage) -> Figure:
 
 
 def _area(stage: _Stage, one: Judged) -> Json:
-    more = {"access": one.attack.tier} | ({"setting": one.attack.setting} if one.attack.setting else {})
-    return _row(stage.at(one.places["auc"]), stage.names[one.attack.name], attack=one.attack.name, **more)
+    more = {"tier": one.attack.tier} | ({"setting": one.attack.setting} if one.attack.setting else {})
+    return _row(stage.at(one.places["auc"]), "attack", stage.names[one.attack.name], name=one.attack.name, **more)
 
 
-def _row(row: Estimate, name: str, **more: Any) -> Json:
+def _row(row: Estimate, key: str, called: str, **more: Any) -> Json:
+    """Return a row of a forest; its first key is that of its label."""
     holds = row.low is None or row.high is None or row.low <= 0.5 <= row.high
-    return {" ": name, "value": row.value, "low": row.low, "high": row.high, "n": row.n, "chance": holds, **more}
+    return {key: called, "value": row.value, "low": row.low, "high": row.high, "n": row.n, "as chance": holds, **more}
 
 
 def _forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
@@ -199,9 +205,9 @@ def _forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
     ends = round(max(0.0, low - room), 4), round(min(1.0, high + room), 4)
     views = []
     for place, (title, rows) in enumerate(groups.items()):
-        view = forest(
-            rows, label=" ", value=value, low="low", high="high", reference=0.5, greyed="chance", ranked=False
-        )
+        label = next(iter(rows[0]))
+        view = forest(rows, label=label, value=value, low="low", high="high", reference=0.5, greyed="as chance",
+                      ranked=False)  # fmt: skip
         for layer in view["layer"]:
             side = layer["encoding"]["x"]
             side["scale"] = {"domain": list(ends), "nice": False}
@@ -218,7 +224,7 @@ def _stacked(views: Sequence[tuple[str, Json]]) -> Json:
     schema = views[0][1]["$schema"]
     inner = [
         {**{key: part for key, part in view.items() if key != "$schema"}, "width": STACKED_WIDTH,
-         "title": {"text": title, "anchor": "start"}}
+         "title": {"text": title, "anchor": "start", "frame": "group"}}
         for title, view in views
     ]  # fmt: skip
     return {"$schema": schema, "vconcat": inner}
@@ -306,7 +312,7 @@ def _leaks(stage: _Stage) -> Figure | None:
         own = [leak for leak in stage.results.leaks if leak.access == access and leak.model in shown]
         own.sort(key=lambda leak: -leak.area.value)
         groups[title] = [
-            _row(stage.at(leak.place), stage.models[leak.model], model=leak.model, attack=leak.judged.attack.name)
+            _row(stage.at(leak.place), "model", stage.models[leak.model], attack=leak.judged.attack.name)
             for leak in own
         ]
     if not any(groups.values()):
@@ -340,20 +346,20 @@ def _learnt(stage: _Stage) -> Figure | None:
         rows,
         x=Axis(measure, MEASURES[measure], ".3f" if measure == "held_out_loss" else ".2f", zero=False),
         y=Axis("leakage", "AUC of the best attack", ".2f", zero=False),
+        **{key: key for key in ("kind", "hollow", "order", "named")},
         label="model",
-        kind="kind",
         kinds={PRIVATE: "circle", OPEN: "square"},
-        hollow="hollow",
-        order="order",
-        named="named",
     )
+    # No line joins the models, and one without points would leave the scales without an end.
+    spec["layer"] = spec["layer"][1:]
+    kind = "private models" if stage.results.claims else "models"
     better = "left" if measure == "held_out_loss" else "right"
     caption = (
         f"Leakage {ACCESS[access].lower()} against how well each model does its work, on points that it did not see; "
         f"bars are {percent(stage.level)} intervals. Models further to the {better} learnt more. One that leaks less "
         "and learnt less may owe its privacy to that. Circle: epsilon is claimed; square: it is not."
     )
-    return _figure("utility", "Do private models leak less because they learnt less?", caption, spec)
+    return _figure("utility", f"Do {kind} leak less because they learnt less?", caption, spec)
 
 
 def _measured(stage: _Stage, measure: str) -> dict[str, Estimate]:

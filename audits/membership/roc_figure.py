@@ -231,7 +231,7 @@ def scores_chart(scores: Floats, member: Bools, threshold: tuple[float, str] | N
     rows = _binned(scores, member, edges, level)
     for row in rows:
         row["score"] = row["score"] / unit - base / unit
-    title = "Score (higher: member)" + (f" less {base:.6g}" if base else "")
+    title = "Score (higher: member)" + (f" less {base!r}" if base else "")
     rule = None
     if threshold is not None and edges[0] <= threshold[0] <= edges[-1]:
         rule = threshold[0] / unit - base / unit, threshold[1]
@@ -278,7 +278,9 @@ def _binned(scores: Floats, member: Bools, edges: Floats, level: float) -> list[
         total = int(counts.sum())
         for middle, count in zip(middles.tolist(), counts.tolist(), strict=True):
             low, high = wilson(count, total, level=level)
-            rows.append({"score": middle, "share": count / total, "low": low, "high": high, "points": name})
+            share = count / total
+            ends = {"low": min(low, share), "high": max(high, share)}
+            rows.append({"score": middle, "share": share, **ends, "points": name})
     return rows
 
 
@@ -290,10 +292,9 @@ def bounds_chart(proved: Sequence[Proved], claim: Claim | None, edge: float) -> 
     import altair as alt
 
     names = [one.method for one in proved]
-    where = (
-        "" if claim is None else f" (claimed: {claim.epsilon:.4g}{', off the chart' if claim.epsilon > edge else ''})"
-    )
-    axis = {"title": f"Epsilon{where}", "labelSeparation": 8, "tickCount": 6}
+    off = ", off the chart" if claim is not None and claim.epsilon > edge else ""
+    told = "" if claim is None else f" (claimed: {claim.epsilon:.4g}{off})"
+    axis = {"title": f"Epsilon{told}", "labelSeparation": 8, "tickCount": 6}
     x = {"type": "quantitative", "scale": {"domain": [0, float(f"{edge:.4g}")], "nice": False}, "axis": axis}
     y = {"field": "method", "type": "ordinal", "sort": names, "axis": {"title": None, "labelLimit": 0}}
     layers = _marks_of_bounds(x, y)
@@ -319,11 +320,10 @@ def _marks_of_bounds(x: Json, y: Json) -> list[Json]:
     hints: list[Json] = [{"field": key, "type": "nominal"} for key in ("method", "validity")]
     hints += [{"field": key, "type": "quantitative", "format": ".3~g"} for key in ("bound", "ceiling")]
     at, until = {"x": {**x, "field": "bound"}, "y": y}, {"x": {**x, "field": "until"}, "y": y, "color": tone}
-    # On the side that has room for it.
-    held = {"expr": "datum.bound > 0.55 * domain('x')[1] ? 'right' : 'left'"}
     end = {"type": "tick", "thickness": 2, "size": 12}
     beyond = {"type": "point", "shape": "triangle-right", "filled": True, "size": 60, "opacity": 1}
-    return [
+    words = {"text": {"field": "words", "type": "nominal"}}
+    marks: list[Json] = [
         {
             "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
             "encoding": {**at, "x2": {"field": "until"}, "color": tone},
@@ -334,11 +334,12 @@ def _marks_of_bounds(x: Json, y: Json) -> list[Json]:
             "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
             "encoding": {**at, "color": tone, "shape": shape, "tooltip": hints},
         },
-        {
-            "mark": {"type": "text", "dy": -12, "fontSize": 12, "align": held},
-            "encoding": {**at, "text": {"field": "words", "type": "nominal"}},
-        },
-    ]  # fmt: skip
+    ]
+    for held in ("left", "right"):
+        text = {"type": "text", "dy": -12, "fontSize": 12, "align": held}
+        side = [{"filter": f"datum.held == '{held}'"}]
+        marks.append({"transform": side, "mark": text, "encoding": {**at, **words}})
+    return marks
 
 
 def _bound(one: Proved, edge: float) -> Json:
@@ -349,5 +350,7 @@ def _bound(one: Proved, edge: float) -> Json:
         "ceiling": one.ceiling,
         "until": min(one.ceiling, edge),
         "beyond": one.ceiling > edge,
+        # On the side that has room for it.
+        "held": "right" if one.epsilon > edge / 2 else "left",
         "words": f"{one.epsilon:.3g}, {STANDING[one.validity][1]}",
     }

@@ -21,8 +21,8 @@ Points = PointSet | NDArray[np.floating]
 
 ROWS, COLUMNS = 2048, 4096
 """Largest block of distances: 32 MiB in float32, whatever the number of points."""
-CROWD = 8
-"""Samples of a block that may be equally near to within float32's rounding and are all looked at in float64."""
+CROWD = 64
+"""Samples of a block that may be equally near to within float32's rounding and are still all computed in float64."""
 _PIECE = 2**23
 
 
@@ -171,12 +171,8 @@ def _nearer(own: knn.Points, others: knn.Points, best: Floats) -> Floats:
     best = np.minimum(best, knn.exact(own, others, everyone, pick.numpy()))
     near = bounds <= torch.from_numpy(np.nextafter(best.astype(np.float32), np.float32(np.inf)))[:, None]
     near[everyone, pick] = False
-    crowded = near.sum(1) > CROWD
-    near[crowded] = False
+    # Of a heap that rounding cannot tell apart, its first will do.
+    near[near.sum(1) > CROWD] = False
     row, column = near.nonzero(as_tuple=True)
-    if crowded.any():
-        place = crowded.nonzero()[:, 0]
-        ends = bounds[place].topk(CROWD, dim=1, largest=False).indices
-        row, column = torch.cat([row, place.repeat_interleave(CROWD)]), torch.cat([column, ends.ravel()])
     np.minimum.at(best, row.numpy(), knn.exact(own, others, row.numpy(), column.numpy()))
     return best

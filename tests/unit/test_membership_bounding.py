@@ -1,0 +1,244 @@
+"""Is every bound called what it is, and is the error shared by all attacks of one model and by no others?"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audits.context import Cache, Context, Draft
+from audits.membership import Options, bounding
+from audits.membership.bounding import Bounds, bound_all
+from audits.membership.claims import Claim
+from audits.membership.estimating import judged_of
+from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.scoring import Attack
+from audits.records import Estimate
+from audits.statistics.joint_beta import joint_beta
+from audits.statistics.one_run import count_guesses, one_run_epsilon
+from audits.statistics.one_run_fdp import one_run_fdp_epsilon
+from audits.statistics.threshold_selection import bound
+
+N = 200
+MEMBER = np.arange(2 * N) < N
+PLAIN, RUN = ("clopper-pearson", "gdp"), ("one-run", "one-run-fdp")
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(cache=Cache(tmp_path))
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return pool_of_labels(MEMBER, (), 0, given=2 * N, skipped={}, where="")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the credible intervals out, which take longest."""
+    monkeypatch.setattr(bounding, "joint_beta", lambda *counts, **more: (0.0, 1.0))
+
+
+def attack(seed: int = 0, mu: float = 2.0, model: str = "", judged: np.ndarray | None = None) -> Attack:
+    scores = np.random.default_rng(seed).normal(size=2 * N) + mu * MEMBER
+    return Attack(
+        name=f"attack-{seed}",
+        tier="full",
+        where={"model": model} if model else {},
+        setting="",
+        scores=scores,
+        member=MEMBER,
+        judged=np.ones(2 * N, dtype=bool) if judged is None else judged,
+    )
+
+
+def bounds(
+    pool: Pool, context: Context, *attacks: Attack, claims: Mapping[str, Claim] | None = None, **options: Any
+) -> tuple[list[Bounds], Draft]:
+    draft = Draft()
+    found = bound_all(draft, [judged_of(one) for one in attacks], pool, Options(**options), claims or {}, context)
+    return found, draft
+
+
+def rows(draft: Draft, name: str, **where: str) -> list[Estimate]:
+    return [one for one in draft.estimates if one.name == name and where.items() <= one.where.items()]
+
+
+@pytest.mark.parametrize(
+    ("options", "validities"),
+    [
+        ({}, {"clopper-pearson": "heuristic", "gdp": "assumes-gdp"}),
+        ({"independent": True}, {"clopper-pearson": "certified", "gdp": "assumes-gdp"}),
+        ({"independent": True, "delta": 0.0}, {"clopper-pearson": "certified"}),
+        ({"independent": True, "selection": "fixed", "threshold": 1.0},
+         {"clopper-pearson": "certified", "gdp": "assumes-gdp"}),
+        ({"coin_flip": 0.5}, {"clopper-pearson": "heuristic", "gdp": "assumes-gdp", "one-run": "certified",
+                              "one-run-fdp": "assumes-gdp"}),
+        ({"coin_flip": 0.5, "selection": "bonferroni", "delta": 0.0},
+         {"clopper-pearson": "heuristic", "one-run": "certified"}),
+        ({"coin_flip": 0.5, "selection": "fixed", "threshold": 0.1},
+         {"one-run": "certified", "one-run-fdp": "assumes-gdp"}),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("quick")
+def test_only_what_rests_on_coins_or_on_runs_of_their_own_is_certified(
+    pool: Pool, context: Context, options: dict[str, Any], validities: dict[str, str]
+) -> None:
+    (found,), draft = bounds(pool, context, attack(), **options)
+    assert {name: one.validity for name, one in found.proved.items()} == validities
+    assert found.leading.method == ("one-run" if "coin_flip" in options else "clopper-pearson")
+    for name, one in found.proved.items():
+        row, top = draft.estimates[one.place], draft.estimates[one.ceiling_place]
+        assert (row.name, top.name) == ("epsilon_lower", "epsilon_ceiling")
+        assert row.where == {"attack": "attack-0", "method": name, "validity": one.validity}
+        assert row.low == row.value == one.epsilon > 0
+        assert row.high == top.value == one.ceiling >= one.epsilon
+        assert row.level == 0.95
+    assert len(rows(draft, "epsilon_lower")) == len(rows(draft, "epsilon_ceiling")) == len(validities)
+
+
+@pytest.mark.parametrize("selection", ["split", "bonferroni", "fixed"])
+@pytest.mark.usefixtures("quick")
+def test_plain_bounds_are_those_of_the_engine(pool: Pool, context: Context, selection: str) -> None:
+    threshold = 1.0 if selection == "fixed" else None
+    one = attack(1)
+    (found,), draft = bounds(pool, context, one, selection=selection, threshold=threshold, independent=True)
+    for method in PLAIN:
+        expected = bound(
+            one.scores,
+            MEMBER,
+            delta=1e-5,
+            alpha=0.05,
+            selection=selection,
+            gaussian=method == "gdp",
+            chooses=pool.chooses,
+            threshold=threshold,
+        )
+        assert found.proved[method].epsilon == pytest.approx(expected.epsilon, rel=1e-12)
+        assert found.proved[method].ceiling == pytest.approx(expected.ceiling, rel=1e-12)
+        row = draft.estimates[found.proved[method].place]
+        assert row.n == (N if selection == "split" else 2 * N)
+        said = {"split": "other half", "bonferroni": f"{expected.tried} thresholds", "fixed": "as given"}[selection]
+        assert said in row.method
+        assert ("Gaussian" in row.method) == (method == "gdp")
+
+
+@pytest.mark.usefixtures("quick")
+def test_one_run_bounds_are_those_of_the_engine(pool: Pool, context: Context) -> None:
+    one = attack(2)
+    for selection in ("fixed", "bonferroni", "split"):
+        threshold = 0.2 if selection == "fixed" else None
+        (found,), draft = bounds(pool, context, one, selection=selection, threshold=threshold, coin_flip=0.5)
+        used, tail, shares = np.ones(2 * N, dtype=bool), 0.05, bounding.SHARES
+
+        def proved(mask: np.ndarray, share: float, tail: float, of: Any) -> float:
+            each = int(share * mask.sum() / 2)
+            met = count_guesses(one.scores[mask], MEMBER[mask], each, each)
+            return float(of(met.correct, met.guesses, int(mask.sum()), delta=1e-5, level=1 - tail))
+
+        if selection == "fixed":
+            shares = (0.2,)
+        elif selection == "bonferroni":
+            tail /= len(shares)
+        else:
+            used = ~pool.chooses
+            shares = (max(shares, key=lambda share: proved(pool.chooses, share, 0.05, one_run_epsilon)),)
+        for method, of in zip(RUN, (one_run_epsilon, one_run_fdp_epsilon), strict=True):
+            expected = max(proved(used, share, tail, of) for share in shares)
+            assert found.proved[method].epsilon == pytest.approx(expected, rel=1e-9) != 0
+            assert draft.estimates[found.proved[method].place].n == used.sum()
+        # A perfect attack reaches the ceiling: it guesses as many as pay most.
+        perfect = Attack(
+            name="p", tier="full", setting="", scores=MEMBER + np.linspace(0, 0.5, 2 * N), member=MEMBER,
+            judged=one.judged,
+        )  # fmt: skip
+        (top,), _ = bounds(pool, context, perfect, selection=selection, threshold=threshold, coin_flip=0.5)
+        assert top.proved["one-run"].epsilon == pytest.approx(top.proved["one-run"].ceiling, rel=1e-6)
+        assert top.proved["one-run"].ceiling == pytest.approx(found.proved["one-run"].ceiling, rel=1e-6)
+
+
+@pytest.mark.usefixtures("quick")
+def test_attacks_on_one_model_share_the_error_and_models_do_not(pool: Pool, context: Context) -> None:
+    one, two, alone = attack(1, model="a"), attack(2, model="a"), attack(1, model="b")
+    found, draft = bounds(pool, context, one, two, alone, independent=True, selection="bonferroni")
+    for made, tail in zip(found, (0.025, 0.025, 0.05), strict=True):
+        of = made.judged.attack
+        expected = bound(of.scores, MEMBER, delta=1e-5, alpha=tail, selection="bonferroni")
+        assert made.proved["clopper-pearson"].epsilon == pytest.approx(expected.epsilon, rel=1e-12)
+        row = draft.estimates[made.proved["clopper-pearson"].place]
+        assert ("shared by 2 attacks" in row.method) == (tail < 0.05)
+        assert row.level == 0.95
+    assert found[0].proved["clopper-pearson"].epsilon < found[2].proved["clopper-pearson"].epsilon
+
+
+@pytest.mark.usefixtures("quick")
+def test_one_run_bounds_share_the_error_too(pool: Pool, context: Context) -> None:
+    many = [attack(seed, mu=1.0 + seed / 10) for seed in range(3)]
+    more, _ = bounds(pool, context, *many, coin_flip=0.5, selection="fixed", threshold=0.5)
+    for made in more:
+        of = made.judged.attack
+        met = count_guesses(of.scores, MEMBER, 100, 100)
+        expected = one_run_epsilon(met.correct, 200, 2 * N, delta=1e-5, level=1 - 0.05 / 3)
+        assert made.proved["one-run"].epsilon == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.usefixtures("quick")
+def test_each_model_is_bounded_at_the_delta_that_was_claimed_for_it(pool: Pool, context: Context) -> None:
+    claims = {"a": Claim(epsilon=1.0, delta=0.05, source="as given")}
+    found, _ = bounds(pool, context, attack(1, model="a"), attack(1, model="b"), claims=claims, delta=1e-3)
+    one, other = (made.proved["clopper-pearson"].epsilon for made in found)
+    for value, delta in ((one, 0.05), (other, 1e-3)):
+        expected = bound(attack(1).scores, MEMBER, delta=delta, alpha=0.05, selection="split", chooses=pool.chooses)
+        assert value == pytest.approx(expected.epsilon, rel=1e-12)
+    assert one < other
+
+
+def test_what_is_credible_is_that_of_the_counts_of_the_plain_bound(pool: Pool, context: Context) -> None:
+    one = attack(3, mu=1.0)
+    _, draft = bounds(pool, context, one, selection="fixed", threshold=0.5)
+    (row,) = rows(draft, "epsilon_credible")
+    reached = one.scores >= 0.5
+    counts = [int((reached == called)[member == MEMBER].sum())
+              for called, member in ((True, True), (False, False), (True, False), (False, True))]  # fmt: skip
+    low, high = joint_beta(*counts, delta=1e-5)
+    assert (row.low, row.high) == pytest.approx((low, high))
+    assert row.value == pytest.approx(sum(joint_beta(*counts, delta=1e-5, level=1e-6)) / 2, abs=1e-5)
+    assert row.low < row.value < row.high
+    assert "credible" in row.method
+
+
+@pytest.mark.usefixtures("quick")
+def test_points_that_chose_a_setting_prove_nothing(pool: Pool, context: Context) -> None:
+    # On the points that chose, the attack is perfect; on the others it is worthless.
+    plain = attack(4, mu=0.0, judged=~pool.chooses)
+    scores = np.where(pool.chooses, 20.0 * MEMBER + plain.scores, plain.scores)
+    tuned = Attack(name="tuned", tier="full", setting="", scores=scores, member=MEMBER, judged=plain.judged)
+    for selection in ("split", "bonferroni"):
+        (found,), draft = bounds(pool, context, tuned, selection=selection, coin_flip=0.5)
+        assert {name: one.epsilon for name, one in found.proved.items()} == dict.fromkeys((*PLAIN, *RUN), 0.0)
+        assert {draft.estimates[one.place].n for one in found.proved.values()} == {N}
+
+
+@pytest.mark.usefixtures("quick")
+def test_points_without_a_score_are_left_out_of_every_bound(pool: Pool, context: Context) -> None:
+    there = np.arange(2 * N) % 4 != 0
+    full = attack(5)
+    part = Attack(
+        name="part", tier="full", setting="", scores=np.where(there, full.scores, 0.0), member=MEMBER, judged=there,
+        usable=there,
+    )  # fmt: skip
+    for selection in ("split", "bonferroni"):
+        (found,), draft = bounds(pool, context, part, selection=selection, coin_flip=0.5)
+        used = there & ~pool.chooses if selection == "split" else there
+        assert {draft.estimates[one.place].n for one in found.proved.values()} == {int(used.sum())}
+        expected = bound(
+            full.scores[there],
+            MEMBER[there],
+            delta=1e-5,
+            alpha=0.05,
+            selection=selection,
+            chooses=pool.chooses[there],
+        )
+        assert found.proved["clopper-pearson"].epsilon == pytest.approx(expected.epsilon, rel=1e-12)

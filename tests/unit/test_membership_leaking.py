@@ -1,0 +1,196 @@
+"""Is the best attack chosen on points that do not judge it, and are models compared on the same points?"""
+
+import gc
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import mannwhitneyu, norm
+
+from audits.context import Cache, Context, Draft
+from audits.membership.estimating import judged_of
+from audits.membership.leaking import ACCESS, NEWEST, Gap, Leak, detectable, gaps_of, leaks_of
+from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.scoring import Attack
+from audits.statistics.roc import Area, area, area_interval, difference
+
+N = 100
+MEMBER = np.arange(2 * N) < N
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> Iterator[None]:
+    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(cache=Cache(tmp_path))
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return pool_of_labels(MEMBER, (), 0, given=2 * N, skipped={}, where="")
+
+
+def scores(seed: int, mu: float) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=2 * N) + mu * MEMBER
+
+
+def attack(
+    name: str, given: np.ndarray, tier: str = "full", model: str = "", judged: np.ndarray | None = None
+) -> Attack:
+    return Attack(
+        name=name,
+        tier=tier,
+        where={"model": model} if model else {},
+        setting="",
+        scores=given,
+        member=MEMBER,
+        judged=np.ones(2 * N, dtype=bool) if judged is None else judged,
+    )
+
+
+def leaks(pool: Pool, context: Context, *attacks: Attack) -> tuple[list[Leak], list[Gap], Draft]:
+    draft = Draft()
+    models = list(dict.fromkeys(one.where.get("model", "") for one in attacks))
+    found = leaks_of(draft, [judged_of(one) for one in attacks], pool, models, context)
+    return found, gaps_of(draft, found, context), draft
+
+
+def test_the_attack_is_chosen_on_one_half_and_judged_on_the_other(pool: Pool, context: Context) -> None:
+    # One is perfect on the half that chooses and the wrong way round on the other; the second is good on both.
+    lucky = np.where(pool.chooses, 9.0, -9.0) * MEMBER + scores(0, 0.0)
+    good = scores(1, 1.5)
+    (found,), _, draft = leaks(pool, context, attack("good", good), attack("lucky", lucky))
+    assert found.judged.attack.name == "lucky"
+    assert found.area.value == 0.0
+    (found,), _, draft = leaks(pool, context, attack("good", good), attack("bad", scores(2, -1.0)))
+    rest = ~pool.chooses
+    expected = area(good[rest], MEMBER[rest])
+    low, high, method = area_interval(expected, 0.95)
+    row = draft.estimates[found.place]
+    assert (row.value, row.low, row.high, row.n) == (expected.value, low, high, N)
+    assert row.name == "leakage"
+    assert row.where == {"access": "full", "attack": "good"}
+    assert "chosen on the other half" in row.method
+    assert method in row.method
+
+
+def test_one_attack_alone_is_judged_on_all_its_points(pool: Pool, context: Context) -> None:
+    given = scores(3, 1.0)
+    (found,), _, draft = leaks(pool, context, attack("only", given))
+    assert found.area.value == area(given, MEMBER).value
+    assert draft.estimates[found.place].n == 2 * N
+    assert "chosen" not in draft.estimates[found.place].method
+    rest = ~pool.chooses
+    (found,), _, draft = leaks(pool, context, attack("tuned", given, judged=rest))
+    assert found.area.value == area(given[rest], MEMBER[rest]).value
+    assert draft.estimates[found.place].n == N
+
+
+def test_access_holds_all_that_lesser_access_does() -> None:
+    for lesser, more in pairwise(ACCESS):
+        assert set(ACCESS[more]) == set(ACCESS[lesser]) | set(NEWEST[more])
+
+
+def test_more_access_is_told_where_it_adds_an_attack(pool: Pool, context: Context) -> None:
+    near, loss = attack("near", scores(4, 0.2), "samples"), attack("loss", scores(5, 3.0), "denoiser")
+    found, _, _ = leaks(pool, context, near, loss)
+    assert [(one.access, one.judged.attack.name) for one in found] == [("samples", "near"), ("weights", "loss")]
+    # What only scores of samples exist for is told once, under that name.
+    found, _, _ = leaks(pool, context, near)
+    assert [one.access for one in found] == ["samples"]
+    # A discriminator without the rest is all that was released.
+    found, _, _ = leaks(pool, context, attack("critic", scores(6, 1.0), "full"))
+    assert [one.access for one in found] == ["full"]
+
+
+def test_models_are_compared_by_the_access_that_any_of_them_allows(pool: Pool, context: Context) -> None:
+    found, gaps, _ = leaks(
+        pool,
+        context,
+        attack("near", scores(4, 0.2), "samples", "a"),
+        attack("loss", scores(5, 2.0), "denoiser", "a"),
+        attack("near", scores(6, 0.2), "samples", "b"),
+        attack("latent", scores(7, 1.0), "generator", "b"),
+        attack("critic", scores(8, 3.0), "full", "b"),
+    )
+    assert {(one.model, one.access) for one in found} == {(m, a) for m in "ab" for a in ACCESS}
+    assert [(gap.first.model, gap.second.model, gap.first.access) for gap in gaps] == [
+        ("a", "b", access) for access in ACCESS
+    ]
+
+
+def test_p_values_are_those_of_the_rank_test_corrected_over_all_cells(pool: Pool, context: Context) -> None:
+    given = [scores(9, 0.0), scores(10, 0.25), scores(11, 0.4)]
+    found, _, _ = leaks(pool, context, *(attack("x", one, model=name) for name, one in zip("abc", given, strict=True)))
+    raw = [
+        mannwhitneyu(one[MEMBER], one[~MEMBER], alternative="greater", method="asymptotic", use_continuity=False).pvalue
+        for one in given
+    ]
+    held, expected = 0.0, {}
+    for rank, place in enumerate(np.argsort(raw)):
+        held = max(held, min(1.0, (3 - rank) * raw[place]))
+        expected["abc"[place]] = held
+    assert {one.model: one.p for one in found} == pytest.approx(expected)
+
+
+def test_differences_are_paired_and_turn_with_the_order(pool: Pool, context: Context) -> None:
+    one, two = scores(12, 1.5), scores(12, 1.5) - 0.6 * MEMBER
+    _, (gap,), draft = leaks(pool, context, attack("x", one, model="a"), attack("x", two, model="b"))
+    value, low, high = difference(area(one, MEMBER), area(two, MEMBER), 0.95)
+    row = draft.estimates[gap.place]
+    assert (row.value, row.low, row.high, row.n) == (value, low, high, 2 * N)
+    assert row.where == {"access": "full", "model": "a", "against": "b"}
+    error = (high - low) / 2 / norm.isf(0.025)
+    assert gap.p == pytest.approx(2 * norm.sf(value / error))
+    assert low > 0
+    _, (turned,), draft = leaks(pool, context, attack("x", two, model="b"), attack("x", one, model="a"))
+    assert draft.estimates[turned.place].value == -value
+    assert turned.p == pytest.approx(gap.p)
+
+
+def test_all_pairs_within_an_access_are_compared_and_corrected_together(pool: Pool, context: Context) -> None:
+    given = [attack("x", scores(13 + place, place / 4), model=name) for place, name in enumerate("abc")]
+    found, gaps, _ = leaks(pool, context, *given)
+    assert [(gap.first.model, gap.second.model) for gap in gaps] == [("a", "b"), ("a", "c"), ("b", "c")]
+    alone = {
+        pair: gaps_of(Draft(), [one for one in found if one.model in pair], context)[0].p for pair in ("ab", "ac", "bc")
+    }
+    least = min(alone, key=lambda pair: alone[pair])
+    together = {gap.first.model + gap.second.model: gap.p for gap in gaps}
+    assert together[least] == pytest.approx(min(1.0, 3 * alone[least]))
+    assert all(together[pair] >= alone[pair] for pair in alone)
+
+
+def test_models_with_the_same_scores_do_not_differ(pool: Pool, context: Context) -> None:
+    one = scores(16, 1.0)
+    _, (gap,), draft = leaks(pool, context, attack("x", one, model="a"), attack("x", one, model="b"))
+    assert gap.p == 1.0
+    assert draft.estimates[gap.place].value == 0.0
+
+
+def test_equal_scores_leave_everything_open(pool: Pool, context: Context) -> None:
+    (found,), _, draft = leaks(pool, context, attack("x", np.ones(2 * N)))
+    row = draft.estimates[found.place]
+    assert (row.value, row.low, row.high) == (0.5, 0.0, 1.0)
+    assert found.p == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_a_detectable_leak_is_shown_in_four_of_five_audits(level: float) -> None:
+    least = detectable(Area(0.5, np.ones(400), np.ones(400)), level)
+    mu = 2**0.5 * norm.ppf(least)
+    rng, shown = np.random.default_rng(0), 0
+    for _ in range(400):
+        found = mannwhitneyu(rng.normal(mu, 1, 400), rng.normal(0, 1, 400), alternative="greater", method="asymptotic")
+        shown += found.pvalue < 1 - level
+    assert 0.8 - 4 * 0.02 < shown / 400 < 0.8 + 4 * 0.02
+    assert detectable(Area(0.5, np.ones(1), np.ones(1)), 0.95) == 1.0
