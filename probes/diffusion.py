@@ -24,6 +24,7 @@ _LARGEST_BETA = 0.999
 """Where the cosine schedule is cut off (Nichol and Dhariwal 2021, section 3.2)."""
 _COSINE_OFFSET = 0.008
 _SIGMOID_REACH = 6.0
+_AS_TRAINED = 'Give the schedule that the model was trained under, such as {"betas": [0.0001, ...]}.'
 _MOST_STEPS = 100_000
 _LEAST_LEFT = 2.0**-24
 _MUCH_LEFT = 0.1
@@ -209,7 +210,7 @@ def _shaped(settings: Mapping[str, object], where: str) -> NDArray[np.float64]:
         raise InputError(what, where=f"{where}, key beta_schedule", hint=f"Supported: {known}.")
     if type(steps) is not int or not 2 <= steps <= _MOST_STEPS:
         what = f"The number of steps is {ascii(steps)[:40]}, not one from 2 to {_MOST_STEPS}."
-        raise InputError(what, where=f"{where}, key num_train_timesteps")
+        raise InputError(what, where=f"{where}, key num_train_timesteps", hint=_AS_TRAINED)
     if kind == "squaredcos_cap_v2":
         return cosine(steps)
     ends = _shares([settings.get("beta_start"), settings.get("beta_end")], f"{where}, keys beta_start, beta_end")
@@ -218,10 +219,11 @@ def _shaped(settings: Mapping[str, object], where: str) -> NDArray[np.float64]:
 
 def _shares(values: object, where: str) -> NDArray[np.float64]:
     if not isinstance(values, list) or not 2 <= len(values) <= _MOST_STEPS:
-        raise InputError(f"This is no list of 2 to {_MOST_STEPS} numbers.", where=where)
+        raise InputError(f"This is no list of 2 to {_MOST_STEPS} numbers.", where=where, hint=_AS_TRAINED)
     for place, value in enumerate(values):
         if type(value) not in (int, float) or not 0 <= value <= 1:
-            raise InputError(f"Number {place} is {ascii(value)[:40]}, not one between 0 and 1.", where=where)
+            what = f"Number {place} is {ascii(value)[:40]}, not one between 0 and 1."
+            raise InputError(what, where=where, hint=_AS_TRAINED)
     return np.array(values, dtype=np.float64)
 
 

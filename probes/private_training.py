@@ -22,6 +22,7 @@ from torch.nn import functional
 from probes.errors import InputError
 from probes.generative_networks import MlpDenoiser, MlpDiscriminator, MlpGenerator, fresh_denoiser, fresh_gan
 from probes.generative_training import BETAS, check_training, one_thread, step_with, stream
+from probes.loading.accountants import ACCOUNT
 from probes.progress import Progress, Silent
 
 History = list[tuple[float, float, int]]
@@ -153,7 +154,7 @@ def save_private(path: Path, module: nn.Module, history: Sequence[tuple[float, f
     """Write weights and account as Opacus' `PrivacyEngine.save_checkpoint` lays them out."""
     weights = {f"_module.{name}": value for name, value in module.state_dict().items()}
     account = {"history": [tuple(stage) for stage in history], "mechanism": "rdp"}
-    torch.save({"module_state_dict": weights, "privacy_accountant_state_dict": account}, path)
+    torch.save({"module_state_dict": weights, ACCOUNT: account}, path)
 
 
 class _Guard(Protocol):

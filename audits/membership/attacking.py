@@ -29,30 +29,10 @@ LIRA_ON = "loss"
 
 
 def attack_all(found: Scored, inputs: Inputs, options: Options, context: Context) -> None:
-    """Run all attacks that the access allows, or those that were asked for.
-
-    Raises
-    ------
-    InputError
-        Where one that was asked for needs more than was given.
-    """
-    asked = set(options.attack)
+    """Run all attacks that the access allows, or those that were asked for."""
     for release in inputs.releases:
         for variants in _variants(found, release, inputs, options, context):
             found.attacks.append(settle_on(variants, inputs.pool, release.where))
-    missing = asked - {one.name for one in found.attacks}
-    if missing:
-        name = sorted(missing)[0]
-        tier = next(tier for tier, names in ATTACKS.items() if name in names)
-        raise InputError(f"{name} needs more than was given.", where="--attack", hint=f"It needs {_NEEDS[tier]}.")
-
-
-_NEEDS = {
-    "samples": "--samples",
-    "generator": "a generator's weights: --model with --arch mlp-generator, or --latent",
-    "denoiser": "a diffusion model: --model",
-    "full": "--discriminator",
-}
 
 
 def _variants(

@@ -49,7 +49,7 @@ def estimate(draft: Draft, scored: Scored, pool: Pool, settings: Settings, conte
     for attack in scored.attacks:
         one = judged_of(attack)
         found.append(one)
-        _areas(draft, one, context)
+        _areas(draft, one, len(scored.attacks), context)
         _best(draft, one, context)
         _held_out(draft, one, pool, context)
         _hits(draft, one, settings, context)
@@ -66,7 +66,7 @@ def where_of(attack: Attack, **more: str | float) -> Mapping[str, str | float]:
     return {"attack": attack.name, **attack.where, **more}
 
 
-def _areas(draft: Draft, one: Judged, context: Context) -> None:
+def _areas(draft: Draft, one: Judged, rivals: int, context: Context) -> None:
     low, high, method = area_interval(one.area, context.level)
     where = where_of(one.attack, tier=one.attack.tier)
     value = one.area.value
@@ -78,10 +78,10 @@ def _areas(draft: Draft, one: Judged, context: Context) -> None:
     one.places["auc"] = draft.add(
         Estimate(**common, low=min(low, value), high=max(high, value), level=context.level, method=method)
     )
-    if high < 0.5:
+    if area_interval(one.area, 1 - (1 - context.level) / rivals)[1] < 0.5:
         text = (
-            f"Scores of {one.attack.label} are higher for non-members (AUC {value:.3f}): are they the wrong way round? "
-            "They were not turned."
+            f"Scores of {one.attack.label} are higher for non-members (AUC {value:.3f}): they are the wrong way round, "
+            "or what the attack rests on does not hold here. They were not turned."
         )
         draft.warn("flipped", text, **where)
 

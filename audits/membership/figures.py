@@ -19,8 +19,8 @@ from audits.wording import listed, many, span
 if TYPE_CHECKING:
     from audits.membership.report import Results
 
-LONGEST = 24
-"""Letters of a name on a chart, so that it leaves room for the chart on a phone."""
+LONGEST, HALF = 24, 12
+"""Letters of a name on a chart, so that it leaves room for the chart on a phone, and of its ends where it is longer."""
 MOST_PANELS, MOST_ROWS, MOST_BOUNDS = 12, 30, 3
 """Small multiples of a figure, rows of a forest, and attacks on one model whose bounds are drawn."""
 TIERS = {"samples": "From samples", "generator": "With the generator", "denoiser": "With the denoiser", "full": "Full"}
@@ -68,7 +68,8 @@ def _names(full: Sequence[str]) -> dict[str, str]:
     """Return what each is called on a chart; a number tells two apart that are the same once shortened."""
     names: dict[str, str] = {}
     for name in dict.fromkeys(full):
-        short = name if len(name) <= LONGEST else name[: LONGEST - 1].rstrip() + "…"
+        # Names that begin alike mostly end otherwise.
+        short = name if len(name) <= LONGEST else f"{name[: HALF - 1].rstrip()}…{name[-HALF:].lstrip()}"
         called, number = short, 1
         while called in names.values():
             number += 1

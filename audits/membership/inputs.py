@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from audits.context import Context, Plan
 from audits.membership import Options
 from audits.membership.claims import Claim, claim_of_options
-from audits.membership.outlook import coordinates_of, cost_of, notes_of
+from audits.membership.outlook import coordinates_of, cost_of, notes_of, possible
 from audits.membership.pool import Pool, pool_of_labels, pool_of_points, without
-from audits.membership.settings import Settings, settle
+from audits.membership.settings import ATTACKS, Settings, settle
 from audits.records import Source, Subject
 from probes.errors import InputError
 from probes.loading.hashing import sha256_json
@@ -70,6 +70,7 @@ def plan(options: Options, context: Context) -> Plan:
         if options.scores is not None
         else _from_points(options, settings, context)
     )
+    _check_attacks(inputs, options)
     return Plan(
         inputs=inputs,
         subject=_subject(inputs, options),
@@ -79,6 +80,33 @@ def plan(options: Options, context: Context) -> Plan:
         coordinates=coordinates_of(inputs, options),
         settings=_settled(inputs),
     )
+
+
+_NEEDS = {
+    "samples": "--samples",
+    "generator": "a generator's weights: --model with --arch mlp-generator, or --latent",
+    "denoiser": "a diffusion model: --model",
+    "full": "--discriminator",
+}
+
+
+def _check_attacks(inputs: Inputs, options: Options) -> None:
+    """Refuse attacks, and shadows, that what was given does not allow."""
+    there = possible(inputs, options)
+    for name in options.attack:
+        if name in there:
+            continue
+        if inputs.given is not None:
+            hint = f"It has: {', '.join(there)}."
+            raise InputError(f"The file gives no attack {name!r}.", where=f"--attack {name}", hint=hint)
+        tier = next(tier for tier, names in ATTACKS.items() if name in names)
+        raise InputError(
+            f"{name} needs more than was given.", where=f"--attack {name}", hint=f"It needs {_NEEDS[tier]}."
+        )
+    if options.shadows and not any(one.denoiser is not None for one in inputs.releases):
+        raise InputError(
+            "Shadow models are those of a diffusion model.", where="--shadows", hint="Leave it out for a generator."
+        )
 
 
 def _from_scores(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:

@@ -1,6 +1,6 @@
 """What may be said: of the points, of each claim, of what each access tells, and of one model against another?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,15 @@ from audits.membership.claims import Claim
 from audits.membership.leaking import Gap, Leak, detectable
 from audits.numbers import percent
 from audits.records import Severity
-from audits.wording import size_words, span
+from audits.wording import listed, size_words, span
 
 if TYPE_CHECKING:
     from audits.membership.report import Results
 
 LARGE, NOTABLE = 0.75, 0.6
 """Low ends of a leak's area from which it is told as of high or of medium severity."""
+NOTHING = 0.9
+"""Low end of the loss on non-members from which a denoiser is said to have learnt next to nothing."""
 HOLDING = {"samples": "generated samples alone", "weights": "the model's weights", "full": "all that was released"}
 WORDS = {
     CERTIFIED: "This holds as certified.",
@@ -48,10 +50,9 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
             evidence = [leading.place, leading.ceiling_place, results.claims_at[attack.where.get("model", "")]]
             where = {"attack": attack.name, **attack.where, "verdict": verdict.verdict}
             draft.find("membership.verdict", verdict.severity, verdict.statement, evidence, **where)
-    for leak in results.leaks:
-        _tell_leak(draft, leak, context, shifted)
-    for gap in results.gaps:
-        _tell_gap(draft, gap, results, context)
+    for leak in _told(draft, results.leaks, context):
+        _tell_leak(draft, leak, len(results.leaks), context, shifted)
+    _tell_gaps(draft, results.gaps, results, context)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
     draft.findings.sort(key=lambda finding: order[finding.severity])
 
@@ -107,58 +108,97 @@ def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, con
     return _Verdict(bounds, "consistent", "info", text)
 
 
-def _tell_leak(draft: Draft, leak: Leak, context: Context, shifted: bool) -> None:
-    row = draft.estimates[leak.place]
-    attack = leak.judged.attack
+def _told(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Leak]:
+    """Return which leaks make findings: those with a best attack that less access lacks, and the widest unshown one."""
+    told: list[Leak] = []
+    for model in dict.fromkeys(leak.model for leak in leaks):
+        own = [leak for leak in leaks if leak.model == model]
+        shown = [leak for leak in own if _is_shown(draft, leak, context)]
+        attacks = [leak.judged.attack.name for leak in shown]
+        told += [leak for place, leak in enumerate(shown) if leak.judged.attack.name not in attacks[:place]]
+        told += [leak for leak in own if leak not in shown][-1:]
+    return told
+
+
+def _is_shown(draft: Draft, leak: Leak, context: Context) -> bool:
+    low = draft.estimates[leak.place].low
+    return leak.p < 1 - context.level and low is not None and low > 0.5
+
+
+def _tell_leak(draft: Draft, leak: Leak, cells: int, context: Context, shifted: bool) -> None:
+    row, attack = draft.estimates[leak.place], leak.judged.attack
     of = f" of {leak.model}" if leak.model else ""
-    given = attack.name if not leak.judged.attack.setting else f"{attack.name} ({attack.setting})"
-    where: Mapping[str, str] = {"access": leak.access, "attack": attack.name} | (
-        {"model": leak.model} if leak.model else {}
-    )
-    alpha = 1 - context.level
-    if leak.p < alpha and row.low is not None and row.low > 0.5:
-        grave: Severity = "high" if row.low >= LARGE else "medium" if row.low >= NOTABLE else "low"
-        evidence, hits = [leak.place], ""
-        for name, place in leak.judged.places.items():
-            if name.startswith("tpr ") and not hits:
-                hit = draft.estimates[place]
-                hits = f" At a false-alarm rate of {hit.where['fpr']:g} it finds {span(hit)} of the members."
-                evidence.append(place)
-        holding = HOLDING[leak.access]
-        doubt = " Part or all of this may be the difference between the two sides of points." if shifted else ""
-        reached = f"{given} reaches an AUC of {span(row)}"
-        text = f"With {holding}{of}, members are told from non-members: {reached}.{hits}{doubt}"
-        draft.find("membership.leak", grave, text, evidence, **where)
-        return
-    least = detectable(leak.area, context.level)
-    text = (
-        f"With {HOLDING[leak.access]}{of}, no attack was shown to tell members from non-members: the best, {given}, "
-        f"has an AUC of {span(row)}. One of {least:.2f} would have been shown in four of five such audits."
-    )
-    draft.find("membership.no-leak", "info", text, [leak.place], **where)
-
-
-def _tell_gap(draft: Draft, gap: Gap, results: "Results", context: Context) -> None:
-    row = draft.estimates[gap.place]
-    evidence = [gap.place, gap.first.place, gap.second.place]
-    where = {"access": gap.first.access, "model": gap.first.model, "against": gap.second.model}
-    holding = HOLDING[gap.first.access]
-    if gap.p >= 1 - context.level:
+    given = f"{attack.name} ({attack.setting})" if attack.setting else attack.name
+    where: dict[str, str] = {"access": leak.access, "attack": attack.name}
+    where |= {"model": leak.model} if leak.model else {}
+    if not _is_shown(draft, leak, context):
+        least = detectable(leak.area, 1 - (1 - context.level) / cells)
         text = (
-            f"With {holding}, no difference in leakage between {gap.first.model} and {gap.second.model} could be shown "
-            f"(AUC {span(row)})."
+            f"With {HOLDING[leak.access]}{of}, no attack was shown to tell members from non-members: the best, "
+            f"{given}, has an AUC of {span(row)}. One of {least:.2f} would have been shown in four of five such audits."
         )
-        draft.find("membership.alike", "info", text, evidence, **where)
+        draft.find("membership.no-leak", "info", text, [leak.place], **where)
         return
-    more, less = (gap.first, gap.second) if row.value > 0 else (gap.second, gap.first)
-    text = f"With {holding}, {more.model} leaks more than {less.model}: its AUC is higher by {size_words(row)}."
-    losses = [results.utilities.get((one.model, "held_out_loss")) for one in (more, less)]
-    if losses[0] is not None and losses[1] is not None:
-        one, other = draft.estimates[losses[0]], draft.estimates[losses[1]]
-        evidence += losses  # type: ignore[arg-type]
-        if one.high is not None and other.low is not None and one.high < other.low:
-            text += (
-                f" It also does its work better: its loss on non-members is {span(one)}, that of {less.model} "
-                f"{span(other)}. Part of the difference may be that {less.model} learnt less."
+    evidence, hits = [leak.place], ""
+    places = [place for name, place in leak.judged.places.items() if name.startswith("tpr ")]
+    if places:
+        hit = draft.estimates[places[0]]
+        hits = f" At a false-alarm rate of {hit.where['fpr']:g} it finds {span(hit)} of the members."
+        evidence.append(places[0])
+    low = row.low or 0.0
+    grave: Severity = "high" if low >= LARGE else "medium" if low >= NOTABLE else "low"
+    doubt = " Part or all of this may be the difference between the two sides of points." if shifted else ""
+    reached = f"{given} reaches an AUC of {span(row)}"
+    text = f"With {HOLDING[leak.access]}{of}, members are told from non-members: {reached}.{hits}{doubt}"
+    draft.find("membership.leak", grave, text, evidence, **where)
+
+
+def _tell_gaps(draft: Draft, gaps: Sequence[Gap], results: "Results", context: Context) -> None:
+    """Say in one finding for each access which model leaks more than which others."""
+    for access in dict.fromkeys(gap.first.access for gap in gaps):
+        own = [gap for gap in gaps if gap.first.access == access]
+        shown = [gap for gap in own if gap.p < 1 - context.level]
+        holding = HOLDING[access]
+        if not shown:
+            widest = max(own, key=lambda gap: abs(draft.estimates[gap.place].value))
+            row = draft.estimates[widest.place]
+            text = (
+                f"With {holding}, no difference in leakage between models could be shown: the largest, of "
+                f"{widest.first.model} and {widest.second.model}, is {span(row)} in AUC."
             )
-    draft.find("membership.more-leakage", "low", text, evidence, **where)
+            draft.find("membership.alike", "info", text, [gap.place for gap in own], access=access)
+            continue
+        more: dict[str, list[str]] = {}
+        learnt: dict[str, str] = {}
+        evidence: list[int] = []
+        for gap in shown:
+            row = draft.estimates[gap.place]
+            above, below = (gap.first, gap.second) if row.value > 0 else (gap.second, gap.first)
+            more.setdefault(above.model, []).append(f"{below.model} (by {size_words(row)})")
+            evidence += [gap.place]
+            said, places = _learnt_less(draft, results, above.model, below.model)
+            if said:
+                learnt[below.model] = said
+                evidence += [place for place in places if place not in evidence]
+        sentences = [f"{name} leaks more than {listed(others)}" for name, others in more.items()]
+        rest = " No other difference could be shown." if len(shown) < len(own) else ""
+        text = f"With {holding}, {'; '.join(sentences)}, in AUC.{rest}{''.join(learnt.values())}"
+        draft.find("membership.more-leakage", "low", text, evidence, access=access)
+
+
+def _learnt_less(draft: Draft, results: "Results", more: str, less: str) -> tuple[str, list[int]]:
+    """Say so where the model that leaks less also does its work worse."""
+    places = [results.utilities.get((model, "held_out_loss")) for model in (more, less)]
+    if places[0] is None or places[1] is None:
+        return "", []
+    one, other = draft.estimates[places[0]], draft.estimates[places[1]]
+    if one.high is None or other.low is None or one.high >= other.low:
+        return "", []
+    nothing = other.low >= NOTHING
+    text = (
+        f" {less} predicts the noise of unseen points worse than {more}: a loss of {span(other)} against {span(one)}"
+        + (", hardly better than to answer nothing, which has 1" if nothing and other.value < 1 else "")
+        + (", no better than to answer nothing, which has 1" if nothing and other.value >= 1 else "")
+        + f". Part of the difference may be that {less} learnt less."
+    )
+    return text, [places[0], places[1]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from audits.membership import TIERS, Options
-from audits.membership.settings import ATTACKS, DENOISER, NEED_REFERENCE
+from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
 from audits.numbers import counted
 from audits.records import Coordinate
 from audits.statistics.epsilon_bounds import ceiling
@@ -44,14 +44,22 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
 
 
 def names_of(inputs: "Inputs", options: Options) -> list[str]:
-    """Return the attacks that may come out of the run."""
-    if isinstance(inputs.given, ScoreSet):
-        names = list(inputs.given.scores)
-    elif inputs.given is not None:
-        names = ["threshold", "lira-online", "lira-offline", "rmia"]
-    else:
-        names = [name for own in ATTACKS.values() for name in own]
+    """Return the attacks that the run makes."""
+    names = possible(inputs, options)
     return [name for name in names if name in options.attack] if options.attack else names
+
+
+def possible(inputs: "Inputs", options: Options) -> list[str]:
+    """Return the attacks that what was given allows."""
+    if isinstance(inputs.given, ScoreSet):
+        return list(inputs.given.scores)
+    if inputs.given is not None:
+        with_likelihoods = inputs.given.reference is not None and inputs.given.scale == "probability"
+        return ["threshold", "lira-online", "lira-offline", *(["rmia"] if with_likelihoods else [])]
+    tiers = {tier for one in inputs.releases for tier in one.tiers}
+    names = [name for tier, own in ATTACKS.items() if tier in tiers for name in own]
+    lacking = NEED_REFERENCE if inputs.reference is None else ()
+    return [name for name in names if name not in lacking and (options.shadows or name not in LIRA)]
 
 
 def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
@@ -164,13 +172,7 @@ def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
         return tuple(rows)
     seconds = 0.0
     for one in inputs.releases:
-        held = [
-            *(["samples"] if one.samples is not None else []),
-            *(["generator"] if one.generator is not None else []),
-            *(["denoiser"] if one.denoiser is not None else []),
-            *(["full"] if one.discriminator is not None else []),
-        ]
-        rows.append((one.name or "access", listed(held)))
+        rows.append((one.name or "access", listed(one.tiers)))
         if one.denoiser is not None:
             passes, weights = _passes(one, inputs, options), one.denoiser.parameters
             rows.append((f"{one.name} forwards".strip(), f"{passes:,} of one point"))

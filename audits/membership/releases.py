@@ -2,9 +2,9 @@
 several models' to be compared.
 """
 
-import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,13 @@ class Release:
     claim: Claim | None = None
 
     @property
+    def tiers(self) -> tuple[str, ...]:
+        """Return what an attacker may hold of it."""
+        parts = (self.samples, self.generator, self.denoiser, self.discriminator)
+        names = ("samples", "generator", "denoiser", "full")
+        return tuple(name for name, part in zip(names, parts, strict=True) if part is not None)
+
+    @property
     def where(self) -> Mapping[str, str]:
         """Return the coordinates of its estimates."""
         return {"model": self.name} if self.name else {}
@@ -76,9 +83,11 @@ def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]
     found = Release(name="", samples=samples)
     if options.model is not None:
         kind = "generator" if options.arch in GENERATORS or options.latent is not None else "denoiser"
-        found = _with_model(found, kind, Path(options.model).expanduser(), _loading(options), options, shape)
+        with _told("", "--arch"):
+            found = _with_model(found, kind, Path(options.model).expanduser(), _loading(options), options, shape)
     if options.discriminator is not None:
-        loaded = _discriminator(options.discriminator, options.discriminator_arch, options, shape)
+        with _told("", "--discriminator-arch"):
+            loaded = _discriminator(options.discriminator, options.discriminator_arch, options, shape)
         found = replace(found, discriminator=loaded)
     claim = claim_of_options(options)
     if claim is None and options.model is not None:
@@ -161,29 +170,57 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     name = row.get("name", "")
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')
-    paths = {key: places.resolve(row[key], f"{where}, {key}") for key in _PATHS if key in row}
+    paths = {key: _placed(row[key], places, f"{where}, {key}") for key in _PATHS if key in row}
     if not set(paths) & {"samples", "denoiser", "generator", "discriminator"}:
         raise InputError("Nothing of the model is given.", where=where, hint="Give samples, denoiser or generator.")
     found = Release(name=name, claim=_claim(row, paths, where, options))
     if "samples" in paths:
-        found = replace(found, samples=read_points(paths["samples"], role=f"samples of {name}", shape=shape))
+        found = replace(found, samples=read_points(paths["samples"], role=f"{where}, samples:", shape=shape))
     loading = _Loading(
         arch=row.get("arch"), schedule=row.get("schedule"), prediction=row.get("prediction"), latent=row.get("latent")
     )
     for kind in ("denoiser", "generator"):
         if kind in paths:
-            found = _with_model(found, kind, paths[kind], loading, options, shape)
+            with _told(f"{where}, {kind}:", "arch"):
+                found = _with_model(found, kind, paths[kind], loading, options, shape)
     if "discriminator" in paths:
         network = row.get("discriminator_arch", options.discriminator_arch)
-        found = replace(found, discriminator=_discriminator(paths["discriminator"], network, options, shape))
+        with _told(f"{where}, discriminator:", "discriminator_arch"):
+            found = replace(found, discriminator=_discriminator(paths["discriminator"], network, options, shape))
     return found
+
+
+def _placed(name: str, places: Places, where: str) -> Path:
+    try:
+        return places.resolve(name, where)
+    except InputError as error:
+        hint = "Name a file in the folder of the suite, or write its absolute path."
+        raise InputError(error.message, where=where, hint=hint) from None
+
+
+@contextmanager
+def _told(place: str, option: str) -> Iterator[None]:
+    """Name the options as this command has them, whose --arch takes factories too."""
+    try:
+        yield
+    except InputError as error:
+        where, hint = (text.replace("--factory", option) for text in (error.where, error.hint))
+        raise InputError(error.message, where=f"{place} {where}".strip(), hint=hint) from error
 
 
 def _claim(row: Mapping[str, Any], paths: Mapping[str, Path], where: str, options: Options) -> Claim | None:
     delta = float(row.get("delta", options.delta))
     check_delta(delta, f"{where}, delta")
+    if "epsilon" in row and "history" in row:
+        raise InputError("epsilon and history are two claims.", where=where, hint="Give one of them.")
     if "epsilon" in row:
         epsilon = float(row["epsilon"])
-        check_epsilon(epsilon if math.isfinite(epsilon) else -1.0, f"{where}, epsilon")
+        check_epsilon(epsilon, f"{where}, epsilon")
         return claim_of(epsilon=epsilon, delta=delta, stages=None, source="")
-    return claim_of_file(paths["history"], delta, where=where) if "history" in paths else None
+    if "history" not in paths:
+        return None
+    if not delta:
+        raise InputError(
+            "With delta 0, Gaussian noise gives no epsilon.", where=f"{where}, delta", hint="Such as 1e-5."
+        )
+    return claim_of_file(paths["history"], delta, where=f"{where}, history")

@@ -20,9 +20,9 @@ from audits.statistics import wilson
 from audits.statistics.epsilon_bounds import most_hits, upper_rate
 from audits.statistics.roc import Bools, Floats, Roc, call_at
 
-POINTS, POINTS_OF_MANY = 120, 48
-"""Points of a curve that is drawn large, and of one in a small multiple."""
-CLAIMED = 30
+MOST_POINTS, LEAST_POINTS, ALL_POINTS = 120, 16, 720
+"""Points of a curve at most and at least, and about how many those of all curves have: the page has to hold them."""
+CLAIMED = 12
 """Points of the line of a claim."""
 CHANCE = "chance"
 PANEL_HEIGHT = 170
@@ -63,7 +63,7 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
     """
     panels = list(dict.fromkeys(line.panel for line in lines))
     floors = [min(1 / getattr(line.curve, side) for line in lines) for side in ("others", "members")]
-    most = POINTS if len(panels) == 1 else POINTS_OF_MANY
+    most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(lines)))
     rows = [row for line in lines for row in _of_curve(line, most, floors[1], level)]
     series = distinct(rows, "series")
     name = claim_name(list(claims.values()))
@@ -120,7 +120,9 @@ def _of_chance(panel: str, start: float) -> list[Json]:
 
 
 def _of_claim(panel: str, name: str, claim: Claim, floors: Sequence[float]) -> list[Json]:
-    rates = np.geomspace(floors[0], 1.0, CLAIMED)
+    # The line has a corner, which must not fall between two points.
+    corner = (1 - claim.delta) / (1 + math.exp(min(claim.epsilon, 700.0)))
+    rates = np.unique([*np.geomspace(floors[0], 1.0, CLAIMED), max(corner, floors[0])])
     allowed = np.maximum(most_hits(rates, claim.epsilon, claim.delta), floors[1])
     common = {"panel": panel, "series": name}
     return [{**common, "fpr": rate, "most": hit} for rate, hit in _rounded(rates, allowed)]

@@ -108,15 +108,8 @@ def score(inputs: Inputs, options: Options, context: Context) -> Scored:
         from audits.membership.attacking import attack_all
 
         attack_all(found, inputs, options, context)
-    wanted = options.attack if inputs.given is not None else ()
-    if wanted:
-        there = [one.name for one in found.attacks]
-        for name in wanted:
-            if name not in there:
-                raise InputError(
-                    f"The file has no attack {name!r}.", where="--attack", hint=f"It has: {', '.join(there)}."
-                )
-        found.attacks = [one for one in found.attacks if one.name in wanted]
+    if inputs.given is not None and options.attack:
+        found.attacks = [one for one in found.attacks if one.name in options.attack]
     return found
 
 

@@ -79,7 +79,13 @@ def _check_inputs(options: Options) -> None:
     if options.model is None and options.arch is not None:
         raise InputError("--arch is of a --model.", where="--arch", hint="Give --model too.")
     if options.suite is not None:
-        for flag, given in (("--epsilon", options.epsilon), ("--history", options.history), ("--steps", options.steps)):
+        for flag, given in (
+            ("--epsilon", options.epsilon),
+            ("--history", options.history),
+            ("--noise-multiplier", options.noise_multiplier),
+            ("--sample-rate", options.sample_rate),
+            ("--steps", options.steps),
+        ):
             if given is not None:
                 raise InputError(
                     f"{flag} claims the same for all.", where=flag, hint="Write each model's claim into the suite."

@@ -13,7 +13,8 @@ from probes.errors import InputError
 from probes.loading.tables import parse_json, read_text
 
 MAX_STAGES = 10**4
-_KEY = "privacy_accountant_state_dict"
+ACCOUNT = "privacy_accountant_state_dict"
+"""Key of the accountant's history in a checkpoint of Opacus."""
 _MECHANISMS = ("rdp", "prv", "gdp")
 _PICKLES = (".pt", ".pth", ".ckpt", ".bin", ".th", ".tar")
 _HINT = "Write [noise multiplier, sample rate, steps] for each stage of training."
@@ -33,11 +34,11 @@ def read_history(path: Path) -> tuple[Stage, ...] | None:
     elif suffix in _PICKLES and path.is_file():
         from probes.loading.weights import read_pickle
 
-        content, key = read_pickle(path, device="cpu"), f"{_KEY}."
-        content = content.get(_KEY) if isinstance(content, Mapping) else None
+        content, key = read_pickle(path, device="cpu"), f"{ACCOUNT}."
+        content = content.get(ACCOUNT) if isinstance(content, Mapping) else None
         if content is not None and not (isinstance(content, Mapping) and "history" in content):
             said = f"The accountant is a {type(content).__name__} without a history."
-            raise InputError(said, where=f"{path}, {_KEY}", hint="Save it with PrivacyEngine.save_checkpoint.")
+            raise InputError(said, where=f"{path}, {ACCOUNT}", hint="Save it with PrivacyEngine.save_checkpoint.")
     else:
         return None
     if not isinstance(content, Mapping) or "history" not in content:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from probes.architectures import fit
 from probes.errors import InputError
 from probes.generative_networks import MlpGenerator, check_plain, guess_network, network_from
+from probes.loading.accountants import ACCOUNT
 from probes.loading.checkpoints import SUFFIXES, read_checkpoint
 from probes.loading.hashing import sha256_json
 from probes.loading.programs import call_factory, first_line
@@ -250,7 +251,7 @@ def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         key = next((name for name in (*roles, *_WRAPPERS) if isinstance(content.get(name), Mapping)), None)
         if key is None:
             break
-        beside += [ascii(name)[1:-1][:80] for name in content if name != key]
+        beside += [ascii(name)[1:-1][:80] for name in content if name not in (key, ACCOUNT)]
         content = content[key]
     named = {str(name): value for name, value in content.items()} if isinstance(content, Mapping) else {}
     tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}

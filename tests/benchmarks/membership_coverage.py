@@ -265,7 +265,8 @@ def show_leakage(make: Callable[..., Audit], n: int, draws: int) -> None:
             )
             apart.append(p < 1 - LEVEL)
         _show(f"{mu}", rows)
-        print(f"      differences told, of models that leak alike: {np.mean(apart):.4f}", flush=True)
+        if not mu:
+            print(f"      differences told, of models that do not leak: {np.mean(apart):.4f}", flush=True)
 
 
 def _largest(scores: Floats, member: Bools, true: float) -> tuple[float, float, float, float]:

@@ -1,0 +1,94 @@
+"""Which weights does a file hold, and how do they get into a network and out again as a hash?"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from probes.architectures import fit
+from probes.diffusion import Prediction
+from probes.errors import InputError
+from probes.loading.accountants import ACCOUNT
+from probes.loading.checkpoints import SUFFIXES, read_checkpoint
+from probes.loading.sniffing import impostor
+from probes.loading.weights import read_pickle
+
+_AVERAGED = ("ema_model", "ema", "model_ema", "ema_state_dict")
+_WRAPPERS = (*_AVERAGED, "net_model", "module_state_dict", "state_dict", "model_state_dict", "model", "net")
+_PREFIXES = ("module.", "_module.", "_orig_mod.")
+_UNUSED = ("_metadata", "n_averaged")
+
+Schedule = tuple[NDArray[np.float64], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A network, and a hash of all that it computes with; the schedule where it comes with one."""
+
+    net: nn.Module
+    family: str
+    content: str
+    shape: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+    schedule: Schedule | None = None
+    prediction: Prediction = "epsilon"
+
+
+def known_shape(shape: tuple[int, ...] | None, path: Path) -> tuple[int, ...]:
+    """Return the shape of the points that a model is used on, where it does not tell its own."""
+    if shape is None:
+        raise InputError("The model does not tell the shape of its points.", where=str(path), hint="Give points too.")
+    return tuple(shape)
+
+
+def load_into(net: nn.Module, tensors: Mapping[str, Tensor], name: str, where: str, hint: str) -> None:
+    """Put weights in place of a network's own, float32, without a copy of them."""
+    try:
+        fitted = fit(net, tensors, name)
+    except InputError as error:
+        raise InputError(error.message, where=where, hint=hint) from None
+    weights = {key: value.float() if value.is_floating_point() else value for key, value in fitted.items()}
+    net.load_state_dict(weights, assign=True)
+
+
+def hash_tensors(net: nn.Module) -> str:
+    """Return a hash of all weights and buffers, by name."""
+    digest = hashlib.sha256()
+    for name, value in sorted(net.state_dict().items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode("utf-8", "surrogatepass"))
+        digest.update(value.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the tensors of a checkpoint, averaged weights before others, and what was decided about it."""
+    if path.suffix.lower() == ".safetensors" or path.suffix.lower() not in SUFFIXES or not path.is_file():
+        return read_checkpoint(path).tensors, []
+    with path.open("rb") as file:
+        disguise = impostor(file.read(512))
+    if disguise:
+        raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
+    content, notes = read_pickle(path, device="cpu"), list[str]()
+    held = [name for name in _WRAPPERS if isinstance(content, Mapping) and isinstance(content.get(name), Mapping)]
+    if isinstance(content, Mapping) and held:
+        others = [ascii(str(name))[1:-1][:40] for name in content if name not in (held[0], ACCOUNT)]
+        kind = "averaged weights" if held[0] in _AVERAGED else "weights"
+        if others:
+            notes.append(f"The {kind} under {held[0]} are used, not: {', '.join(others[:8])}.")
+        content = content[held[0]]
+    named = {str(name): value for name, value in content.items()} if isinstance(content, Mapping) else {}
+    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor) and name not in _UNUSED}
+    if not tensors:
+        what = f"The checkpoint holds no tensors by name, but a {type(content).__name__}."
+        raise InputError(what, where=str(path), hint="Save model.state_dict().")
+    return _bare(tensors), notes
+
+
+def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    prefix = next((head for head in _PREFIXES if all(name.startswith(head) for name in tensors)), None)
+    return _bare({name.removeprefix(prefix): value for name, value in tensors.items()}) if prefix else tensors

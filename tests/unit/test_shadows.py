@@ -1,0 +1,276 @@
+"""Do shadow models know the points that they are said to know, nothing of the audited model, and meet its noise?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from audits.statistics.roc import area
+from probes import shadows
+from probes.attacks.denoiser import Request, score_denoiser
+from probes.cache import Cache
+from probes.diffusion import Denoiser, linear
+from probes.errors import InputError
+from probes.generative_networks import fresh_denoiser
+from probes.loading.point_sets import PointSet, read_points
+from probes.progress import Silent
+from probes.shadows import KIND, Recipe, Shadows, complementary_halves, fresh_weights, train_and_score
+
+LOSS, SIMA = Request("loss", 20), Request("sima", 20)
+RECIPE = Recipe(steps=12, batch=8, rate=1e-3)
+LEARNT = 7.5
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collect on how many points each model is trained, in this process."""
+    seen: list[int] = []
+    fit = shadows.fit_denoiser
+
+    def counted(module: nn.Module, points: NDArray[np.float32], **more: Any) -> None:
+        seen.append(len(points))
+        fit(module, points, **more)
+
+    monkeypatch.setattr(shadows, "fit_denoiser", counted)
+    return seen
+
+
+def points(folder: Path, count: int = 20, seed: int = 0, *, pixels: bool = False) -> PointSet:
+    values = np.random.default_rng(seed).integers(0, 256, (count, 1, 2, 3)).astype(np.uint8)
+    path = folder / f"points{seed}{pixels}.npy"
+    np.save(path, values if pixels else 2 * (values.astype(np.float32) / np.float32(255)) - 1)
+    return read_points(path, role="--members")
+
+
+def denoiser(seed: int = 0, hidden: int = 8) -> Denoiser:
+    module = fresh_denoiser((1, 2, 3), hidden=hidden, layers=1, seed=seed)
+    return Denoiser(
+        module=module.eval(),
+        alphas_bar=linear(100),
+        prediction="epsilon",
+        shape=(1, 2, 3),
+        path="target",
+        family="mlp-denoiser",
+        sha256=f"{seed}",
+        parameters=100,
+    )
+
+
+def made(target: Denoiser, given: PointSet, cache: Cache, **more: Any) -> Shadows:
+    how: dict[str, Any] = {"count": 4, "recipe": RECIPE, "workers": 1, "seed": 3, "draws": 2, "batch": 64}
+    return train_and_score(target, given, [LOSS, SIMA], **{**how, "device": "cpu", **more}, cache=cache)
+
+
+def same(one: Shadows, other: Shadows) -> bool:
+    return np.array_equal(one.keep, other.keep) and all(
+        np.array_equal(one.scores[request], other.scores[request]) for request in (LOSS, SIMA)
+    )
+
+
+def entries(cache: Cache) -> list[Path]:
+    return sorted(cache.folder.glob(f"{KIND}/*/*.safetensors"))
+
+
+@pytest.mark.parametrize("count", [20, 21])
+def test_halves_come_with_their_complements(count: int) -> None:
+    keep = complementary_halves(8, count, 5)
+    assert keep.shape == (8, count)
+    assert (keep[::2] == ~keep[1::2]).all() and (keep.sum(0) == 4).all()
+    assert set(keep.sum(1)) == {count // 2, count - count // 2}
+    assert len({row.tobytes() for row in keep}) == 8
+    assert np.array_equal(keep, complementary_halves(8, count, 5))
+    assert not np.array_equal(keep, complementary_halves(8, count, 6))
+    # Further models leave the first as they are, and what was trained on their halves.
+    assert np.array_equal(keep[:4], complementary_halves(4, count, 5))
+
+
+def test_halves_are_random() -> None:
+    keep = np.stack([complementary_halves(2, 10, seed)[0] for seed in range(400)])
+    # Each share has a standard error of 0.025; together is each pair in 2/9 of the halves.
+    assert np.abs(keep.mean(0) - 0.5).max() < 0.1
+    together = (keep[:, :, None] & keep[:, None]).mean(0)[np.triu_indices(10, 1)]
+    assert np.abs(together - 2 / 9).max() < 0.1
+
+
+def test_an_odd_number_of_halves_is_refused() -> None:
+    with pytest.raises(ValueError, match="even"):
+        complementary_halves(3, 10, 0)
+
+
+class Normed(nn.Module):
+    """Layers of all kinds that draw their own weights, or keep statistics of what they saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+        self.attention = nn.MultiheadAttention(6, 2)
+        self.leave = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 6))
+
+
+class Scaled(nn.Module):
+    """A layer with a weight of its own, which it can draw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6))
+        self.inside = nn.Linear(6, 6)
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.scale)
+
+
+def filled(module: nn.Module) -> nn.Module:
+    """Return a network that has learnt one number, wherever it can."""
+    with torch.no_grad():
+        for value in module.state_dict().values():
+            if value.is_floating_point():
+                value.fill_(LEARNT)
+    return module.eval()
+
+
+def flat(module: nn.Module) -> Tensor:
+    return torch.cat([value.flatten() for value in module.state_dict().values() if value.is_floating_point()])
+
+
+@pytest.mark.parametrize("network", [Normed, Scaled, lambda: fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)])
+def test_fresh_weights_hold_nothing_that_was_learnt(network: Any) -> None:
+    target = filled(network())
+    state = torch.get_rng_state()
+    one, again, other = (fresh_weights(target, seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state), "the generator that all share was touched"
+    assert (flat(target) == LEARNT).all() and not target.training
+    assert not (flat(one) == LEARNT).any() and one.training
+    assert torch.equal(flat(one), flat(again)) and not torch.equal(flat(one), flat(other))
+    assert {name: value.shape for name, value in one.state_dict().items()} == {
+        name: value.shape for name, value in target.state_dict().items()
+    }
+
+
+def test_fresh_weights_keep_the_shape_of_the_points() -> None:
+    target = fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)
+    assert fresh_weights(target, 1).state_dict()["point_shape"].tolist() == [1, 2, 3]
+
+
+def test_weights_that_no_layer_draws_are_refused(tmp_path: Path) -> None:
+    class Bare(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = nn.Linear(6, 6)
+            self.scales = nn.ParameterList([nn.Parameter(torch.ones(1)) for _ in range(5)])
+
+    with pytest.raises(InputError, match=r"scales\.0, scales\.1, scales\.2 belong to no layer") as caught:
+        fresh_weights(Bare(), 0)
+    assert caught.value.where == "--shadows" and "reset_parameters" in str(caught.value.hint)
+    cache = Cache(tmp_path / "cache")
+    with pytest.raises(InputError, match="belong to no layer"):
+        made(replace(denoiser(), module=Bare()), points(tmp_path), cache)
+    assert not entries(cache)
+
+
+def test_what_was_trained_is_not_trained_again(tmp_path: Path, trained: list[int]) -> None:
+    given, cache = points(tmp_path, 21), Cache(tmp_path / "cache")
+    first = made(denoiser(), given, cache)
+    assert sorted(trained) == [10, 10, 11, 11] and len(entries(cache)) == 4
+    assert same(made(denoiser(), given, cache), first) and len(trained) == 4
+    lost = entries(cache)[1]
+    lost.unlink()
+    assert same(made(denoiser(), given, cache), first)
+    assert len(trained) == 5 and lost in entries(cache)
+    # More models, other attacks or draws, and another model of the same network, need no old one anew.
+    more = made(denoiser(), given, cache, count=6)
+    assert len(trained) == 7 and all((more.scores[one][:4] == first.scores[one]).all() for one in (LOSS, SIMA))
+    drawn = made(denoiser(), given, cache, draws=5)
+    assert len(trained) == 7 and not np.array_equal(drawn.scores[LOSS], first.scores[LOSS])
+    assert np.array_equal(drawn.scores[SIMA], first.scores[SIMA])
+    assert same(made(denoiser(seed=9), given, cache), first) and len(trained) == 7
+
+
+CHANGES: Mapping[str, Any] = {
+    "seed": {"seed": 4},
+    "steps": {"recipe": replace(RECIPE, steps=13)},
+    "batch": {"recipe": replace(RECIPE, batch=7)},
+    "rate": {"recipe": replace(RECIPE, rate=2e-3)},
+}
+
+
+@pytest.mark.parametrize("change", [*CHANGES, "points", "schedule", "prediction", "network", "damaged"])
+def test_other_training_is_not_taken_for_this(tmp_path: Path, trained: list[int], change: str) -> None:
+    given, cache, target = points(tmp_path), Cache(tmp_path / "cache"), denoiser()
+    first = made(target, given, cache)
+    trained.clear()
+    if change == "damaged":
+        for path in entries(cache):
+            path.write_bytes(path.read_bytes()[:-50])
+    other = made(
+        {
+            "schedule": replace(target, alphas_bar=linear(100, 1e-3)),
+            "prediction": replace(target, prediction="sample"),
+            "network": denoiser(hidden=9),
+        }.get(change, target),
+        points(tmp_path, seed=1) if change == "points" else given,
+        cache,
+        **CHANGES.get(change, {}),
+    )
+    assert len(trained) == 4 and same(other, first) == (change == "damaged")
+
+
+def test_the_number_of_processes_changes_no_bit(tmp_path: Path) -> None:
+    given = points(tmp_path)
+    one, two = (made(denoiser(), given, Cache(tmp_path / f"{count}"), workers=count) for count in (1, 2))
+    assert same(one, two)
+    alike = [[path.read_bytes() for path in entries(Cache(tmp_path / f"{count}"))] for count in (1, 2)]
+    assert len(alike[0]) == 4 and alike[0] == alike[1]
+
+
+def test_shadows_meet_the_noise_that_the_audited_model_meets(tmp_path: Path) -> None:
+    given, cache, target = points(tmp_path), Cache(tmp_path / "cache"), denoiser()
+    found = made(target, given, cache)
+    how: dict[str, Any] = {"batch": 7, "device": "cpu", "dtype": "float32", "cache": None, "label": ""}
+
+    def asked(path: Path, seed: int) -> bytes:
+        target.module.load_state_dict(load_file(path))
+        scores = score_denoiser(target, given, [LOSS], **how, seed=seed, draws=2, progress=Silent())
+        return bytes(scores[LOSS].round(5).tobytes())
+
+    rows = sorted(bytes(row.round(5).tobytes()) for row in found.scores[LOSS])
+    assert rows == sorted(asked(path, 3) for path in entries(cache))
+    assert not set(rows) & {asked(path, 4) for path in entries(cache)}
+
+
+def test_shadows_know_the_points_that_they_are_said_to_know(tmp_path: Path) -> None:
+    given, cache = points(tmp_path, 40), Cache(tmp_path / "cache")
+    recipe = Recipe(steps=500, batch=20, rate=5e-3)
+    found = made(denoiser(hidden=64), given, cache, recipe=recipe, draws=8)
+    areas = [area(row, kept).value for row, kept in zip(found.scores[SIMA], found.keep, strict=True)]
+    assert np.mean(areas) > 0.75
+    starts = [load_file(path)["enter.weight"] for path in entries(cache)]
+    assert all(not torch.equal(one, other) for place, one in enumerate(starts) for other in starts[:place])
+
+
+def test_pixels_are_trained_and_asked_on_the_scale_of_the_model(tmp_path: Path) -> None:
+    pixels, numbers = points(tmp_path, pixels=True), points(tmp_path)
+    assert pixels.pixels and not numbers.pixels
+    found = [made(denoiser(), given, Cache(tmp_path / "cache")) for given in (pixels, numbers)]
+    assert same(*found)
+
+
+def test_a_training_that_diverges_is_told(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    with pytest.raises(InputError, match="diverged") as caught:
+        made(denoiser(), points(tmp_path), cache, recipe=Recipe(steps=100, batch=8, rate=1e30))
+    assert caught.value.where == "shadow model 0" and not entries(cache)
