@@ -129,15 +129,17 @@ def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
         Where it has weights that no layer can draw: they would carry what the audited model learnt into its shadows.
     """
     made = deepcopy(module)
-    drawn: set[int] = set()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(seed)
-        for layer in made.modules():
+        # What is still no number at the end was not drawn.
+        for weight in made.parameters():
+            weight.fill_(torch.nan)
+        # Children first: a parent's own way of drawing them stands.
+        for layer in reversed(list(made.modules())):
             reset = getattr(layer, "reset_parameters", None) or getattr(layer, "_reset_parameters", None)
             if callable(reset):
                 reset()
-                drawn.update(id(weight) for weight in layer.parameters())
-    left = [name for name, weight in made.named_parameters() if id(weight) not in drawn]
+    left = [name for name, weight in made.named_parameters() if bool(weight.isnan().any())]
     if left:
         raise InputError(
             f"The weights {', '.join(left[:3])} belong to no layer that can draw them anew.",

@@ -30,6 +30,7 @@ AUDITS = {
 RUNS = {
     "asr_fairness": "first",
     "certification": "certified",
+    "membership": "suite",
     "phoneme_errors": "phones",
     "precision_recall": "texts",
     "speaker_groups": "groups",
@@ -39,6 +40,7 @@ RUNS = {
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+    "membership": {"leakage", "epsilon_credible", "membership.verdict", "membership.alike", "flipped", "counts-tell"},
     "phoneme_errors": {"own_data_gain", "phonemes.neither", "phonemes.letters", "small-group", "phones-not-shared"},
     "precision_recall": {"density", "expected_coverage", "texts.outside", "few-texts", "other-lengths", "hubs"},
     "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "too-many-groups", "no-errors", "no-interval"},
@@ -67,6 +69,17 @@ TEXT_SETS = [
     *("--candidate", "cold=cold.jsonl", "--candidate", "hot=hot.jsonl", "--encoder", "tfidf", "--out", "runs/texts"),
 ]
 """As on the page of precision-recall."""
+SUITE = [
+    *("membership", "--members", "members.npy", "--nonmembers", "nonmembers.npy", "--reference", "reference.npy"),
+    *("--suite", "suite.toml", "--attack", "nearest,domias,loss,sima,latent-search,discriminator"),
+    *("--out", "runs/suite"),
+]
+"""As on the page of membership, where suite.toml stands too."""
+CANARIES = [
+    *("membership", "--scores", "canaries.npz", "--higher-is", "member", "--coin-flip", "0.5", "--epsilon", "1"),
+    *("--out", "runs/canaries"),
+]
+"""As on the page of membership."""
 COUNTS = ["audit-groups", "counts.csv", "--by", "accent", "age", "gender", "--bootstrap", "200"]
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
@@ -218,7 +231,9 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     assert used - coded(AUDITS[audit]) == set()
 
 
-@pytest.mark.parametrize("audit", ["certification", "phoneme_errors", "precision_recall", "speaker_groups", "spectra"])
+@pytest.mark.parametrize(
+    "audit", ["certification", "membership", "phoneme_errors", "precision_recall", "speaker_groups", "spectra"]
+)
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:
     page = prose(AUDITS[audit])
     flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of(audit).options)}
@@ -445,6 +460,79 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     told = {flag.replace("-", "_"): value.replace(",", "").replace("`", "") for flag, value in rows}
     for name, value in settings._PR4LLM.items():
         assert told[name].startswith(str(value[0] if isinstance(value, tuple) else value)), name
+
+
+def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> None:
+    from audits.membership import MOST_FPR, attacking, bounding, judging, listing, outlook, pool, settings, utility
+    from audits.statistics import threshold_selection
+    from audits.statistics.epsilon_bounds import ceiling
+    from audits.statistics.one_run import one_run_epsilon
+    from probes import separability
+    from probes.attacks import denoiser, denoiser_attacks
+
+    text = " ".join(prose(AUDITS["membership"]).split()).casefold()
+    options = spec_of("membership").options()
+    assert MOST_FPR == 3 and "`--fpr` names up to three rates of false alarms: " in text
+    assert (separability.FOLDS, denoiser_attacks._STRIDES, utility.K) == (5, 100, 5)
+    steps = {name: [f"{100 * part:g}" for part in one.fractions] for name, one in denoiser.DENOISER_ATTACKS.items()}
+    shares = [f"{100 * share:g}" for share in bounding.SHARES]
+    for said in (
+        f"the low end of its AUC is {judging.LARGE:.2f} or more",
+        f"`medium` from {judging.NOTABLE:.2f}",
+        f"fewer than {outlook.FEW} points of a side",
+        f"more than {outlook.TIED:.0%} of the scores".replace("%", " %"),
+        f"at most {listing.MOST_ROWS:,} rows",
+        f"at least {pool.LEAST} points of each side",
+        f"fewer than {pool.LEAST} members or non-members",
+        f"even, {settings.LEAST_SHADOWS} or more",
+        f"at {utility.STEPS} timesteps over the whole schedule",
+        f"at most {utility.MOST:,} of a side",
+        f"up to {separability.MOST:,} points",
+        f"up to {threshold_selection.CANDIDATES} thresholds, or the {len(bounding.SHARES)} shares",
+        f"{', '.join(shares[:-1])} or {shares[-1]} % of the points",
+        f"{', '.join(steps['loss'][:-1])} and {steps['loss'][-1]} % of the schedule for `loss`, `sima` and `pia`",
+        f"{', '.join(steps['pian'][:-1])} and {steps['pian'][-1]} % for `pian`",
+        f"{', '.join(steps['secmi'][:-1])} and {steps['secmi'][-1]} % for `secmi` and `pfami`",
+        f"and {steps['gradnorm'][0]} % for `gradnorm`",
+        f"{attacking.BANDWIDTHS[0]:g}, {attacking.BANDWIDTHS[1]:g} and {attacking.BANDWIDTHS[2]:g} times the root",
+        f"a mean over {denoiser_attacks.FLUCTUATIONS} |",
+        f"crops of images of {denoiser_attacks._SMALLEST_CROPPED} pixels",
+        f"in chunks of {denoiser.CHUNK} points",
+        f"`--draws` draws of noise, {options.draws} by default",
+        f"most points in one forward pass, {options.batch}.",
+        f"at `--delta`, {options.delta:g} by default".replace("e-0", "e-"),
+        f"{options.fpr[0]}, {options.fpr[1]} and {options.fpr[2]}. One",
+        f"{options.shadow_steps:,}, with so many points each, {options.shadow_batch},",
+        f"this learning rate, {options.shadow_rate:g}.",
+    ):
+        assert said.casefold() in text, said
+    assert steps["loss"] == steps["sima"] == steps["pia"] and steps["secmi"] == steps["pfami"]
+    for points in (100, 500, 1000, 5000, 10_000):
+        # Half of the points choose: of both sides together as many are left as stand in the first column.
+        plain = [ceiling(points // 2, points // 2, delta=1e-5, alpha=alpha) for alpha in (0.05, 0.005)]
+        runs = [one_run_epsilon(points, points, points, delta=1e-5, level=level) for level in (0.95, 0.995)]
+        row = " | ".join(f"{value:.2f}" for value in (*plain, *runs))
+        assert f"| {points:,} | {row} |" in text
+
+
+def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
+    from audits.membership import SELECTIONS, TIERS, bounding, leaking, releases, settings
+    from probes.diffusion import PREDICTIONS, SCHEDULES
+    from probes.generative_networks import NETWORKS
+    from probes.loading import accountants, membership_scores, point_sets
+
+    attacks = {name for names in settings.ATTACKS.values() for name in names}
+    standing = {bounding.CERTIFIED, bounding.HEURISTIC, bounding.ASSUMES_GDP}
+    methods = {bounding.CLOPPER_PEARSON, bounding.GDP, bounding.ONE_RUN, bounding.ONE_RUN_FDP}
+    verdicts = {"violation", "vacuous", "consistent"}
+    known = {*attacks, *TIERS, *SELECTIONS, *standing, *methods, *verdicts, *leaking.ACCESS}
+    assert known - coded(AUDITS["membership"]) == set()
+    pairs = {name for pair in membership_scores._PAIRS.values() for name in pair}
+    read = {*membership_scores._SIDES, *membership_scores._BESIDE, *pairs, *point_sets._NAMES, *accountants._MECHANISMS}
+    assert {*read, *releases._KEYS, *SCHEDULES, *PREDICTIONS, *NETWORKS} - coded(ROOT / "docs" / "formats.md") == set()
+    text = " ".join(prose(ROOT / "docs" / "formats.md").split())
+    assert f"Up to {membership_scores.MAX_POINTS:,} points" in text
+    assert f"a table for each model, {releases.MOST_MODELS} at most" in text
 
 
 def test_what_precision_recall_knows_by_name_is_documented() -> None:
@@ -778,6 +866,41 @@ def _texts_of_models(folder: Path) -> None:
     train_causal_lm(human, folder / "model", seed=0, progress=Silent(), steps=1, layers=1)
 
 
+def _memberships(folder: Path) -> None:
+    """Train a small diffusion model and a GAN, and write points, samples, a suite, and scores of two attacks.
+
+    The suite is that of the page, with a claim that does not hold; canaries were included by coins.
+    """
+    import numpy as np
+    from safetensors.torch import save_file
+
+    from probes.diffusion import Denoiser, linear, sample
+    from probes.generative_training import sample_gan, train_denoiser, train_gan
+
+    rng = np.random.default_rng(0)
+    kinds = rng.normal(size=(12, 36))
+    rows = np.tanh(0.7 * (kinds[rng.integers(12, size=360)] + 0.6 * rng.normal(size=(360, 36))))
+    points = rows.reshape(-1, 1, 6, 6).astype(np.float32)
+    for place, name in enumerate(("members", "nonmembers", "reference")):
+        np.save(folder / f"{name}.npy", points[120 * place : 120 * place + 120])
+    denoiser = train_denoiser(points[:120], alphas_bar=linear(), hidden=96, layers=2, steps=1000, batch=64)
+    made, judge = train_gan(points[:120], hidden=32, steps=200, batch=32)
+    for name, network in (("ddpm", denoiser), ("gan", made), ("discriminator", judge)):
+        save_file(network.state_dict(), folder / f"{name}.safetensors")
+    whole = Denoiser(module=denoiser, alphas_bar=linear(), prediction="epsilon", shape=(1, 6, 6), path="", family="",
+                     sha256="", parameters=0)  # fmt: skip
+    np.save(folder / "ddpm-samples.npy", sample(whole, 200, seed=0, steps=20))
+    np.save(folder / "gan-samples.npy", sample_gan(made, 200))
+    suite = next(block.text for block in blocks(AUDITS["membership"]) if block.title == "suite.toml")
+    (folder / "suite.toml").write_text(suite, encoding="utf-8")
+    coins = rng.random(4000) < 0.5
+    np.savez(folder / "canaries.npz", scores=rng.normal(2.0 * coins), included=coins)
+    member = np.arange(1200) < 600
+    columns = zip(member, rng.normal(0.8 * member), rng.normal(-0.3 * member), strict=True)
+    lines = [f"p{place},{one:d},{score:.4f},{loss:.4f}\n" for place, (one, score, loss) in enumerate(columns)]
+    (folder / "scores.csv").write_text("id,member,score,loss_t50\n" + "".join(lines), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the pages take for granted.
@@ -785,7 +908,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder, clips.csv, and the runs first and second of them; net.safetensors, images.npz, and the run certified;
     darcy.pt, darcy.npz, and the run grids; ours.tsv and theirs.jsonl for clips.csv, and the run groups; counts.csv;
     tokens.csv and after.csv, and the run phones; alignments for clips.csv; human.jsonl, fresh.jsonl, cold.jsonl and
-    hot.jsonl, model, prompts.txt, and the run texts.
+    hot.jsonl, model, prompts.txt, and the run texts; members.npy, nonmembers.npy, reference.npy, suite.toml and what it
+    names, scores.csv, canaries.npz, and the runs suite and canaries.
     """
     place = tmp_path_factory.mktemp("docs")
     work = place / "work"
@@ -799,6 +923,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _tokens(work)
     _alignments(work)
     _texts_of_models(work)
+    _memberships(work)
     by = ["--manifest", "clips.csv", "--by", "gender"]
     quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
     for words in (
@@ -809,6 +934,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         GROUPS,
         PHONES,
         TEXT_SETS,
+        SUITE,
+        CANARIES,
     ):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -1049,6 +1176,30 @@ def test_estimates_of_precision_recall_have_the_coordinates_that_the_page_names(
     told = {row["id"] for part in ("findings", "warnings") for row in report[part]}
     assert {"texts.below-ceiling", "texts.mode-collapse", "texts.more-alike", "few-clusters"} <= told <= words
     assert report["figures"] and {figure["id"] for figure in report["figures"]} <= words
+
+
+def test_estimates_of_membership_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
+    one_run = json.loads((prepared / "work/runs/canaries/report.json").read_text("utf-8"))
+    reports = [_report(prepared, "membership"), one_run]
+    documented, words = _documented_where(AUDITS["membership"]), coded(AUDITS["membership"])
+    seen = set()
+    for report in reports:
+        for row in report["estimates"]:
+            # There is no model in a report on one.
+            apart = {"model"} if report is one_run else set()
+            assert set(row["where"]) == documented[row["name"]] - apart, row
+            assert re.split("[,;]", row["method"])[0] in words, row
+            seen.add(row["name"])
+        told = {row["id"] for part in ("findings", "warnings") for row in report[part]}
+        assert told - words == set()
+        assert report["figures"] and {figure["id"] for figure in report["figures"]} <= words
+    assert seen == set(spec_of("membership").estimates) == set(documented)
+    rows = [row for report in reports for row in report["estimates"]]
+    for key in ("attack", "tier", "method", "validity", "access", "classifier", "measure"):
+        values = {str(row["where"][key]) for row in rows if key in row["where"]}
+        assert values and values - words == set(), key
+    told = {row["where"]["verdict"] for report in reports for row in report["findings"] if "verdict" in row["where"]}
+    assert told == {"violation"}
 
 
 @pytest.mark.parametrize("audit", RUNS)

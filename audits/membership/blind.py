@@ -10,7 +10,6 @@ from audits.membership.pool import Pool
 from audits.records import Estimate
 from audits.statistics import generator
 from audits.statistics.roc import area, area_interval
-from probes.separability import blind_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +22,9 @@ class Blind:
 
 def compare_blindly(draft: Draft, pool: Pool, context: Context) -> Blind:
     """Add how well each classifier tells members from non-members by the points alone; both share the error."""
+    # With scikit-learn behind it, which scores do not need.
+    from probes.separability import blind_scores
+
     assert pool.points is not None
     places = np.arange(len(pool))
     found = blind_scores(

@@ -15,11 +15,11 @@ from audits.records import Source, Subject
 from probes.errors import InputError
 from probes.loading.hashing import sha256_json
 from probes.loading.membership_scores import ScoreSet, ShadowScores, read_scores
-from probes.loading.point_sets import PointSet, read_points
 from probes.loading.score_folders import read_score_folder
 
 if TYPE_CHECKING:
     from audits.membership.releases import Release
+    from probes.loading.point_sets import PointSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Inputs:
     given: ScoreSet | ShadowScores | None
     pool: Pool
     blind: Pool | None
-    reference: PointSet | None
+    reference: "PointSet | None"
     releases: tuple["Release", ...]
     claim: Claim | None
     notes: tuple[str, ...]
@@ -114,7 +114,15 @@ def _from_scores(options: Options, settings: Settings, context: Context) -> tupl
     given = _read(options.scores, options)
     member = given.member if isinstance(given, ScoreSet) else given.keep[given.target]
     where = f"--scores {options.scores}"
-    pool = pool_of_labels(member, given.names, context.seed, given=given.given, skipped=given.skipped, where=where)
+    pool = pool_of_labels(
+        member,
+        given.names,
+        context.seed,
+        given=given.given,
+        skipped=given.skipped,
+        where=where,
+        coins=options.coin_flip is not None,
+    )
     sources = [Source(role="scores", path=str(options.scores), sha256=given.sha256, items=given.given)]
     blind = None
     if options.members is not None and options.nonmembers is not None:
@@ -144,10 +152,11 @@ def _read(path: Path, options: Options) -> ScoreSet | ShadowScores:
 
 def _from_points(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
     from audits.membership.releases import releases_of
+    from probes.loading.point_sets import read_points
 
     assert options.members is not None and options.nonmembers is not None
     members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")
-    pool = pool_of_points(members, others, context.seed)
+    pool = pool_of_points(members, others, context.seed, coins=options.coin_flip is not None)
     notes = [*members.notes, *others.notes]
     sources = [_source("members", members), _source("nonmembers", others)]
     reference = None
@@ -172,11 +181,14 @@ def _from_points(options: Options, settings: Settings, context: Context) -> tupl
     return inputs, tuple(sources)
 
 
-def _points(path: Path, role: str) -> PointSet:
+def _points(path: Path, role: str) -> "PointSet":
+    # With torch behind it, which scores do not need.
+    from probes.loading.point_sets import read_points
+
     return read_points(path, role=role)
 
 
-def _source(role: str, points: PointSet) -> Source:
+def _source(role: str, points: "PointSet") -> Source:
     return Source(role=role, path=points.path, sha256=points.sha256, items=len(points))
 
 

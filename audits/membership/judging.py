@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from audits.context import Context, Draft
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds
 from audits.membership.claims import Claim
-from audits.membership.leaking import Gap, Leak, detectable
+from audits.membership.leaking import Difference, Leak, detectable
 from audits.numbers import percent
 from audits.records import Severity
 from audits.wording import listed, size_words, span
@@ -143,7 +143,9 @@ def _tell_leak(draft: Draft, leak: Leak, cells: int, context: Context, shifted: 
     places = [place for name, place in leak.judged.places.items() if name.startswith("tpr ")]
     if places:
         hit = draft.estimates[places[0]]
-        hits = f" At a false-alarm rate of {hit.where['fpr']:g} it finds {span(hit)} of the members."
+        hits = (
+            f" The threshold that calls {hit.where['fpr']:.2g} of these non-members finds {span(hit)} of the members."
+        )
         evidence.append(places[0])
     low = row.low or 0.0
     grave: Severity = "high" if low >= LARGE else "medium" if low >= NOTABLE else "low"
@@ -153,7 +155,7 @@ def _tell_leak(draft: Draft, leak: Leak, cells: int, context: Context, shifted: 
     draft.find("membership.leak", grave, text, evidence, **where)
 
 
-def _tell_gaps(draft: Draft, gaps: Sequence[Gap], results: "Results", context: Context) -> None:
+def _tell_gaps(draft: Draft, gaps: Sequence[Difference], results: "Results", context: Context) -> None:
     """Say in one finding for each access which model leaks more than which others."""
     for access in dict.fromkeys(gap.first.access for gap in gaps):
         own = [gap for gap in gaps if gap.first.access == access]

@@ -48,7 +48,7 @@ class Leak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class Difference:
     """The difference of two models' leaks with one access; `p` is adjusted over all differences."""
 
     first: Leak
@@ -70,7 +70,7 @@ def leaks_of(draft: Draft, found: Sequence[Judged], pool: Pool, models: Sequence
             # Access that adds nothing is another name for the same numbers, unless models are compared by it.
             names = tuple(one.attack.name for one in held)
             if held and (len(models) > 1 or names not in seen):
-                cells.append((model, access, *_best(held, pool)))
+                cells.append((model, access, *_best(held, pool, alone=len(models) == 1)))
                 seen.add(names)
     raw = [_p_null(cell[3]) for cell in cells]
     made = []
@@ -80,9 +80,12 @@ def leaks_of(draft: Draft, found: Sequence[Judged], pool: Pool, models: Sequence
     return made
 
 
-def _best(held: Sequence[Judged], pool: Pool) -> tuple[Judged, Area]:
-    """Choose an attack on the choosing half, and judge it on the other; where there is no choice, on all its points."""
-    if len(held) == 1:
+def _best(held: Sequence[Judged], pool: Pool, *, alone: bool) -> tuple[Judged, Area]:
+    """Choose an attack on the choosing half, and judge it on the other.
+
+    Where there is no choice and no other model to compare with, it is judged on all its points.
+    """
+    if len(held) == 1 and alone:
         return held[0], held[0].area
     merits = []
     for one in held:
@@ -123,31 +126,23 @@ def _add(draft: Draft, model: str, access: str, best: Judged, met: Area, context
     )
 
 
-def gaps_of(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Gap]:
+def gaps_of(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Difference]:
     """Add the differences of all pairs of models within each access, on the same points."""
-    from scipy.stats import norm
-
     pairs = [
         (one, other)
         for place, one in enumerate(leaks)
         for other in leaks[place + 1 :]
         if one.access == other.access and one.model != other.model
     ]
-    pairs = [(one, other) for one, other in pairs if len(one.area.of_members) == len(other.area.of_members)]
-    ends = [difference(one.area, other.area, context.level) for one, other in pairs]
-    wide = float(norm.isf((1 - context.level) / 2))
-    raw = []
-    for value, low, high in ends:
-        error = (high - low) / (2 * wide)
-        raw.append(float(2 * norm.sf(abs(value) / error)) if error > 0 else float(value == 0))
+    gaps = [difference(one.area, other.area, context.level) for one, other in pairs]
     made = []
-    for (one, other), (value, low, high), p in zip(pairs, ends, adjust(raw, "holm"), strict=True):
+    for (one, other), gap, p in zip(pairs, gaps, adjust([gap.p for gap in gaps], "holm"), strict=True):
         place = draft.add(
             Estimate(
                 name="leakage_difference",
-                value=value,
-                low=low,
-                high=high,
+                value=gap.value,
+                low=gap.low,
+                high=gap.high,
                 level=context.level,
                 method="paired DeLong on the same points",
                 n=len(one.area.of_members) + len(one.area.of_others),
@@ -155,7 +150,7 @@ def gaps_of(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Gap]:
                 where={"access": one.access, "model": one.model, "against": other.model},
             )
         )
-        made.append(Gap(first=one, second=other, p=p, place=place))
+        made.append(Difference(first=one, second=other, p=p, place=place))
     return made
 
 

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics import generator
 from probes.errors import InputError
-from probes.loading.point_sets import PointSet, joined
+
+if TYPE_CHECKING:
+    from probes.loading.point_sets import PointSet
 
 Bools = NDArray[np.bool_]
 LEAST = 10
@@ -32,7 +35,7 @@ class Pool:
         Points before any was left out, and why some were.
     """
 
-    points: PointSet | None
+    points: "PointSet | None"
     member: Bools
     names: tuple[str, ...]
     chooses: Bools
@@ -43,14 +46,22 @@ class Pool:
         return len(self.member)
 
 
-def pool_of_points(members: PointSet, others: PointSet, seed: int) -> Pool:
+def pool_of_points(members: "PointSet", others: "PointSet", seed: int, *, coins: bool = False) -> Pool:
     """Join members and non-members, without repeats and without points that are both.
+
+    Parameters
+    ----------
+    coins
+        Every point was put in by a coin of its own.
 
     Raises
     ------
     InputError
         Where the two are not of one kind, or too few are left.
     """
+    # With torch behind it, which scores do not need.
+    from probes.loading.point_sets import joined
+
     check_alike(members, "--members", others, "--nonmembers")
     inside, outside = members.digests(), others.digests()
     both = set(inside) & set(outside)
@@ -81,14 +92,21 @@ def pool_of_points(members: PointSet, others: PointSet, seed: int) -> Pool:
         points=points,
         member=member,
         names=points.names,
-        chooses=halves(member, seed),
+        chooses=halves(member, seed, coins=coins),
         given=len(members) + len(others),
         skipped=dict(skipped),
     )
 
 
 def pool_of_labels(
-    member: Bools, names: Sequence[str], seed: int, *, given: int, skipped: Mapping[str, int], where: str
+    member: Bools,
+    names: Sequence[str],
+    seed: int,
+    *,
+    given: int,
+    skipped: Mapping[str, int],
+    where: str,
+    coins: bool = False,
 ) -> Pool:
     """Return the pool of points of which only scores are known.
 
@@ -101,12 +119,19 @@ def pool_of_labels(
         if count < LEAST:
             raise InputError(f"There are {count} {kind}.", where=where, hint=f"An audit takes {LEAST} or more of each.")
     return Pool(
-        points=None, member=member, names=tuple(names), chooses=halves(member, seed), given=given, skipped=skipped
+        points=None,
+        member=member,
+        names=tuple(names),
+        chooses=halves(member, seed, coins=coins),
+        given=given,
+        skipped=skipped,
     )
 
 
-def halves(member: Bools, seed: int) -> Bools:
-    """Return a random half of the members and of the non-members.
+def halves(member: Bools, seed: int, *, coins: bool = False) -> Bools:
+    """Return a random half of the members and of the non-members; with `coins`, of all points whoever they are.
+
+    Bounds that rest on independent coins need a half that was drawn without looking at them.
 
     >>> half = halves(np.arange(10) < 4, 0)
     >>> int(half[:4].sum()), int(half[4:].sum())
@@ -114,13 +139,16 @@ def halves(member: Bools, seed: int) -> Bools:
     """
     chosen = np.zeros(len(member), dtype=np.bool_)
     rng = generator(seed, "membership", "halves")
-    for side in (True, False):
-        places = np.flatnonzero(member == side)
+    for side in (None,) if coins else (True, False):
+        places = np.arange(len(member)) if side is None else np.flatnonzero(member == side)
         chosen[rng.permutation(places)[: len(places) // 2]] = True
+    if coins and any(len(set(member[half].tolist())) < 2 for half in (chosen, ~chosen)):
+        # One in a hundred thousand with the fewest points that are taken, and none with more.
+        return halves(member, seed)
     return chosen
 
 
-def without(points: PointSet, others: Sequence[PointSet]) -> tuple[PointSet, int]:
+def without(points: "PointSet", others: "Sequence[PointSet]") -> "tuple[PointSet, int]":
     """Return a set without the points of others, and how many those were."""
     taken: set[str] = set()
     for one in others:
@@ -137,7 +165,7 @@ def without(points: PointSet, others: Sequence[PointSet]) -> tuple[PointSet, int
     return points.take(kept), len(points) - len(kept)
 
 
-def check_alike(first: PointSet, flag: str, second: PointSet, other: str) -> None:
+def check_alike(first: "PointSet", flag: str, second: "PointSet", other: str) -> None:
     """Refuse sets of points of which one cannot be compared with the other.
 
     Raises

@@ -13,7 +13,7 @@ from audits.membership.estimating import Judged, estimate
 from audits.membership.figures import draw
 from audits.membership.inputs import Inputs
 from audits.membership.judging import judge
-from audits.membership.leaking import Gap, Leak, gaps_of, leaks_of
+from audits.membership.leaking import Difference, Leak, gaps_of, leaks_of
 from audits.membership.listing import records_of, shortened
 from audits.membership.outlook import warnings_of
 from audits.membership.scoring import Scored, score
@@ -42,7 +42,7 @@ class Results:
     bounds: Sequence[Bounds]
     blind: Blind | None
     leaks: Sequence[Leak]
-    gaps: Sequence[Gap]
+    gaps: Sequence[Difference]
     claims: Mapping[str, Claim]
     claims_at: Mapping[str, int]
     utilities: Mapping[tuple[str, str], int]

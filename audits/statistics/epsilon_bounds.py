@@ -12,6 +12,7 @@ Floats = NDArray[np.float64]
 
 MOST_EPSILON = 1e4
 """Beyond this no number is sought."""
+LEAST_MU = 1e-6
 
 
 def upper_rate(errors: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
@@ -97,16 +98,25 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the mu whose Gaussian mechanism has this epsilon at `delta`.
+    """Return the mu whose Gaussian mechanism has this epsilon at `delta`; 0 where it is below `LEAST_MU`.
+
+    Raises
+    ------
+    ValueError
+        Unless delta > 0.
 
     >>> round(gdp_mu(4.377, 1e-5), 3)
     1.0
     """
     from scipy.optimize import brentq
 
+    if not delta > 0:
+        raise ValueError("with delta 0 no Gaussian mechanism has a finite epsilon")
+    if float(gdp_delta(epsilon, LEAST_MU)) >= delta:
+        return 0.0
     # Delta rises with mu, and is above 1 / 2 where mu^2 / 2 exceeds epsilon.
     most = 1 + 2 * float(np.sqrt(2 * epsilon + 1)) + 20
-    return float(brentq(lambda mu: float(gdp_delta(epsilon, mu)) - delta, 1e-6, most, xtol=1e-12))
+    return float(brentq(lambda mu: float(gdp_delta(epsilon, mu)) - delta, LEAST_MU, most, xtol=1e-12))
 
 
 def most_hits(fpr: ArrayLike, epsilon: float, delta: float) -> Floats:

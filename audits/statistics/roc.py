@@ -139,14 +139,40 @@ def area_interval(found: Area, level: float) -> tuple[float, float, str]:
     return float(expit(logit(value) - wide)), float(expit(logit(value) + wide)), DELONG
 
 
-def difference(first: Area, second: Area, level: float) -> tuple[float, float, float]:
-    """Return first less second with its interval, of two scores of the same points in the same order."""
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The difference of two areas over the same points, its interval, and the two-sided p-value of none."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def difference(first: Area, second: Area, level: float) -> Gap:
+    """Return first less second, of two scores of the same points in the same order.
+
+    Where neither varies (both separate perfectly, or have equal scores only), the ends are those of the two areas'
+    own intervals at half the error each.
+    """
     from scipy.stats import norm
 
-    gap = first.value - second.value
-    variance = _variance(first.of_members - second.of_members) + _variance(first.of_others - second.of_others)
-    wide = float(norm.isf((1 - level) / 2)) * float(np.sqrt(variance))
-    return gap, max(-1.0, gap - wide), min(1.0, gap + wide)
+    value = first.value - second.value
+    error = float(
+        np.sqrt(_variance(first.of_members - second.of_members) + _variance(first.of_others - second.of_others))
+    )
+    if error > 0:
+        wide = float(norm.isf((1 - level) / 2)) * error
+        return Gap(value, max(-1.0, value - wide), min(1.0, value + wide), float(2 * norm.sf(abs(value) / error)))
+    ends = [_wide_interval(one, (1 + level) / 2) for one in (first, second)]
+    low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
+    return Gap(value, min(low, value), max(high, value), 1.0 if low <= 0 <= high else 1 - level)
+
+
+def _wide_interval(found: Area, level: float) -> tuple[float, float]:
+    """Return an area's interval, from 0 to 1 where all scores are equal."""
+    low, high, _ = area_interval(found, level)
+    return (0.0, 1.0) if low == high else (low, high)
 
 
 def best_advantage(found: Roc, level: float) -> tuple[float, float, float]:

@@ -80,7 +80,7 @@ def bound(
     Raises
     ------
     ValueError
-        Where what the selection needs is missing, or one side of a half is empty.
+        Where what the selection needs is missing, or one side of the points that prove is empty.
     """
     if selection == "fixed":
         if threshold is None:
@@ -98,7 +98,11 @@ def bound(
         raise ValueError("split needs to know which half chooses")
     curve = roc(scores[chooses], member[chooses])
     tried = candidates(curve)
-    place = np.inf if not len(tried) else curve.thresholds[tried[_middle(_merit(curve, tried, delta, alpha, gaussian))]]
+    place = np.inf
+    if len(tried):
+        # Read at the error that all of them share, lest luck at a far threshold win, which the other half then lacks.
+        merit = _merit(curve, tried, delta, alpha / len(tried), gaussian)
+        place = curve.thresholds[tried[_middle(merit)]]
     rest = ~chooses
     return _at(call(scores[rest], member[rest], float(place)), delta, alpha, gaussian, 1)
 

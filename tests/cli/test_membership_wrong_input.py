@@ -393,6 +393,7 @@ denoised("timestep_negative", ("-1 is no timestep", "--timesteps"), "--timesteps
 denoised("timestep_between", ("1.5 is no timestep", "--timesteps"), "--timesteps", "1.5")
 denoised("timestep_not_a_number", ("nan is no timestep", "--timesteps"), "--timesteps", "nan")
 denoised("timestep_of_words", ("'early' cannot be read", "--timesteps"), "--timesteps", "early")
+denoised("timestep_without_one_before", ("Timestep 0 of secmi is not one of", "--timesteps"), "--timesteps", "0,10")
 denoised("timestep_twice", ("named twice", "--timesteps"), "--timesteps", "10,10")
 generated("generator_of_another_latent", ("vectors of 4 numbers, not of 9",), "--latent", "9")
 generated("latent_none", ("0 is too few", "--latent"), "--latent", "0")
@@ -625,7 +626,9 @@ suite("suite_path_of_nothing", ("model 1, samples",), entry(samples="/nowhere/a.
 suite("suite_delta_beyond", ("is no delta", "model 1, delta"), entry(epsilon=1, delta=1))
 suite("suite_epsilon_negative", ("-1.0 is no epsilon", "model 1, epsilon"), entry(epsilon=-1))
 suite("suite_epsilon_infinite", ("inf is no epsilon", "model 1, epsilon"), entry() + "epsilon = inf\n")
-suite("suite_history_missing", ("There is no such file", "model 1", "/nowhere/h.json"), entry(history="/nowhere/h.json"))
+suite(
+    "suite_history_missing", ("There is no such file", "model 1", "/nowhere/h.json"), entry(history="/nowhere/h.json")
+)
 suite("suite_arch_unknown", ("'mlp'", "--arch"), entry(denoiser="@/den.safetensors", arch="mlp", schedule="linear"))
 suite("suite_schedule_missing", ("under which noise schedule",), entry(denoiser="@/den.safetensors"))
 suite("suite_factory_not_allowed", ("mine:net is code", "--allow-code"),

@@ -335,6 +335,7 @@ def test_leaks_against_what_was_learnt(utilities, claims, measure) -> None:
     world = World(SUITE, utilities=utilities, claims=claims)
     figure = world.figure("utility")
     drawn = {row["model"]: row for row in rows(figure)}
+    assert len(rows(figure)) == 2
     assert {model: row[measure] for model, row in drawn.items()} == utilities[measure]
     weights = [one for one in world.results.leaks if one.access == "weights"]
     leaks = {one.model: world.draft.estimates[one.place].value for one in weights}
