@@ -146,7 +146,8 @@ def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
             where="--shadows",
             hint="Give the network's class a method reset_parameters.",
         )
-    return made.train()
+    # Loaded networks are frozen.
+    return made.requires_grad_(True).train()
 
 
 def _shaped(denoiser: Denoiser) -> Denoiser:
@@ -189,7 +190,9 @@ def _shadow(
                 label=f"shadow model {model}",
             )
             cache.write(KIND, key, {name: weight.cpu() for name, weight in module.state_dict().items()})
-        shadow = replace(denoiser, module=module.eval(), sha256=sha256_json(key), path=f"shadow model {model}")
+        shadow = replace(
+            denoiser, module=module.requires_grad_(False).eval(), sha256=sha256_json(key), path=f"shadow model {model}"
+        )
         scores = score_denoiser(
             shadow,
             values,

@@ -869,7 +869,7 @@ def _texts_of_models(folder: Path) -> None:
 def _memberships(folder: Path) -> None:
     """Train a small diffusion model and a GAN, and write points, samples, a suite, and scores of two attacks.
 
-    The suite is that of the page, with a claim that does not hold; canaries were included by coins.
+    The suite is that of the page; canaries were included by coins.
     """
     import numpy as np
     from safetensors.torch import save_file
@@ -883,7 +883,7 @@ def _memberships(folder: Path) -> None:
     points = rows.reshape(-1, 1, 6, 6).astype(np.float32)
     for place, name in enumerate(("members", "nonmembers", "reference")):
         np.save(folder / f"{name}.npy", points[120 * place : 120 * place + 120])
-    denoiser = train_denoiser(points[:120], alphas_bar=linear(), hidden=96, layers=2, steps=1000, batch=64)
+    denoiser = train_denoiser(points[:120], alphas_bar=linear(), hidden=128, layers=1, steps=700, batch=64, rate=3e-3)
     made, judge = train_gan(points[:120], hidden=32, steps=200, batch=32)
     for name, network in (("ddpm", denoiser), ("gan", made), ("discriminator", judge)):
         save_file(network.state_dict(), folder / f"{name}.safetensors")
@@ -1199,7 +1199,7 @@ def test_estimates_of_membership_have_the_coordinates_that_the_page_names(prepar
         values = {str(row["where"][key]) for row in rows if key in row["where"]}
         assert values and values - words == set(), key
     told = {row["where"]["verdict"] for report in reports for row in report["findings"] if "verdict" in row["where"]}
-    assert told == {"violation"}
+    assert told == {"violation", "vacuous"}
 
 
 @pytest.mark.parametrize("audit", RUNS)

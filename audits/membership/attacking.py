@@ -12,14 +12,13 @@ from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
 from audits.statistics.roc import Floats, area
-from probes.attacks.denoiser import Request, default_requests, score_denoiser
+from probes.attacks.denoiser import Request, check_requests, default_requests, score_denoiser
 from probes.attacks.densities import density_ratio
 from probes.attacks.discriminators import shadow_discriminator
 from probes.attacks.generator import discriminator_scores, latent_search
 from probes.attacks.likelihood_ratios import Mode, lira
 from probes.attacks.samples import calibrated, monte_carlo, nearest
 from probes.diffusion import Denoiser
-from probes.errors import InputError
 from probes.loading.point_sets import PointSet
 from probes.shadows import Recipe, Shadows, train_and_score
 
@@ -147,17 +146,13 @@ def requests_of(names: Sequence[str], denoiser: Denoiser, timesteps: Sequence[in
     Raises
     ------
     InputError
-        Where the schedule has no such timestep.
+        Where an attack cannot be made at a timestep.
     """
-    total = len(denoiser.alphas_bar)
-    for step in timesteps:
-        if step >= total:
-            raise InputError(
-                f"The schedule has no timestep {step}.", where="--timesteps", hint=f"It has 0 to {total - 1}."
-            )
     if not timesteps:
-        return default_requests(names, total)
-    return tuple(Request(name, step) for name in names for step in timesteps)
+        return default_requests(names, denoiser.steps)
+    requests = tuple(Request(name, step) for name in names for step in timesteps)
+    check_requests(requests, denoiser.steps)
+    return requests
 
 
 def _at_steps(

@@ -257,7 +257,8 @@ def _bounds(stage: _Stage) -> Figure | None:
         "the trade-off curve is Gaussian."
     )
     if claims:
-        caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim."
+        caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim if it holds; the "
+        caption += f"verdict is by {shown[0].leading.method}."
     return _figure(
         "epsilon",
         "How much privacy loss is proved?",
@@ -329,15 +330,16 @@ def _leaks(stage: _Stage) -> Figure | None:
 
 def _learnt(stage: _Stage) -> Figure | None:
     """Set leaks against the first measure of quality that two models share."""
-    leaks = stage.results.leaks
-    access = next((one for one in ("weights", "samples", "full") if any(leak.access == one for leak in leaks)), "")
     measure = next((one for one in MEASURES if len(_measured(stage, one)) > 1), None)
     if not stage.several or measure is None:
         return None
     good = _measured(stage, measure)
+    leaks = [leak for leak in stage.results.leaks if leak.model in good]
+    # The access by which most of them can be compared; not every release has weights.
+    access = max(("weights", "samples", "full"), key=lambda access: sum(leak.access == access for leak in leaks))
     rows: list[Json] = []
     for leak in leaks:
-        if leak.access == access and leak.model in good:
+        if leak.access == access:
             row = {"model": stage.models[leak.model], "n": len(leak.area.of_members), "hollow": False, "named": True}
             row |= {"kind": PRIVATE if leak.model in stage.results.claims else OPEN, "order": None}
             rows.append(row | _both(good[leak.model], measure) | _both(stage.at(leak.place), "leakage"))

@@ -9,7 +9,7 @@ from audits.context import Context, Plan
 from audits.membership import Options
 from audits.membership.claims import Claim, claim_of_options
 from audits.membership.outlook import coordinates_of, cost_of, notes_of, possible
-from audits.membership.pool import Pool, pool_of_labels, pool_of_points, without
+from audits.membership.pool import Pool, check_alike, pool_of_labels, pool_of_points, without
 from audits.membership.settings import ATTACKS, Settings, settle
 from audits.records import Source, Subject
 from probes.errors import InputError
@@ -163,10 +163,14 @@ def _from_points(options: Options, settings: Settings, context: Context) -> tupl
     if options.reference is not None:
         whole = read_points(options.reference, role="--reference", shape=members.shape)
         sources.append(_source("reference", whole))
+        check_alike(members, "--members", whole, "--reference")
         reference, taken = without(whole, (members, others))
         if taken:
             notes.append(f"{taken:,} points of the reference are members or non-members too, and were not used.")
     releases = releases_of(options, members.shape)
+    for one in releases:
+        if one.samples is not None:
+            check_alike(members, "--members", one.samples, f"samples {one.name}".strip())
     sources += [_source(f"samples {one.name}".strip(), one.samples) for one in releases if one.samples is not None]
     inputs = Inputs(
         settings=settings,

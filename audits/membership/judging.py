@@ -166,7 +166,12 @@ def _tell_gaps(draft: Draft, gaps: Sequence[Difference], results: "Results", con
             row = draft.estimates[widest.place]
             text = (
                 f"With {holding}, no difference in leakage between models could be shown: the largest, of "
-                f"{widest.first.model} and {widest.second.model}, is {span(row)} in AUC."
+                f"{widest.first.model} and {widest.second.model}, is {span(row)} in AUC"
+                + (
+                    ", which does not hold once all comparisons are counted."
+                    if (row.low or 0) * (row.high or 0) > 0
+                    else "."
+                )
             )
             draft.find("membership.alike", "info", text, [gap.place for gap in own], access=access)
             continue

@@ -69,7 +69,9 @@ def leaks_of(draft: Draft, found: Sequence[Judged], pool: Pool, models: Sequence
             held = [one for one in own if one.attack.tier in ACCESS[access]]
             # Access that adds nothing is another name for the same numbers, unless models are compared by it.
             names = tuple(one.attack.name for one in held)
-            if held and (len(models) > 1 or names not in seen):
+            # A diffusion model's weights are all there is of it.
+            gains = {one.attack.tier for one in own} & {*NEWEST[access], *(["denoiser"] if access == "full" else [])}
+            if gains and (len(models) > 1 or names not in seen):
                 cells.append((model, access, *_best(held, pool, alone=len(models) == 1)))
                 seen.add(names)
     raw = [_p_null(cell[3]) for cell in cells]

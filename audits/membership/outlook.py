@@ -125,10 +125,7 @@ def _of_release(one: "Release", inputs: "Inputs") -> list[tuple[str, str, Mappin
             found.append(("scale", text, where))
     if points is not None and one.samples is not None:
         wide = points.span[1] - points.span[0]
-        if (
-            abs(one.samples.span[0] - points.span[0]) > 0.5 * wide
-            or abs(one.samples.span[1] - points.span[1]) > 0.5 * wide
-        ):
+        if any(abs(own - other) >= 0.4 * wide > 0 for own, other in zip(one.samples.span, points.span, strict=True)):
             text = (
                 f"Samples run from {one.samples.span[0]:.3g} to {one.samples.span[1]:.3g}, points from "
                 f"{points.span[0]:.3g} to {points.span[1]:.3g}: are they on one scale?"

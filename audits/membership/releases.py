@@ -170,7 +170,8 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     name = row.get("name", "")
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')
-    paths = {key: _placed(row[key], places, f"{where}, {key}") for key in _PATHS if key in row}
+    assert options.suite is not None
+    paths = {key: _placed(row[key], places, options.suite.parent, f"{where}, {key}") for key in _PATHS if key in row}
     if not set(paths) & {"samples", "denoiser", "generator", "discriminator"}:
         raise InputError("Nothing of the model is given.", where=where, hint="Give samples, denoiser or generator.")
     found = Release(name=name, claim=_claim(row, paths, where, options))
@@ -190,9 +191,11 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     return found
 
 
-def _placed(name: str, places: Places, where: str) -> Path:
+def _placed(name: str, places: Places, folder: Path, where: str) -> Path:
+    """Return a path as the suite has it, after checking where it leads: reports do not tell where a folder stands."""
     try:
-        return places.resolve(name, where)
+        places.resolve(name, where)
+        return folder / name
     except InputError as error:
         hint = "Name a file in the folder of the suite, or write its absolute path."
         raise InputError(error.message, where=where, hint=hint) from None

@@ -212,16 +212,27 @@ def _check(denoiser: Denoiser, points: PointSet | NDArray[np.float32], requests:
             where=denoiser.path,
             hint="Give points as the model was trained on them.",
         )
+    check_requests(requests, denoiser.steps)
+
+
+def check_requests(requests: Sequence[Request], steps: int) -> None:
+    """Look whether attacks can be made at their timesteps, in a schedule of `steps`.
+
+    Raises
+    ------
+    InputError
+        Where one cannot.
+    """
     for request in requests:
         _attack(request.attack)
         # SecMI needs a step to come from and one to go on to.
-        beside = stride(denoiser.steps) if request.attack == "secmi" else 0
-        lowest, highest = min(1, beside), denoiser.steps - 1 - beside
+        beside = stride(steps) if request.attack == "secmi" else 0
+        lowest, highest = min(1, beside), steps - 1 - beside
         if not lowest <= request.timestep <= highest:
             raise InputError(
                 f"Timestep {request.timestep} of {request.attack} is not one of {lowest} to {highest}.",
                 where="--timesteps",
-                hint=f"The model has {denoiser.steps} steps, counted from 0.",
+                hint=f"The model has {steps} steps, counted from 0. Give others, or other attacks by --attack.",
             )
 
 

@@ -201,7 +201,7 @@ holding("nine_members", ("There are 9 members", "wrong.csv", "10 or more"),
         "score,member\n" + "".join(f"0.{place},{int(place < 9)}\n" for place in range(40)))  # fmt: skip
 holding("chance_beyond_all", ("wrong.csv, include_prob", "between 0 and 1"),
         "score,member,include_prob\n1,1,1.5\n2,0,0.5\n")  # fmt: skip
-scored("attack_not_in_the_file", ("The file has no attack 'lira'", "--attack", "It has: score"), "--attack", "lira")
+scored("attack_not_in_the_file", ("The file gives no attack 'lira'", "--attack", "It has: score"), "--attack", "lira")
 MEMBER = np.arange(ROWS) < ROWS // 2
 VALUES = np.random.default_rng(0).normal(size=ROWS)
 KEEP = np.random.default_rng(0).random((6, ROWS)) < 0.5
@@ -231,11 +231,13 @@ def scores_of_a_bare_array(small: Any, folder: Path) -> Words:
 
 def zipped(path: Path, name: str, header: dict[str, Any], count: int) -> Path:
     """Write an archive in which one array is zeros that nearly vanish when they are packed."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-            np.lib.format.write_array_header_1_0(file, {"fortran_order": False, **header})
-            for _ in range(count):
-                file.write(bytes(2**22))
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(f"{name}.npy", "w", force_zip64=True) as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, {"fortran_order": False, **header})
+        for _ in range(count):
+            file.write(bytes(2**22))
     return path
 
 

@@ -298,6 +298,7 @@ def test_the_bounds_of_the_attacks_that_prove_most() -> None:
     assert {name: row["words"].split(", ")[1] for name, row in drawn.items()} == {
         CLOPPER_PEARSON: "heuristic", GDP: "if Gaussian", ONE_RUN: "certified",
     }  # fmt: skip
+    assert figure.caption.split(". ")[-2].endswith("the verdict is by one-run")
     # What a perfect attack proves under an assumption does not squeeze the rest.
     assert drawn[GDP]["beyond"] and drawn[GDP]["ceiling"] == 30 and drawn[GDP]["until"] < 10
     assert not drawn[ONE_RUN]["beyond"] and drawn[ONE_RUN]["until"] == 5
@@ -343,6 +344,13 @@ def test_leaks_against_what_was_learnt(utilities, claims, measure) -> None:
     assert [row["kind"] == "claims privacy" for row in drawn.values()] == ["a" in claims, False]
     assert ("private" in figure.title) == bool(claims)
     assert ("further to the left learnt more" in figure.caption) == (measure == "held_out_loss")
+
+
+def test_models_without_weights_are_compared_by_their_samples() -> None:
+    world = World(SUITE, utilities={"recall": {"a": 0.5, "b": 0.6}})
+    world.results.leaks = [one for one in world.results.leaks if (one.model, one.access) != ("b", "weights")]
+    figure = world.figure("utility")
+    assert len(rows(figure)) == 2 and "from samples alone" in figure.caption
 
 
 @pytest.mark.parametrize("name", ["plain", "huge", "narrow", "tiny", "many", "one value but one"])

@@ -11,7 +11,7 @@ from scipy.stats import mannwhitneyu, norm
 
 from audits.context import Cache, Context, Draft
 from audits.membership.estimating import judged_of
-from audits.membership.leaking import ACCESS, NEWEST, Gap, Leak, detectable, gaps_of, leaks_of
+from audits.membership.leaking import ACCESS, NEWEST, Difference, Leak, detectable, gaps_of, leaks_of
 from audits.membership.pool import Pool, pool_of_labels
 from audits.membership.scoring import Attack
 from audits.statistics.roc import Area, area, area_interval, difference
@@ -57,7 +57,7 @@ def attack(
     )
 
 
-def leaks(pool: Pool, context: Context, *attacks: Attack) -> tuple[list[Leak], list[Gap], Draft]:
+def leaks(pool: Pool, context: Context, *attacks: Attack) -> tuple[list[Leak], list[Difference], Draft]:
     draft = Draft()
     models = list(dict.fromkeys(one.where.get("model", "") for one in attacks))
     found = leaks_of(draft, [judged_of(one) for one in attacks], pool, models, context)
