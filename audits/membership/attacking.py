@@ -55,7 +55,7 @@ def _variants(
         )
         made.append(_one("latent-search", "generator", scores))
     if release.denoiser is not None:
-        made += _from_denoiser(release.denoiser, wanted, inputs, options, context)
+        made += _from_denoiser(found, release.denoiser, wanted, inputs, options, context)
     if release.discriminator is not None and "discriminator" in wanted:
         scores = discriminator_scores(
             release.discriminator.module, _points(inputs), batch=options.batch, device=context.device
@@ -99,7 +99,7 @@ def _from_samples(samples: PointSet, wanted: set[str], inputs: Inputs, context: 
 
 
 def _from_denoiser(
-    denoiser: Denoiser, wanted: set[str], inputs: Inputs, options: Options, context: Context
+    found: Scored, denoiser: Denoiser, wanted: set[str], inputs: Inputs, options: Options, context: Context
 ) -> list[Variants]:
     names = [name for name in DENOISER if name in wanted]
     lira_wanted = [name for name in LIRA if name in wanted] if options.shadows else []
@@ -137,6 +137,8 @@ def _from_denoiser(
         )
     total = len(denoiser.alphas_bar)
     made = [_at_steps(name, requests, own, shadows, total) for name in names]
+    if shadows is not None and made:
+        _check_shadows(found, made, shadows)
     return made + _lira(lira_wanted, requests, own, shadows, total)
 
 
@@ -167,6 +169,20 @@ def _at_steps(
         scores=np.stack([own[one] for one in mine]),
         merits=merits,
     )
+
+
+def _check_shadows(found: Scored, made: Sequence[Variants], shadows: Shadows) -> None:
+    """Warn where no attack tells the members of the shadow models: what they choose is then chosen by chance."""
+    best = max(float(one.merits.max()) for one in made if one.merits is not None)
+    models, points = shadows.keep.shape
+    # Models on a half and on its complement are asked about the same points: they count as one.
+    chance = 3 * np.sqrt((points + 1) / (3 * points**2)) / np.sqrt(models / 2)
+    if best < 0.5 + chance:
+        text = (
+            f"On the shadow models no attack reaches an AUC above {best:.3f}: they leak nothing that could choose a "
+            "timestep. Train them as long as the audited model: --shadow-steps, --shadow-batch, --shadow-rate."
+        )
+        found.warn("weak-shadows", text, {})
 
 
 def _merit(scores: Floats, shadows: Shadows) -> float:

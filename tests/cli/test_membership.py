@@ -181,9 +181,11 @@ def old_objects(small: Small) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the calls in this process their pages."""
-    from audits import rendering
+    from audits import registry, rendering
 
     monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
+    # What other packages add is looked for many times in each call, and is of no matter here.
+    monkeypatch.setattr(registry, "entry_points", lambda **_: ())
 
 
 @pytest.fixture

@@ -162,32 +162,53 @@ def test_a_difference_is_that_of_leaving_points_out_of_both(seed: int) -> None:
     scores, member = drawn(seed, ties=bool(seed % 2))
     again = np.round(scores + np.random.default_rng(seed).normal(size=len(scores)) / 2, 1)
     one, two = wins(scores, member), wins(again, member)
-    gap, low, high = difference(area(scores, member), area(again, member), 0.9)
+    found = difference(area(scores, member), area(again, member), 0.9)
     apart = one - two
     error = jackknifed(lambda rows, columns: apart[np.ix_(rows, columns)].mean(), *apart.shape) ** 0.5
-    assert gap == pytest.approx(one.mean() - two.mean(), abs=1e-12)
+    value = one.mean() - two.mean()
+    assert found.value == pytest.approx(value, abs=1e-12)
     wide = norm.isf(0.05) * error
-    assert (low, high) == pytest.approx((max(-1, gap - wide), min(1, gap + wide)), abs=1e-9)
+    assert (found.low, found.high) == pytest.approx((max(-1, value - wide), min(1, value + wide)), abs=1e-9)
+    assert found.p == pytest.approx(2 * norm.sf(abs(value) / error), rel=1e-6)
 
 
 def test_a_difference_of_the_same_scores_is_nothing_and_turns_with_the_order() -> None:
     scores, member = drawn(5, ties=False)
     first, second = area(scores, member), area(np.sin(scores), member)
-    assert difference(first, first, 0.95) == (0.0, 0.0, 0.0)
-    gap, low, high = difference(first, second, 0.95)
-    assert difference(second, first, 0.95) == pytest.approx((-gap, -high, -low))
+    same = difference(first, first, 0.95)
+    assert (same.value, same.p) == (0.0, 1.0)
+    assert same.low <= 0 <= same.high
+    found, turned = difference(first, second, 0.95), difference(second, first, 0.95)
+    assert (turned.value, turned.low, turned.high) == pytest.approx((-found.value, -found.high, -found.low))
+    assert turned.p == pytest.approx(found.p)
     # Scores of the same points go up and down together: the paired interval is the shorter one.
     close = area(scores + 0.01 * np.cos(9 * scores), member)
-    _, low, high = difference(first, close, 0.95)
-    assert high - low < 2 * norm.isf(0.025) * (first.variance() + close.variance()) ** 0.5 / 3
+    paired = difference(first, close, 0.95)
+    assert paired.high - paired.low < 2 * norm.isf(0.025) * (first.variance() + close.variance()) ** 0.5 / 3
 
 
 def test_a_difference_stays_within_its_range() -> None:
     first = Area(0.9, np.array([1.0, 0.8]), np.array([1.0, 0.8]))
     second = Area(0.1, np.array([0.0, 0.2]), np.array([0.2, 0.0]))
-    gap, low, high = difference(first, second, 0.999)
-    assert gap == pytest.approx(0.8)
-    assert -1 <= low <= gap <= high <= 1
+    found = difference(first, second, 0.999)
+    assert found.value == pytest.approx(0.8)
+    assert -1 <= found.low <= found.value <= found.high <= 1
+
+
+@pytest.mark.parametrize("points", [5, 20, 500])
+def test_scores_that_do_not_vary_are_as_sure_as_their_number(points: int) -> None:
+    member = np.arange(2 * points) >= points
+    perfect = area(np.arange(2.0 * points), member)
+    equal, wrong = area(np.ones(2 * points), member), area(-np.arange(2.0 * points), member)
+    # Of that many pairs all were won: at half the error, with what is not known of equal scores.
+    low = 0.0125 ** (1 / points)
+    found = difference(perfect, equal, 0.95)
+    assert found.value == 0.5
+    assert (found.low, found.high) == pytest.approx((low - 1, 1.0))
+    assert found.p == 1.0
+    found = difference(perfect, wrong, 0.95)
+    assert (found.low, found.high) == pytest.approx((2 * low - 1, 1.0))
+    assert (found.p <= 0.051) == (2 * low - 1 > 0)
 
 
 @pytest.mark.parametrize(("scores", "member"), ALL)
