@@ -321,8 +321,9 @@ array("samples_of_another_shape", ("(1, 5, 5)", "(1, 4, 4) is needed"), points(0
 array("samples_flat", ("(16,)", "(1, 4, 4) is needed"), points(0).reshape(30, 16), "samples")
 array("reference_of_another_shape", ("(1, 5, 5)", "is needed"), points(0, shape=(1, 5, 5)), "reference")
 array("nonmembers_of_another_shape", ("(1, 4, 4)", "(1, 5, 5)", "one shape"), points(9, shape=(1, 5, 5)), "nonmembers")
-array("nonmembers_on_another_scale", ("pixels from 0 to 1", "numbers as stored", "one form"),
-      np.random.default_rng(0).integers(0, 256, (30, *SHAPE)).astype(np.uint8), "nonmembers")  # fmt: skip
+BYTES = np.random.default_rng(0).integers(0, 256, (30, *SHAPE)).astype(np.uint8)
+for side in ("nonmembers", "samples", "reference"):
+    array(f"{side}_on_another_scale", ("pixels from 0 to 1", "numbers as stored", "one form"), BYTES, side)
 array("nine_points", ("Only 9 of 9 points are left", "10 or more"), points(9, 9), "nonmembers")
 array("repeated_points", ("Only 1 of 30 points are left", "each once"), np.ones((30, *SHAPE)), "members")
 array("reference_of_members", ("All of its points are members or non-members",), points(0), "reference")
@@ -390,7 +391,14 @@ denoised("schedule_missing", ("does not say under which noise schedule", "--sche
 denoised("schedule_unknown", ("'lineal' is neither the name of a schedule nor a file", "--schedule"),
          schedule="lineal")  # fmt: skip
 denoised("prediction_unknown", ("'noise' is not a choice of --prediction", "epsilon"), "--prediction", "noise")
-denoised("timestep_beyond", ("The schedule has no timestep 1000", "--timesteps", "0 to 999"), "--timesteps", "5,1000")
+denoised(
+    "timestep_beyond",
+    ("Timestep 1000 of loss is not one of 0 to 999", "--timesteps"),
+    "--attack",
+    "loss",
+    "--timesteps",
+    "5,1000",
+)
 denoised("timestep_negative", ("-1 is no timestep", "--timesteps"), "--timesteps=-1")
 denoised("timestep_between", ("1.5 is no timestep", "--timesteps"), "--timesteps", "1.5")
 denoised("timestep_not_a_number", ("nan is no timestep", "--timesteps"), "--timesteps", "nan")
@@ -786,7 +794,7 @@ def test_what_is_not_wrong_passes(small: Small, call_miles: Any, tmp_path: Path)
         small.sampled(*reference, "--attack", "domias,nearest", "--no-blind"),
         small.sampled("--discriminator", small.folder / "disc.safetensors"),
         small.denoised("--shadows", "4", "--attack", "lira-offline", "--timesteps", "0,999"),
-        small.denoised("--timesteps", "499", schedule=tmp_path / "betas.json"),
+        small.denoised("--timesteps", "494", schedule=tmp_path / "betas.json"),
         small.generated("--latent", "4"),
         small.points("--suite", tmp_path / "s.toml", *reference),
     ):

@@ -4,6 +4,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def frozen() -> Iterator[None]:
     """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    import_module("statsmodels.stats.multitest")
     gc.collect()
     gc.freeze()
     yield
