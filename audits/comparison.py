@@ -11,6 +11,7 @@ from probes.errors import InputError
 LESS_IS_BETTER = frozenset(
     {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
     | {"relative_l2", "relative_h1", "band_error", "systematic_error", "duplicates", "frontier_integral"}
+    | {"auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out"}
 )
 """Estimates that count as a regression when they rise."""
 
@@ -20,7 +21,7 @@ MORE_IS_BETTER = frozenset(
 )
 """Estimates that count as a regression when they fall."""
 
-WITHOUT_CHANGE = frozenset({"p_value", "head_p_value", "noise_floor", "head_noise_floor"})
+WITHOUT_CHANGE = frozenset({"p_value", "head_p_value", "noise_floor", "head_noise_floor", "epsilon_lower"})
 """Estimates about one run's evidence: their difference says nothing about the models."""
 
 

@@ -5,7 +5,6 @@ import gc
 import importlib
 import json
 import math
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -709,16 +708,18 @@ def test_a_schedule_that_is_cut_off_is_said(small: Small, quick: Any, tmp_path: 
 DRIVER = """
 import json, os, sys
 
+import audits.membership.attacking, audits.membership.utility
 import audits.membership.report
 import probes.cache
+from audits.membership import bounding
 from miles_cli.main import main
-import audits.membership.attacking, audits.membership.utility
 
 moments, log = json.loads(sys.argv[1]), sys.argv[2]
 sys.argv = ["miles", *sys.argv[4:]]
 report = sys.argv[sys.argv.index("--out") + 1] + "/report.json"
 plain = probes.cache.Cache.write
 audits.membership.report.draw = lambda *_: []
+bounding.joint_beta = lambda *_, **__: (0.5, 1.5)
 
 
 def run(kind, count):
@@ -745,51 +746,37 @@ for moment in moments:
 run("", 0)
 """
 """Is killed before it keeps so many results of a kind, once for each moment; lists those that were kept."""
-MOMENTS = (("denoiser-scores", 2), ("shadow-models", 1), ("shadow-models", 3), ("denoiser-scores", 4))
+MOMENTS = (("denoiser-scores", 2), ("shadow-models", 3), ("denoiser-scores", 2))
+
+
+def of_any_cores(folder: Path) -> Any:
+    """Return the report without the number of processes, in which equal runs may differ too."""
+    report = json.loads(stripped(folder))
+    return report | {"settings": {key: value for key, value in report["settings"].items() if key != "workers"}}
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_moment_ends_in_the_same_report(
-    small: Small, quick: Any, environment: dict[str, str], tmp_path: Path
+def test_a_run_killed_at_any_moment_ends_in_the_report_of_any_number_of_cores(
+    small: Small, quick: Any, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    command = small.denoised(*SHADOWS, *STEPS, "--workers", "1", "--no-blind")
-    out, log = tmp_path / "killed", tmp_path / "log"
-    variables = {**environment, "MILES_CACHE": str(tmp_path / "cache")}
-    line = [sys.executable, "-c", DRIVER, json.dumps(MOMENTS), str(log), "miles", *command, "--out", str(out)]
+    command = small.denoised(*SHADOWS, *STEPS, "--no-blind", "--workers")
+    out, log, caches = tmp_path / "killed", tmp_path / "log", [tmp_path / "cache-1", tmp_path / "cache-2"]
+    line = [sys.executable, "-c", DRIVER, json.dumps(MOMENTS), str(log), "miles", *command, "1", "--out", str(out)]
     done = subprocess.run(
-        [*line, "--quiet"], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+        [*line, "--quiet"], env={**environment, "MILES_CACHE": str(caches[0])}, cwd=ROOT, capture_output=True,
+        text=True, timeout=120, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     kept = log.read_text(encoding="utf-8").split()
-    # What was done before a kill was not done again.
-    assert len(set(kept)) == len(kept)
-    assert sum("shadow-models" in path for path in kept) == 4 == len([*(tmp_path / "cache").rglob("shadow-models/*/*")])
-    plain = quick(*command)
-    assert stripped(out).replace("killed", "run") == stripped(plain).replace("killed", "run")
+    # What was done before a kill was not done again; a killed shadow model was trained a second time.
+    assert len(set(kept)) == len(kept) and sum("shadow-models" in path for path in kept) == 4
+    monkeypatch.setitem(environment, "MILES_CACHE", str(caches[1]))
+    plain = quick(*command, "2")
+    assert of_any_cores(out) == of_any_cores(plain)
     assert (out / "records.csv").read_bytes() == (plain / "records.csv").read_bytes()
+    entries = [{path.name: path.read_bytes() for path in cache.rglob("shadow-models/*/*")} for cache in caches]
+    assert entries[0] == entries[1] and len(entries[0]) == 4
     assert not (out / "state").exists() and (out / "report.html").exists()
-    assert {"loss", "lira-online", "lira-offline"} == attacks(plain)
+    assert attacks(plain) == {"loss", "lira-online", "lira-offline"}
     # Shadow models choose the timestep, so that all points are judged.
     assert {row["n"] for row in estimates(plain, "auc")} == {2 * POINTS}
-
-
-@pytest.mark.slow
-def test_shadows_are_the_same_on_any_number_of_cores(
-    small: Small, quick: Any, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], tmp_path: Path
-) -> None:
-    made = []
-    for workers in ("1", "2"):
-        cache = tmp_path / f"cache-{workers}"
-        monkeypatch.setitem(environment, "MILES_CACHE", str(cache))
-        made.append(quick(*small.denoised(*SHADOWS, *STEPS, "--no-blind", "--workers", workers), name=workers))
-        assert len([*cache.rglob("shadow-models/*/*")]) == 4
-    one, two = (json.loads(stripped(folder)) for folder in made)
-    assert one["settings"].pop("workers", 1) != two["settings"].pop("workers", 2)
-    assert one == two
-    assert (made[0] / "records.csv").read_bytes() == (made[1] / "records.csv").read_bytes()
-    entries = [
-        {path.name: path.read_bytes() for path in (tmp_path / f"cache-{workers}").rglob("shadow-models/*/*")}
-        for workers in "12"
-    ]
-    assert entries[0] == entries[1]
-    assert os.environ["OMP_NUM_THREADS"] == "1"

@@ -60,7 +60,8 @@ def points(folder: Path, count: int = 20, seed: int = 0, *, pixels: bool = False
 def denoiser(seed: int = 0, hidden: int = 8) -> Denoiser:
     module = fresh_denoiser((1, 2, 3), hidden=hidden, layers=1, seed=seed)
     return Denoiser(
-        module=module.eval(),
+        # As loaded: frozen.
+        module=module.eval().requires_grad_(False),
         alphas_bar=linear(100),
         prediction="epsilon",
         shape=(1, 2, 3),
@@ -134,6 +135,17 @@ class Scaled(nn.Module):
         nn.init.normal_(self.scale)
 
 
+class Started(nn.Module):
+    """A network that draws its last layer in a way of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.leave = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.leave.weight)
+
+
 def filled(module: nn.Module) -> nn.Module:
     """Return a network that has learnt one number, wherever it can."""
     with torch.no_grad():
@@ -147,14 +159,17 @@ def flat(module: nn.Module) -> Tensor:
     return torch.cat([value.flatten() for value in module.state_dict().values() if value.is_floating_point()])
 
 
-@pytest.mark.parametrize("network", [Normed, Scaled, lambda: fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)])
+@pytest.mark.parametrize(
+    "network", [Normed, Scaled, Started, lambda: fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)]
+)
 def test_fresh_weights_hold_nothing_that_was_learnt(network: Any) -> None:
     target = filled(network())
     state = torch.get_rng_state()
     one, again, other = (fresh_weights(target, seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state), "the generator that all share was touched"
     assert (flat(target) == LEARNT).all() and not target.training
-    assert not (flat(one) == LEARNT).any() and one.training
+    assert not (flat(one) == LEARNT).any() and one.training and bool(flat(one).isfinite().all())
+    assert all(weight.requires_grad for weight in one.parameters())
     assert torch.equal(flat(one), flat(again)) and not torch.equal(flat(one), flat(other))
     assert {name: value.shape for name, value in one.state_dict().items()} == {
         name: value.shape for name, value in target.state_dict().items()
@@ -166,19 +181,54 @@ def test_fresh_weights_keep_the_shape_of_the_points() -> None:
     assert fresh_weights(target, 1).state_dict()["point_shape"].tolist() == [1, 2, 3]
 
 
-def test_weights_that_no_layer_draws_are_refused(tmp_path: Path) -> None:
-    class Bare(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inside = nn.Linear(6, 6)
-            self.scales = nn.ParameterList([nn.Parameter(torch.ones(1)) for _ in range(5)])
+def test_a_network_draws_its_layers_in_its_own_way() -> None:
+    fresh = fresh_weights(filled(Started()), 0)
+    assert not fresh.get_parameter("leave.weight").any() and bool(fresh.get_parameter("inside.weight").all())
 
-    with pytest.raises(InputError, match=r"scales\.0, scales\.1, scales\.2 belong to no layer") as caught:
-        fresh_weights(Bare(), 0)
+
+class Bare(nn.Module):
+    """Weights that stand in no layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.Linear(6, 6)
+        self.scales = nn.ParameterList([nn.Parameter(torch.ones(1)) for _ in range(5)])
+
+
+class Forgetful(nn.Module):
+    """A weight that the network's own reset leaves as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.scale = nn.Linear(6, 6), nn.Parameter(torch.ones(1))
+
+    def reset_parameters(self) -> None:
+        self.inside.reset_parameters()
+
+
+class Hooked(nn.Module):
+    """A layer whose weight is made of another before each pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.utils.parametrizations.weight_norm(nn.Linear(6, 6))
+
+
+@pytest.mark.parametrize(
+    ("network", "left"),
+    [
+        (Bare, r"scales\.0, scales\.1, scales\.2 belong to no layer"),
+        (Forgetful, "The weights scale belong to no layer"),
+        (Hooked, r"inside\.parametrizations\.weight\.original0, .* belong to no layer"),
+    ],
+)
+def test_weights_that_no_layer_draws_are_refused(tmp_path: Path, network: Any, left: str) -> None:
+    with pytest.raises(InputError, match=left) as caught:
+        fresh_weights(network(), 0)
     assert caught.value.where == "--shadows" and "reset_parameters" in str(caught.value.hint)
     cache = Cache(tmp_path / "cache")
     with pytest.raises(InputError, match="belong to no layer"):
-        made(replace(denoiser(), module=Bare()), points(tmp_path), cache)
+        made(replace(denoiser(), module=network()), points(tmp_path), cache)
     assert not entries(cache)
 
 
