@@ -21,7 +21,9 @@ MORE_IS_BETTER = frozenset(
 )
 """Estimates that count as a regression when they fall."""
 
-WITHOUT_CHANGE = frozenset({"p_value", "head_p_value", "noise_floor", "head_noise_floor", "epsilon_lower"})
+WITHOUT_CHANGE = frozenset(
+    {"p_value", "head_p_value", "noise_floor", "head_noise_floor", "epsilon_lower", "epsilon_credible"}
+)
 """Estimates about one run's evidence: their difference says nothing about the models."""
 
 

@@ -19,7 +19,7 @@ LARGE, NOTABLE = 0.75, 0.6
 """Low ends of a leak's area from which it is told as of high or of medium severity."""
 NOTHING = 0.9
 """Low end of the loss on non-members from which a denoiser is said to have learnt next to nothing."""
-HOLDING = {"samples": "generated samples alone", "weights": "the model's weights", "full": "all that was released"}
+HOLDING = {"samples": "generated samples", "weights": "the weights", "full": "all that was released"}
 WORDS = {
     CERTIFIED: "This holds as certified.",
     HEURISTIC: "This is heuristic: points of one training run are no independent trials.",

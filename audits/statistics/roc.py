@@ -166,7 +166,10 @@ def difference(first: Area, second: Area, level: float) -> Gap:
         return Gap(value, max(-1.0, value - wide), min(1.0, value + wide), float(2 * norm.sf(abs(value) / error)))
     ends = [_wide_interval(one, (1 + level) / 2) for one in (first, second)]
     low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
-    return Gap(value, min(low, value), max(high, value), 1.0 if low <= 0 <= high else 1 - level)
+    # All of the independent pairs, two by two without a common point, came out for the first and against the second.
+    pairs = min(len(first.of_members), len(first.of_others))
+    p = min(1.0, 4 * 0.5**pairs) if abs(value) == 1 else 1.0
+    return Gap(value, min(low, value), max(high, value), p)
 
 
 def _wide_interval(found: Area, level: float) -> tuple[float, float]:

@@ -746,7 +746,7 @@ for moment in moments:
 run("", 0)
 """
 """Is killed before it keeps so many results of a kind, once for each moment; lists those that were kept."""
-MOMENTS = (("denoiser-scores", 2), ("shadow-models", 3), ("denoiser-scores", 2))
+MOMENTS = (("denoiser-scores", 2), ("shadow-models", 3))
 
 
 def of_any_cores(folder: Path) -> Any:

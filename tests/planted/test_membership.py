@@ -235,16 +235,15 @@ def test_seldom_is_anything_told_of_scores_that_know_nobody(
     member, found, trials = np.arange(2 * SIDE) < SIDE, Counter[str](), 100
     names = [f"model-{place}" for place in range(models)] if models > 1 else [""]
     for seed in range(trials):
-        rows = scores(np.random.default_rng([7, seed]), member, np.zeros(8)).reshape(models, len(tiers), -1)
+        rows = scores(np.random.default_rng([7, seed]), member, np.zeros(8), 0.0).reshape(models, len(tiers), -1)
         draft = compared(monkeypatch, tmp_path, dict(zip(names, rows, strict=True)), tiers, seed)
         found["leak"] += bool(told(draft, "leak"))
         found["more"] += bool(told(draft, "more-leakage"))
         areas = [one for one in draft.estimates if one.name == "auc"]
         assert len(areas) == 8 and len(told(draft, "alike")) >= (models > 1) * (1 - bool(told(draft, "more-leakage")))
         found["any"] += any((one.low or 0) > 0.5 for one in areas)
-    print(found)
     assert found["leak"] <= at_most(NULL, trials) and found["more"] <= at_most(NULL, trials)
-    assert found["any"] > at_most(NULL / 2, trials), "what is not paid for would not be noticed"
+    assert found["any"] > at_most(NULL, trials), "what is not paid for would not be noticed"
 
 
 def test_the_model_that_leaks_more_is_told_with_the_access_that_shows_it(

@@ -1,0 +1,106 @@
+"""Is one claim of privacy read from options or a history, and nothing else taken for one?"""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from audits.membership import Options
+from audits.membership.claims import check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
+from probes.accounting import Stage, rdp_epsilon
+from probes.errors import InputError
+
+TRAINING = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+
+
+def written(path: Path, content: object) -> Path:
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_nothing_is_claimed_unless_it_is_said() -> None:
+    assert claim_of_options(Options()) is None
+    assert claim_of(epsilon=None, delta=1e-5, stages=None, source="") is None
+    assert claim_of(epsilon=None, delta=1e-5, stages=(), source="") is None
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 3.5, 1e6])
+def test_an_epsilon_is_taken_as_given(epsilon: float) -> None:
+    claim = claim_of_options(Options(epsilon=epsilon, delta=1e-6))
+    assert claim is not None and (claim.epsilon, claim.delta, claim.source) == (epsilon, 1e-6, "as given")
+
+
+def test_training_and_its_history_are_the_same_claim(tmp_path: Path) -> None:
+    path = written(tmp_path / "h.json", {"history": [[1.0, 0.01, 1000]]})
+    claims = [claim_of_options(Options(**TRAINING)), claim_of_options(Options(history=path))]
+    truth = rdp_epsilon((Stage(1.0, 0.01, 1000),), 1e-5).epsilon
+    assert [claim.epsilon for claim in claims if claim] == [truth, truth]
+    assert [claim.source for claim in claims if claim] == ["accounted from the options", "accounted from h.json"]
+
+
+def test_stages_of_a_history_add_up(tmp_path: Path) -> None:
+    halves = written(tmp_path / "halves.json", {"history": [[1.0, 0.01, 400], [1.0, 0.01, 600]]})
+    whole = written(tmp_path / "whole.json", {"history": [[1.0, 0.01, 1000]]})
+    assert claim_of_file(halves, 1e-5).epsilon == pytest.approx(claim_of_file(whole, 1e-5).epsilon)
+
+
+def test_more_noise_claims_less_and_more_steps_claim_more() -> None:
+    def claimed(**changed: float) -> float:
+        found = claim_of_options(Options(**{**TRAINING, **changed}))
+        assert found is not None
+        return found.epsilon
+
+    assert claimed(noise_multiplier=2.0) < claimed() < claimed(steps=2000) and claimed() < claimed(sample_rate=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "where", "says"),
+    [
+        ({"epsilon": 1.0, **TRAINING}, "--noise-multiplier", "two claims"),
+        ({"epsilon": 1.0, "history": Path("h")}, "--history", "two claims"),
+        ({**TRAINING, "history": Path("h")}, "--history", "two claims"),
+        *(({name: value}, f"--{name.replace('_', '-')}", "beside it") for name, value in TRAINING.items()),
+        ({**TRAINING, "steps": None}, "--noise-multiplier", "--steps"),
+        ({**TRAINING, "delta": 0.0}, "--delta", "delta 0"),
+        ({**TRAINING, "noise_multiplier": 0.0}, "--noise-multiplier", "0.0"),
+        ({**TRAINING, "noise_multiplier": math.inf}, "--noise-multiplier", "inf"),
+        ({**TRAINING, "noise_multiplier": math.nan}, "--noise-multiplier", "nan"),
+        ({**TRAINING, "sample_rate": 0.0}, "--sample-rate", "0.0"),
+        ({**TRAINING, "sample_rate": 1.01}, "--sample-rate", "1.01"),
+        ({**TRAINING, "steps": 0}, "--steps", "0"),
+        ({"epsilon": -0.1}, "--epsilon", "-0.1"),
+        ({"epsilon": math.nan}, "--epsilon", "nan"),
+        ({"epsilon": 1.0, "delta": 1.0}, "--delta", "1.0"),
+        ({"delta": -1e-9}, "--delta", "no delta"),
+        ({"history": Path("/nowhere/h.json")}, "--history /nowhere/h.json", "no such file"),
+    ],
+)
+def test_what_is_no_claim_is_refused(options: dict[str, object], where: str, says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        claim_of_options(Options(**options))
+    assert where in str(refused.value.where) and says in refused.value.message and refused.value.hint
+
+
+@pytest.mark.parametrize("content", [{"epsilon": 3}, [], {"steps": 5}])
+def test_a_file_without_a_history_is_refused(tmp_path: Path, content: object) -> None:
+    with pytest.raises(InputError, match="no history") as refused:
+        claim_of_file(written(tmp_path / "h.json", content), 1e-5)
+    assert "h.json" in str(refused.value.where)
+
+
+@pytest.mark.parametrize(("value", "fits"), [(0.0, True), (0.5, True), (1.0, False), (-1e-9, False), (math.nan, False)])
+def test_what_a_delta_is(value: float, fits: bool) -> None:
+    if fits:
+        check_delta(value, "here")
+        return
+    with pytest.raises(InputError) as refused:
+        check_delta(value, "here")
+    assert refused.value.where == "here"
+
+
+@pytest.mark.parametrize("value", [-1.0, math.inf, -math.inf, math.nan])
+def test_what_no_epsilon_is(value: float) -> None:
+    with pytest.raises(InputError, match=f"^{value} is no epsilon"):
+        check_epsilon(value, "here")
+    check_epsilon(0.0, "here")

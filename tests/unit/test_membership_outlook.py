@@ -1,0 +1,184 @@
+"""Is what a run cannot say, and what it will cost, said before it starts?"""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audits.membership import Options
+from audits.membership.claims import Claim
+from audits.membership.inputs import Inputs
+from audits.membership.outlook import FEW, coordinates_of, cost_of, names_of, notes_of, possible, warnings_of
+from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.settings import DENOISER, LIRA, NEED_REFERENCE, Settings
+from probes.diffusion import Denoiser, linear
+from probes.generative_networks import fresh_denoiser
+from probes.loading.membership_scores import ScoreSet, read_scores
+
+SETTINGS = Settings(fprs=(0.1, 0.01), timesteps=())
+
+
+def given(folder: Path, values: Any, member: Any, column: str = "member") -> ScoreSet:
+    lines = "".join(f"{value},{int(flag)}\n" for value, flag in zip(values, member, strict=True))
+    (folder / "s.csv").write_text(f"score,{column}\n{lines}", encoding="utf-8")
+    found = read_scores(folder / "s.csv", higher_is="member", target=None)
+    assert isinstance(found, ScoreSet)
+    return found
+
+
+def pool(members: int, others: int, **more: Any) -> Pool:
+    member = np.arange(members + others) < members
+    return pool_of_labels(member, (), 0, given=len(member), skipped=more.get("skipped", {}), where="")
+
+
+def inputs(scores: ScoreSet | None = None, sides: tuple[int, int] = (200, 200), **more: Any) -> Inputs:
+    kept: dict[str, Any] = {"pool": pool(*sides), "blind": None, "reference": None, "releases": (), "claim": None}
+    return Inputs(settings=SETTINGS, given=scores, notes=(), **{**kept, **more})
+
+
+def release(name: str = "", **parts: Any) -> SimpleNamespace:
+    kept = dict.fromkeys(("samples", "generator", "denoiser", "discriminator")) | parts
+    tiers = [
+        tier for tier, part in zip(("samples", "generator", "denoiser", "full"), kept.values(), strict=True) if part
+    ]
+    return SimpleNamespace(name=name, where={"model": name} if name else {}, tiers=tuple(tiers), claim=None, **kept)
+
+
+def spanned(low: float, high: float, *, pixels: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(span=(low, high), pixels=pixels, notes=())
+
+
+def warned(found: Inputs, **options: Any) -> dict[str, str]:
+    return {id: message for id, message, _ in warnings_of(found, Options(**options))}
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> ScoreSet:
+    return given(tmp_path, np.random.default_rng(0).normal(size=400), np.arange(400) < 200)
+
+
+def test_of_good_scores_only_the_blind_baseline_is_missed(scores: ScoreSet) -> None:
+    assert set(warned(inputs(scores))) == {"no-blind-baseline"}
+    assert warned(inputs(scores, blind=pool(50, 50))) == {}
+
+
+@pytest.mark.parametrize(
+    ("sides", "ids"),
+    [((FEW, FEW), set()), ((FEW - 1, FEW), {"few-points"}), ((100, 1000), set()), ((100, 1001), {"unbalanced"}),
+     ((1001, 100), {"unbalanced"}), ((20, 900), {"few-points", "unbalanced"})],
+)  # fmt: skip
+def test_few_points_and_unequal_sides_are_told(scores: ScoreSet, sides: tuple[int, int], ids: set[str]) -> None:
+    assert set(warned(inputs(scores, sides))) - {"no-blind-baseline"} == ids
+
+
+def test_what_few_points_could_prove_is_told(scores: ScoreSet) -> None:
+    # 20 and 20: the upper ends are 1 - 0.025^(1/20) = .168, so that ln((1 - .168 - 1e-5) / .168) = 1.6.
+    assert "an epsilon of 1.6 at most" in warned(inputs(scores, (20, 20)))["few-points"]
+
+
+@pytest.mark.parametrize(("options", "told"), [({}, True), ({"independent": True}, False), ({"coin_flip": 0.5}, False)])
+def test_bounds_of_one_training_run_are_called_heuristic(scores: ScoreSet, options: dict[str, Any], told: bool) -> None:
+    claim = Claim(epsilon=1.0, delta=1e-5, source="", notes=("The accountant is loose.",))
+    found = warned(inputs(scores, claim=claim), **options)
+    assert ("heuristic-bounds" in found) == told and found["claim"] == "The accountant is loose."
+    assert "heuristic-bounds" not in warned(inputs(scores), **options)
+
+
+@pytest.mark.parametrize(("decimals", "told"), [(6, False), (0, True)])
+def test_ties_are_told(tmp_path: Path, decimals: int, told: bool) -> None:
+    values = np.random.default_rng(0).normal(size=400).round(decimals)
+    found = warned(inputs(given(tmp_path, values, np.arange(400) < 200)))
+    assert ("ties" in found) == told
+    assert not told or f"{1 - len(np.unique(values)) / 400:.0%}" in found["ties"]
+
+
+def test_a_constant_score_is_no_tie(tmp_path: Path) -> None:
+    assert "ties" not in warned(inputs(given(tmp_path, np.ones(40), np.arange(40) < 20)))
+
+
+@pytest.mark.parametrize(("column", "coin", "told"), [("member", None, False), ("included", None, True),
+                                                      ("included", 0.5, False)])  # fmt: skip
+def test_a_file_of_coins_asks_for_the_word(tmp_path: Path, column: str, coin: float | None, told: bool) -> None:
+    scores = given(tmp_path, np.arange(40.0), np.arange(40) < 20, column)
+    assert ("coin-flip" in warned(inputs(scores), coin_flip=coin)) == told
+
+
+def test_what_was_left_out_is_told(scores: ScoreSet) -> None:
+    found = warned(inputs(scores, pool=pool(200, 200, skipped={"repeated member": 1234})))
+    assert found["skipped"] == "Left out: repeated member, 1,234."
+    assert notes_of(inputs(scores), Options()) == tuple(warned(inputs(scores)).values())
+
+
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [((-1.0, 1.0), False), ((-0.7, 0.8), False), ((0.0, 1.0), True), ((-1.0, 3.0), True), ((-30.0, 1.0), True)],
+)
+def test_samples_on_another_scale_are_told(samples: tuple[float, float], told: bool) -> None:
+    points = SimpleNamespace(points=spanned(-1, 1), member=np.arange(400) < 200, skipped={})
+    found = warned(inputs(pool=points, blind=points, releases=(release(samples=spanned(*samples)),)))
+    assert ("sample-scale" in found) == told and "no-reference" in found
+
+
+@pytest.mark.parametrize(
+    ("span", "pixels", "told"),
+    [((0, 1), False, True), ((0, 1), True, False), ((-1, 1), False, False), ((0, 9), False, False)],
+)  # fmt: skip
+def test_points_that_a_network_may_not_know_are_told(span: tuple[float, float], pixels: bool, told: bool) -> None:
+    points = SimpleNamespace(points=spanned(*span, pixels=pixels), member=np.arange(400) < 200, skipped={})
+    network = SimpleNamespace(notes=("The names of the weights are those of mlp-denoiser.",))
+    found = warned(inputs(pool=points, blind=points, releases=(release("ddpm", denoiser=network),)))
+    assert ("scale" in found) == told and "names of the weights" in found["model"]
+
+
+# Attacks, coordinates and costs.
+@pytest.mark.parametrize(
+    ("parts", "more", "lacks"),
+    [("samples", {}, NEED_REFERENCE), ("samples", {"reference": spanned(-1, 1)}, ()), ("denoiser", {}, LIRA)],
+)
+def test_attacks_are_those_that_the_release_allows(parts: str, more: dict[str, Any], lacks: tuple[str, ...]) -> None:
+    from audits.membership.settings import ATTACKS
+
+    found = possible(inputs(releases=(release(**{parts: object()}),), **more), Options())
+    assert found == [name for name in ATTACKS[parts] if name not in lacks]
+
+
+def test_shadows_allow_likelihood_ratios_and_a_choice_leaves_the_rest_out() -> None:
+    given = inputs(releases=(release(denoiser=object()),))
+    assert possible(given, Options(shadows=4)) == [*DENOISER, *LIRA]
+    assert names_of(given, Options(shadows=4, attack=("pia", "loss"))) == ["loss", "pia"]
+
+
+def test_coordinates_are_those_of_the_inputs(scores: ScoreSet) -> None:
+    found = coordinates_of(inputs(scores), Options())
+    assert found["attack"] == ("score",) and found["fpr"] == (0.1, 0.01) and "model" not in found
+    several = coordinates_of(inputs(releases=(release("a", samples=1), release("b", generator=1))), Options())
+    assert several["model"] == several["against"] == ("a", "b")
+    assert several["attack"] == ("nearest", "monte-carlo", "latent-search")
+
+
+def test_scores_cost_nothing(scores: ScoreSet) -> None:
+    rows = dict(cost_of(inputs(scores, (200, 1200)), Options()))
+    assert rows["points"] == "200 members, 1,200 non-members" and rows["attacks"] == "score"
+    assert rows["forwards"].startswith("none")
+
+
+def test_a_model_costs_its_forward_passes() -> None:
+    module = fresh_denoiser((4,), hidden=8, layers=1, seed=0)
+    weights = sum(weight.numel() for weight in module.parameters())
+    denoiser = Denoiser(
+        module=module, alphas_bar=linear(), prediction="epsilon", shape=(4,), path="", family="", sha256="",
+        parameters=weights,
+    )  # fmt: skip
+    settings = Settings(fprs=(0.1,), timesteps=(10, 50, 100))
+    found = Inputs(
+        settings=settings, given=None, pool=pool(30, 50), blind=None, reference=None,
+        releases=(release(denoiser=denoiser),), claim=None, notes=(),  # type: ignore[arg-type]
+    )  # fmt: skip
+    rows = dict(cost_of(found, Options(attack=("loss",), draws=5)))
+    # Three timesteps, five draws, eighty points.
+    assert rows["forwards"] == "1,200 of one point" and rows["access"] == "denoiser" and "time" in rows
+    assert "shadow models" not in rows
+    more = dict(cost_of(found, Options(attack=("loss",), draws=5, shadows=4)))
+    assert more["shadow models"] == f"4 models of {weights:,} weights" and "MB in the cache" in more["disk"]
