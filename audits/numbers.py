@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from audits.records import Coordinate, Estimate
 
+LOWER_BOUND = "Lower bound:"
+"""How the method of an estimate begins that bounds from below: its upper end is no limit, but what could be proved."""
 MOST_DECIMALS = 8
 """With more decimals than this, or from 10 ** 15 on, a plain number would be unreadable."""
 
@@ -62,6 +64,8 @@ def interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return "exact" if estimate.method == "exact" else "no interval"
     places = decimals(estimate)
+    if estimate.method.startswith(LOWER_BOUND):
+        return f"at least; {written(estimate.high, places)} provable"
     return f"{written(estimate.low, places)} to {written(estimate.high, places)}"
 
 

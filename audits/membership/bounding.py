@@ -16,6 +16,7 @@ from audits.membership import Options
 from audits.membership.claims import Claim
 from audits.membership.estimating import Judged, where_of
 from audits.membership.pool import Pool
+from audits.numbers import LOWER_BOUND
 from audits.records import Estimate
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import Guesses, count_guesses, one_run_epsilon
@@ -109,7 +110,7 @@ class _Case:
                 value=epsilon,
                 low=epsilon,
                 high=most,
-                method=f"{how}{shared}; from the bound to what a perfect attack would prove",
+                method=f"{LOWER_BOUND} {how}{shared}; the upper end is what a perfect attack would prove",
                 where=where_of(where, method=method, validity=validity),
             )
         )
@@ -141,7 +142,9 @@ def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
             chooses=chooses[used],
             threshold=options.threshold,
         )
-        how = f"{_NAMES[method]}, {_selected(options, made.tried)}"
+        missed, alarms = made.call.members - made.call.hits, made.call.alarms
+        counts = f"{missed:,} of {made.call.members:,} members missed, {alarms:,} of {made.call.others:,} others called"
+        how = f"{_NAMES[method]}, {_selected(options, made.tried)}: {counts}"
         n = made.call.members + made.call.others
         proved[method] = case.add(method, validity, made.epsilon, made.ceiling, n, how)
         if method == CLOPPER_PEARSON:

@@ -23,33 +23,32 @@ EXACT = "exact"
 class Judged:
     """One attack with what was counted: `curve` and `area` are of the points that it may be judged on.
 
-    `places` are those of its estimates by name, and for hits by name and rate.
+    `flipped` tells whether the scores are higher for non-members beyond chance; `places` are those of its estimates by
+    name, and for hits by name and rate.
     """
 
     attack: Attack
     curve: Roc
     area: Area
+    flipped: bool = False
     places: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def flipped(self) -> bool:
-        """Tell whether the scores point the wrong way round, beyond chance."""
-        return self.area.value < 0.5
 
-
-def judged_of(attack: Attack) -> Judged:
+def judged_of(attack: Attack, level: float) -> Judged:
     """Count an attack's hits and false alarms at every threshold."""
     scores, member = attack.scores[attack.judged], attack.member[attack.judged]
-    return Judged(attack=attack, curve=roc(scores, member), area=area(scores, member))
+    found = area(scores, member)
+    return Judged(attack=attack, curve=roc(scores, member), area=found, flipped=area_interval(found, level)[1] < 0.5)
 
 
 def estimate(draft: Draft, scored: Scored, pool: Pool, settings: Settings, context: Context) -> list[Judged]:
     """Add the numbers of every attack to the draft."""
     found: list[Judged] = []
     for attack in scored.attacks:
-        one = judged_of(attack)
+        one = judged_of(attack, 1 - (1 - context.level) / len(scored.attacks))
         found.append(one)
-        _areas(draft, one, len(scored.attacks), context)
+        _areas(draft, one, context)
+        _unscored(draft, one)
         _best(draft, one, context)
         _held_out(draft, one, pool, context)
         _hits(draft, one, settings, context)
@@ -66,7 +65,7 @@ def where_of(attack: Attack, **more: str | float) -> Mapping[str, str | float]:
     return {"attack": attack.name, **attack.where, **more}
 
 
-def _areas(draft: Draft, one: Judged, rivals: int, context: Context) -> None:
+def _areas(draft: Draft, one: Judged, context: Context) -> None:
     low, high, method = area_interval(one.area, context.level)
     where = where_of(one.attack, tier=one.attack.tier)
     value = one.area.value
@@ -78,12 +77,19 @@ def _areas(draft: Draft, one: Judged, rivals: int, context: Context) -> None:
     one.places["auc"] = draft.add(
         Estimate(**common, low=min(low, value), high=max(high, value), level=context.level, method=method)
     )
-    if area_interval(one.area, 1 - (1 - context.level) / rivals)[1] < 0.5:
+    if one.flipped:
         text = (
             f"Scores of {one.attack.label} are higher for non-members (AUC {value:.3f}): they are the wrong way round, "
             "or what the attack rests on does not hold here. They were not turned."
         )
         draft.warn("flipped", text, **where)
+
+
+def _unscored(draft: Draft, one: Judged) -> None:
+    usable = one.attack.usable
+    if usable is not None and not usable.all():
+        text = f"{int((~usable).sum()):,} of {len(usable):,} points have too few other models for {one.attack.label}."
+        draft.warn("unscored", f"{text} They are left out of its numbers.", **where_of(one.attack))
 
 
 def _best(draft: Draft, one: Judged, context: Context) -> None:
@@ -162,7 +168,7 @@ def _hits(draft: Draft, one: Judged, settings: Settings, context: Context) -> No
     if coarse:
         rates = ", ".join(f"{rate:g}" for rate in coarse)
         text = (
-            f"{others:,} non-members resolve rates of false alarms in steps of {1 / others:.2g}: hits at {rates} are "
-            "not told."
+            f"{others:,} non-members, which {one.attack.label} is judged on, resolve rates of false alarms in steps of "
+            f"{1 / others:.2g}: hits at {rates} are not told."
         )
-        draft.warn("fpr-resolution", text, fpr=min(coarse))
+        draft.warn("fpr-resolution", text, **where_of(one.attack, fpr=min(coarse)))

@@ -261,7 +261,7 @@ def _bounds(stage: _Stage) -> Figure | None:
         caption += f"verdict is by {shown[0].leading.method}."
     return _figure(
         "epsilon",
-        "How much privacy loss is proved?",
+        "How large must epsilon at least be?",
         caption + _rest(left),
         {**_stacked(views), **_listed(stage, shown)},
     )

@@ -1,15 +1,12 @@
 """What may be said: of the points, of each claim, of what each access tells, and of one model against another?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
-from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds
-from audits.membership.claims import Claim
 from audits.membership.leaking import Difference, Leak, detectable
-from audits.numbers import percent
-from audits.records import Severity
+from audits.membership.verdicts import judge_claims
+from audits.records import Estimate, Severity
 from audits.wording import listed, size_words, span
 
 if TYPE_CHECKING:
@@ -20,21 +17,6 @@ LARGE, NOTABLE = 0.75, 0.6
 NOTHING = 0.9
 """Low end of the loss on non-members from which a denoiser is said to have learnt next to nothing."""
 HOLDING = {"samples": "generated samples", "weights": "the weights", "full": "all that was released"}
-WORDS = {
-    CERTIFIED: "This holds as certified.",
-    HEURISTIC: "This is heuristic: points of one training run are no independent trials.",
-    ASSUMES_GDP: "This holds the trade-off curve to be Gaussian.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """What one attack's leading bound says of a claim."""
-
-    bounds: Bounds
-    verdict: str
-    severity: Severity
-    statement: str
 
 
 def judge(draft: Draft, results: "Results", context: Context) -> None:
@@ -44,14 +26,10 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
     if blind is not None and blind.shifted is not None:
         _tell_shift(draft, results, blind.shifted)
     else:
-        for verdict in _verdicts(draft, results, context):
-            attack = verdict.bounds.judged.attack
-            leading = verdict.bounds.leading
-            evidence = [leading.place, leading.ceiling_place, results.claims_at[attack.where.get("model", "")]]
-            where = {"attack": attack.name, **attack.where, "verdict": verdict.verdict}
-            draft.find("membership.verdict", verdict.severity, verdict.statement, evidence, **where)
+        judge_claims(draft, results, context)
+    _tell_flipped(draft, results)
     for leak in _told(draft, results.leaks, context):
-        _tell_leak(draft, leak, len(results.leaks), context, shifted)
+        _tell_leak(draft, leak, results, context, shifted)
     _tell_gaps(draft, results.gaps, results, context)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
     draft.findings.sort(key=lambda finding: order[finding.severity])
@@ -69,43 +47,16 @@ def _tell_shift(draft: Draft, results: "Results", place: int) -> None:
         draft.warn("no-verdict", "Members and non-members are not of one distribution: no claim can be judged.")
 
 
-def _verdicts(draft: Draft, results: "Results", context: Context) -> Sequence[_Verdict]:
-    """Return the verdicts on each claim: every violation; or else that of the attack which proves most."""
-    found: list[_Verdict] = []
-    for model, claim in results.claims.items():
-        own = [one for one in results.bounds if one.judged.attack.where.get("model", "") == model]
-        own.sort(key=lambda one: -one.leading.epsilon)
-        made = [_verdict(draft, results, one, claim, context) for one in own]
-        broken = [one for one in made if one.verdict == "violation"]
-        found += broken or made[:1]
-    return found
-
-
-def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, context: Context) -> _Verdict:
-    claimed, delta = claim.epsilon, claim.delta
-    leading = bounds.leading
-    row = draft.estimates[leading.place]
-    rivals = sum(one.judged.attack.where == bounds.judged.attack.where for one in results.bounds)
-    label = bounds.judged.attack.label
-    if rivals > 1:
-        label += f" (of {rivals} attacks, which share the error)"
-    least = f"epsilon is at least {leading.epsilon:.3g} ({percent(context.level)}, delta {delta:g})"
-    size = f"{row.n:,} points"
-    if leading.epsilon > claimed:
-        grave: Severity = "high" if leading.validity == CERTIFIED else "medium"
-        text = f"{label}: {least}, above the claimed {claimed:.4g}. {WORDS[leading.validity]}"
-        return _Verdict(bounds, "violation", grave, text)
-    if leading.ceiling < claimed:
-        text = (
-            f"{label}: this audit could not have refuted the claim: with {size} a perfect attack proves an epsilon of "
-            f"{leading.ceiling:.3g}, and {claimed:.4g} is claimed. It proves {leading.epsilon:.3g}."
-        )
-        return _Verdict(bounds, "vacuous", "low", text)
-    text = (
-        f"{label}: {least}, which does not contradict the claimed {claimed:.4g}; with {size} a perfect attack would "
-        f"have proved {leading.ceiling:.3g}. {WORDS[leading.validity]}"
-    )
-    return _Verdict(bounds, "consistent", "info", text)
+def _tell_flipped(draft: Draft, results: "Results") -> None:
+    """Say of scores that came in that they point the wrong way: what they seem to show is the reverse."""
+    for one in results.judged:
+        if one.flipped and results.inputs.given is not None:
+            place = one.places["auc"]
+            text = (
+                f"Scores of {one.attack.label} are higher for non-members: an AUC of {span(draft.estimates[place])}. "
+                "They are likely the wrong way round (--higher-is); until that is mended they say nothing of leakage."
+            )
+            draft.find("membership.flipped", "high", text, [place], attack=one.attack.name)
 
 
 def _told(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Leak]:
@@ -116,7 +67,8 @@ def _told(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Leak]:
         shown = [leak for leak in own if _is_shown(draft, leak, context)]
         attacks = [leak.judged.attack.name for leak in shown]
         told += [leak for place, leak in enumerate(shown) if leak.judged.attack.name not in attacks[:place]]
-        told += [leak for leak in own if leak not in shown][-1:]
+        # Scores that came in the wrong way round are told as that.
+        told += [leak for leak in own if leak not in shown and not leak.judged.flipped][-1:]
     return told
 
 
@@ -125,33 +77,37 @@ def _is_shown(draft: Draft, leak: Leak, context: Context) -> bool:
     return leak.p < 1 - context.level and low is not None and low > 0.5
 
 
-def _tell_leak(draft: Draft, leak: Leak, cells: int, context: Context, shifted: bool) -> None:
+def _tell_leak(draft: Draft, leak: Leak, results: "Results", context: Context, shifted: bool) -> None:
     row, attack = draft.estimates[leak.place], leak.judged.attack
     of = f" of {leak.model}" if leak.model else ""
     given = f"{attack.name} ({attack.setting})" if attack.setting else attack.name
+    holding = f"With {HOLDING[leak.access]}{of}" if results.inputs.given is None else "By these scores"
+    half = ", on the points that did not choose it," if leak.area is not leak.judged.area else ""
     where: dict[str, str] = {"access": leak.access, "attack": attack.name}
     where |= {"model": leak.model} if leak.model else {}
     if not _is_shown(draft, leak, context):
-        least = detectable(leak.area, 1 - (1 - context.level) / cells)
         text = (
-            f"With {HOLDING[leak.access]}{of}, no attack was shown to tell members from non-members: the best, "
-            f"{given}, has an AUC of {span(row)}. One of {least:.2f} would have been shown in four of five such audits."
+            f"{holding}, no attack was shown to tell members from non-members: the best, {given},"
+            f"{half.rstrip(',')} has an AUC of {span(row)}."
         )
+        if leak.area.variance() > 0:
+            least = detectable(leak.area, 1 - (1 - context.level) / len(results.leaks))
+            text += f" One of {least:.2f} would have been shown in four of five such audits."
         draft.find("membership.no-leak", "info", text, [leak.place], **where)
         return
     evidence, hits = [leak.place], ""
     places = [place for name, place in leak.judged.places.items() if name.startswith("tpr ")]
     if places:
         hit = draft.estimates[places[0]]
+        rate = f"{hit.where['fpr']:.2g}"
         hits = (
-            f" The threshold that calls {hit.where['fpr']:.2g} of these non-members finds {span(hit)} of the members."
+            f" Of all {hit.n:,} members judged, the threshold that calls {rate} of the non-members finds {span(hit)}."
         )
         evidence.append(places[0])
     low = row.low or 0.0
     grave: Severity = "high" if low >= LARGE else "medium" if low >= NOTABLE else "low"
     doubt = " Part or all of this may be the difference between the two sides of points." if shifted else ""
-    reached = f"{given} reaches an AUC of {span(row)}"
-    text = f"With {HOLDING[leak.access]}{of}, members are told from non-members: {reached}.{hits}{doubt}"
+    text = f"{holding}, members are told from non-members: {given}{half} reaches an AUC of {span(row)}.{hits}{doubt}"
     draft.find("membership.leak", grave, text, evidence, **where)
 
 
@@ -194,18 +150,28 @@ def _tell_gaps(draft: Draft, gaps: Sequence[Difference], results: "Results", con
 
 
 def _learnt_less(draft: Draft, results: "Results", more: str, less: str) -> tuple[str, list[int]]:
-    """Say so where the model that leaks less also does its work worse."""
-    places = [results.utilities.get((model, "held_out_loss")) for model in (more, less)]
-    if places[0] is None or places[1] is None:
+    """Say so where the model that leaks less also does its work worse: by its loss, or else by what it covers."""
+    for measure, sign in (("held_out_loss", 1), ("recall", -1)):
+        places = [results.utilities.get((model, measure)) for model in (more, less)]
+        if places[0] is None or places[1] is None:
+            continue
+        one, other = draft.estimates[places[0]], draft.estimates[places[1]]
+        if one.high is None or one.low is None or other.low is None or other.high is None:
+            continue
+        if (one.high < other.low) if sign > 0 else (other.high < one.low):
+            cause = f" Part of the difference may be that {less} learnt less."
+            return _worse(measure, more, less, one, other) + cause, [places[0], places[1]]
         return "", []
-    one, other = draft.estimates[places[0]], draft.estimates[places[1]]
-    if one.high is None or other.low is None or one.high >= other.low:
-        return "", []
-    nothing = other.low >= NOTHING
-    text = (
-        f" {less} predicts the noise of unseen points worse than {more}: a loss of {span(other)} against {span(one)}"
-        + (", hardly better than to answer nothing, which has 1" if nothing and other.value < 1 else "")
-        + (", no better than to answer nothing, which has 1" if nothing and other.value >= 1 else "")
-        + f". Part of the difference may be that {less} learnt less."
+    return "", []
+
+
+def _worse(measure: str, more: str, less: str, one: Estimate, other: Estimate) -> str:
+    if measure == "recall":
+        return f" Samples of {less} cover less of fresh points than those of {more}: {span(other)} against {span(one)}."
+    end = ""
+    if (other.low or 0.0) >= NOTHING:
+        end = ", no better than to answer nothing, which has 1" if other.value >= 1 else ", hardly better than nothing"
+    return (
+        f" {less} predicts the noise of unseen points worse than {more}: a loss of {span(other)} against "
+        f"{span(one)}{end}."
     )
-    return text, [places[0], places[1]]

@@ -7,11 +7,12 @@ import numpy as np
 
 from audits.membership import TIERS, Options
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
+from audits.membership.verdicts import stated
 from audits.numbers import counted
 from audits.records import Coordinate
 from audits.statistics.epsilon_bounds import ceiling
 from audits.wording import listed
-from probes.loading.membership_scores import ScoreSet
+from probes.loading.membership_scores import ScoreSet, ShadowScores
 
 if TYPE_CHECKING:
     from audits.membership.inputs import Inputs
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
 FEW = 100
 """Points a side below which intervals are wide and bounds nearly empty."""
+UNLIKELY, RARE = 0.1, 0.001
+"""Probabilities under fair coins of an even split, and of one so uneven, below which coins are doubted."""
 TIED = 0.1
 """Share of points with a score that others have too, from which ties are told."""
-_A_PASS = 4e-9
+_A_PASS = 1e-10
 """Seconds that a small network takes for one of its weights and one point, forwards, on one core."""
 
 
@@ -82,15 +85,44 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
         found.append(("unbalanced", text, {}))
     for one in inputs.releases:
         found += _of_release(one, inputs)
-    if inputs.claim is not None:
-        found += [("claim", note, {}) for note in inputs.claim.notes]
-        if not options.independent and options.coin_flip is None:
-            found.append(("heuristic-bounds", HEURISTIC_BOUNDS, {}))
+    claims = [one.claim for one in inputs.releases if one.claim is not None]
+    claims = claims or ([inputs.claim] if inputs.claim is not None else [])
+    found += [("claim", note, {}) for claim in claims for note in claim.notes]
+    word = stated(options)
+    if claims and not word:
+        found.append(("heuristic-bounds", HEURISTIC_BOUNDS, {}))
+    if word:
+        found.append(
+            ("on-your-word", f"Certified bounds hold only if, as you say, {word}. Nothing here can check it.", {})
+        )
+    if options.coin_flip is not None:
+        found += _of_coins(inputs, sides)
     if isinstance(inputs.given, ScoreSet):
         found += _of_scores(inputs.given, options)
+    several = inputs.given if isinstance(inputs.given, ShadowScores) else None
+    if several is not None and several.reference is not None and several.scale != "probability":
+        text = "RMIA was not made: it takes probabilities, and these scores are not known to be such."
+        found.append(("no-rmia", text, {}))
     if inputs.blind is None:
         found.append(("no-blind-baseline", NO_BLIND, {}))
     return found
+
+
+def _of_coins(inputs: "Inputs", sides: tuple[int, int]) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    """Warn where membership does not look like fair coins: an even split is what a fixed half gives."""
+    from scipy.stats import binom
+
+    few, all_ = min(sides), sum(sides)
+    if sides[0] == sides[1] and (chance := float(binom.pmf(few, all_, 0.5))) < UNLIKELY:
+        text = f"Exactly half of the points are members, which fair coins give once in {1 / chance:.0f} times."
+        return [("coins-doubtful", text, {})]
+    if 2 * float(binom.cdf(few, all_, 0.5)) < RARE:
+        text = f"{sides[0]:,} members and {sides[1]:,} non-members are not what fair coins give."
+        return [("coins-doubtful", text, {})]
+    if isinstance(inputs.given, ScoreSet) and not inputs.given.one_run:
+        text = "The file calls them members, not included: one-run bounds need inclusion drawn for the audit, by coins."
+        return [("coins-doubtful", text, {})]
+    return []
 
 
 HEURISTIC_BOUNDS = (

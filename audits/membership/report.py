@@ -37,6 +37,7 @@ class Results:
     """
 
     inputs: Inputs
+    options: Options
     scored: Scored
     judged: Sequence[Judged]
     bounds: Sequence[Bounds]
@@ -75,6 +76,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
         utilities = measured(draft, inputs, options, context)
     results = Results(
         inputs=inputs,
+        options=options,
         scored=scored,
         judged=judged,
         bounds=bounds,
@@ -111,8 +113,12 @@ def _add_claim(draft: Draft, model: str, claim: Claim) -> int:
     }
     place = draft.add(Estimate(**common, where=where))
     if claim.source != "as given":
-        text = f"The claimed epsilon of {claim.epsilon:.4g} at delta {claim.delta:g} is {claim.source}."
-        draft.warn("claim", text, **where)
+        # Without a place: it limits no other number of the model.
+        of = f" for {model}" if model else ""
+        draft.warn(
+            "claim",
+            f"The epsilon of {claim.epsilon:.4g} that is claimed{of} at delta {claim.delta:g} is {claim.source}.",
+        )
     return place
 
 

@@ -33,7 +33,8 @@ from probes.loading.tables import read_text, suggest
 BOTH = "id both member and non-member"
 AGAIN = "id given before"
 _MAX_TEXT, _BLOCK = 2**31, 2**12
-_FLAGS = {"1": True, "true": True, "1.0": True, "0": False, "false": False, "0.0": False}
+_YES, _NO = ("1", "true", "1.0", "1.000000000000000000e+00"), ("0", "false", "0.0", "0.000000000000000000e+00")
+_FLAGS = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
 _MISSING = frozenset({"", "na", "n/a", "none", "null"})
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf(inity)?)", re.ASCII | re.IGNORECASE)
 _SIDES = ("member", "memberships", "included")
@@ -211,7 +212,7 @@ def _shadows(archive: ScoreArchive, higher_is: str | None, target: int | None) -
         keep=keep,
         target=_target(archive, target, len(keep)),
         reference=None if reference is None else sign * reference,
-        scale="unknown",
+        scale="probability" if sign > 0 and not ((scores < 0) | (scores > 1)).any() else "unknown",
         models=[str(model) for model in range(len(keep))],
         notes=_unused(archive.infos, {key, "keep", "target", "ref_scores"}, str(archive.path)),
     )

@@ -126,7 +126,7 @@ def array(name: str, says: Any, values: Any, side: str = "members") -> None:
         return beside(small, side, folder / "wrong.npy")
 
     assert name not in CASES
-    CASES[name] = (make, (*said(says), f"--{side}", "wrong.npy"))
+    CASES[name] = (make, (*said(says), side, "wrong.npy"))
 
 
 def beside(small: Any, side: str, path: Path) -> Words:

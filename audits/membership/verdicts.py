@@ -1,0 +1,88 @@
+"""Does what was proved contradict a claim, could it have, and on whose word does that rest?"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from audits.context import Context, Draft
+from audits.membership import Options
+from audits.membership.bounding import CERTIFIED, Bounds
+from audits.membership.claims import Claim
+from audits.numbers import percent
+from audits.records import Severity
+
+if TYPE_CHECKING:
+    from audits.membership.report import Results
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What one attack's leading bound says of a claim."""
+
+    bounds: Bounds
+    verdict: str
+    severity: Severity
+    statement: str
+
+
+def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
+    """Add the verdicts on each claim: every violation; or else that of the attack which proves most.
+
+    Attacks whose scores are the wrong way round are left out; where no other is left, there is no verdict.
+    """
+    for model, claim in results.claims.items():
+        of = [one for one in results.bounds if one.judged.attack.where.get("model", "") == model]
+        own = sorted((one for one in of if not one.judged.flipped), key=lambda one: -one.leading.epsilon)
+        if not own:
+            where = {"model": model} if model else {}
+            draft.warn("no-verdict", "All scores are the wrong way round: no claim can be judged by them.", **where)
+            continue
+        made = [_verdict(draft, results, one, len(of), claim, context) for one in own]
+        broken = [one for one in made if one.verdict == "violation"]
+        for verdict in broken or made[:1]:
+            attack, leading = verdict.bounds.judged.attack, verdict.bounds.leading
+            evidence = [leading.place, leading.ceiling_place, results.claims_at[model]]
+            where = {"attack": attack.name, **attack.where, "verdict": verdict.verdict}
+            draft.find("membership.verdict", verdict.severity, verdict.statement, evidence, **where)
+
+
+def _verdict(draft: Draft, results: "Results", bounds: Bounds, rivals: int, claim: Claim, context: Context) -> _Verdict:
+    leading, attack = bounds.leading, bounds.judged.attack
+    name = f" for {attack.where['model']}" if attack.where else ""
+    claimed = f"The claimed epsilon of {claim.epsilon:.4g}{name}"
+    tried = f", one of {rivals} attacks that share the error," if rivals > 1 else ""
+    least = f"{attack.name}{tried} bounds it from below by {leading.epsilon:.3g} ({percent(context.level)}"
+    least += f", delta {claim.delta:g})"
+    most = f"with {_size(draft, bounds, results)} a perfect attack would give {leading.ceiling:.3g}"
+    rest = _basis(leading.validity, results.options)
+    if leading.epsilon > claim.epsilon:
+        grave: Severity = "high" if leading.validity == CERTIFIED else "medium"
+        text = f"{claimed} is contradicted: {least}. {rest}"
+        return _Verdict(bounds, "violation", grave, text)
+    if leading.ceiling < claim.epsilon:
+        text = f"{claimed} could not have been refuted by this audit: {most}. As it is, {least}. {rest}"
+        return _Verdict(bounds, "vacuous", "medium", text)
+    text = f"{claimed} is not contradicted: {least}; {most}. {rest}"
+    return _Verdict(bounds, "consistent", "info", text)
+
+
+def _size(draft: Draft, bounds: Bounds, results: "Results") -> str:
+    """Return how many points prove, as a reader can count them."""
+    member = bounds.judged.attack.member
+    whole = f"{int(member.sum()):,} members and {int((~member).sum()):,} non-members"
+    n = draft.estimates[bounds.leading.place].n
+    return whole if n == len(member) else f"{n:,} of these {whole} to prove it"
+
+
+def _basis(validity: str, options: Options) -> str:
+    """Return what a bound rests on: also a certified one holds on somebody's word."""
+    if validity != CERTIFIED:
+        return "This is heuristic: points of one training run are no independent trials."
+    word = stated(options)
+    return f"This is certified on your word that {word}."
+
+
+def stated(options: Options) -> str:
+    """Return the word that was given for certified bounds; empty where none was."""
+    if options.coin_flip is not None:
+        return "each point was put in by a fair coin of its own"
+    return "every score is from a training run of its own" if options.independent else ""
