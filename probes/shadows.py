@@ -7,6 +7,7 @@ a second on the other half, so that every point is in as many models as any othe
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,9 @@ def _shadow(
     module = fresh_weights(denoiser.module, own_seed)
     shapes = [[name, list(weight.shape)] for name, weight in module.state_dict().items()]
     schedule = [float(value) for value in denoiser.alphas_bar]
-    key = [VERSION, str(module), shapes, schedule, denoiser.prediction, content, kept.tolist(), own_seed]
+    # The hash of the audited model stands for all that a network computes and its layers do not show.
+    key = [VERSION, denoiser.sha256, version("torch"), shapes, schedule, denoiser.prediction, content]
+    key += [kept.tolist(), own_seed]
     key += [recipe.steps, recipe.batch, recipe.rate, device.partition(":")[0]]
     held = cache.read(KIND, key)
     with one_thread():

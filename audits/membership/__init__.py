@@ -123,7 +123,8 @@ class Options:
         panel=_STATISTICS,
     )
     threshold: float | None = option(
-        "Score from which a point is called a member (fixed); with the one-run bounds, the share that is guessed.",
+        "Score from which, or loss up to which, a point is called a member (fixed), in the file's own units; with the "
+        "one-run bounds, the share of the points that is guessed.",
         metavar="X",
         panel=_STATISTICS,
     )

@@ -25,6 +25,9 @@ from probes.shadows import Recipe, Shadows, train_and_score
 BANDWIDTHS = (0.25, 0.5, 1.0)
 """Of the kernels, in root mean squares of the distance from a point to the nearest of the attacker's own."""
 LIRA_ON = "loss"
+FEW_SHADOWS = 8
+UNLIKE = 1.645
+"""Standard deviations of shadow models by which the middle non-member may lie elsewhere under the audited one."""
 
 
 def attack_all(found: Scored, inputs: Inputs, options: Options, context: Context) -> None:
@@ -88,7 +91,7 @@ def _from_samples(samples: PointSet, wanted: set[str], inputs: Inputs, context: 
         made.append(_one("calibrated", "samples", calibrated(points, samples, reference, progress=progress)))
     if "domias" in wanted:
         scale = float(np.sqrt(np.mean(-nearest(reference, samples))))
-        widths = [round(share * scale, 6) for share in BANDWIDTHS] if scale > 0 else [1.0]
+        widths = [float(f"{share * scale:.6g}") for share in BANDWIDTHS] if scale > 0 else [1.0]
         scores = density_ratio(points, samples, reference, widths, progress=progress)
         names = tuple(f"bandwidth {width:.3g}" for width in widths)
         made.append(Variants(name="domias", tier="samples", settings=names, scores=scores))
@@ -139,6 +142,8 @@ def _from_denoiser(
     made = [_at_steps(name, requests, own, shadows, total) for name in names]
     if shadows is not None and made:
         _check_shadows(found, made, shadows)
+    if shadows is not None and lira_wanted:
+        _check_likeness(found, requests, own, shadows, inputs)
     return made + _lira(lira_wanted, requests, own, shadows, total)
 
 
@@ -183,6 +188,33 @@ def _check_shadows(found: Scored, made: Sequence[Variants], shadows: Shadows) ->
             "timestep. Train them as long as the audited model: --shadow-steps, --shadow-batch, --shadow-rate."
         )
         found.warn("weak-shadows", text, {})
+
+
+def _check_likeness(
+    found: Scored, requests: Sequence[Request], own: dict[Request, Floats], shadows: Shadows, inputs: Inputs
+) -> None:
+    """Warn where the audited model lies outside what its shadows do with points that they have not seen."""
+    if len(shadows.keep) < FEW_SHADOWS:
+        text = f"{len(shadows.keep)} shadow models are few: {len(shadows.keep) // 2} with each point. Take 16."
+        found.warn("few-shadows", text, {})
+    member = inputs.pool.member
+    half = len(member) // 2
+    if not 0.5 <= half / int(member.sum()) <= 2:
+        text = f"Shadow models are trained on {half:,} points, the audited one on {int(member.sum()):,} of those given."
+        found.warn("other-shadows", text, {})
+    for request in (one for one in requests if one.attack == LIRA_ON):
+        rivals = np.where(shadows.keep, np.nan, _log(shadows.scores[request]))
+        centre = np.nanmedian(rivals, axis=0)
+        spread = float(np.sqrt(np.nanmean((rivals - centre) ** 2)))
+        apart = float(np.median((_log(own[request]) - centre)[~member]))
+        if abs(apart) > UNLIKE * spread:
+            text = (
+                f"At t = {request.timestep} the audited model takes non-members otherwise than its shadows take points "
+                f"that they have not seen: by {abs(apart) / spread if spread else np.inf:.1f} standard deviations. "
+                "Likelihood ratios rest on their being alike: train them as it was trained."
+            )
+            found.warn("other-shadows", text, {"attack": LIRA_ON})
+            return
 
 
 def _merit(scores: Floats, shadows: Shadows) -> float:

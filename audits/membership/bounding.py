@@ -44,10 +44,11 @@ class Proved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of one attack by method, and the one that a verdict rests on."""
+    """The bounds of one attack by method, and the one that a verdict rests on; `rivals` attacks share the error."""
 
     judged: Judged
     proved: Mapping[str, Proved]
+    rivals: int
 
     @property
     def leading(self) -> Proved:
@@ -58,33 +59,29 @@ class Bounds:
 def bound_all(
     draft: Draft, found: Sequence[Judged], pool: Pool, options: Options, claims: Mapping[str, Claim], context: Context
 ) -> list[Bounds]:
-    """Add the bounds of all attacks; those on one model share the error, since the largest of them is looked at."""
+    """Add the bounds of all attacks.
+
+    Those on one model share the error, since the largest of them is looked at; so do those on all models with a claim.
+    """
     made = []
     for one in found:
         model = one.attack.where.get("model", "")
-        rivals = sum(other.attack.where.get("model", "") == model for other in found)
+        beside = set(claims) if model in claims else {model}
+        rivals = sum(other.attack.where.get("model", "") in beside for other in found)
         delta = claims[model].delta if model in claims else options.delta
-        made.append(_bounds(draft, one, pool, options, delta, (1 - context.level) / rivals, rivals, context))
+        alpha = (1 - context.level) / rivals
+        case = _Case(draft=draft, one=one, delta=delta, alpha=alpha, rivals=rivals, context=context)
+        made.append(_bounds(case, pool, options))
     return made
 
 
-def _bounds(
-    draft: Draft,
-    one: Judged,
-    pool: Pool,
-    options: Options,
-    delta: float,
-    alpha: float,
-    rivals: int,
-    context: Context,
-) -> Bounds:
-    case = _Case(draft=draft, one=one, delta=delta, alpha=alpha, rivals=rivals, context=context)
+def _bounds(case: "_Case", pool: Pool, options: Options) -> Bounds:
     proved: dict[str, Proved] = {}
     if options.coin_flip is None or options.selection != "fixed":
         proved |= _plain(case, pool, options)
     if options.coin_flip is not None:
         proved |= _one_run(case, pool, options)
-    return Bounds(judged=one, proved=proved)
+    return Bounds(judged=case.one, proved=proved, rivals=case.rivals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +137,7 @@ def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
             selection=options.selection,
             gaussian=method == GDP,
             chooses=chooses[used],
-            threshold=options.threshold,
+            threshold=_threshold(options),
         )
         missed, alarms = made.call.members - made.call.hits, made.call.alarms
         counts = f"{missed:,} of {made.call.members:,} members missed, {alarms:,} of {made.call.others:,} others called"
@@ -158,6 +155,12 @@ _NAMES = {
     ONE_RUN: "one training run (Steinke et al. 2023)",
     ONE_RUN_FDP: "one training run, trade-off curve held to be Gaussian (Mahloujifar et al. 2024)",
 }
+
+
+def _threshold(options: Options) -> float | None:
+    """Return the given threshold where more means member: losses, and scores of non-members, were turned on reading."""
+    turned = options.scores is not None and options.higher_is != "member"
+    return -options.threshold if turned and options.threshold is not None else options.threshold
 
 
 def _selected(options: Options, tried: int) -> str:

@@ -24,7 +24,7 @@ class Judged:
     """One attack with what was counted: `curve` and `area` are of the points that it may be judged on.
 
     `flipped` tells whether the scores are higher for non-members beyond chance; `places` are those of its estimates by
-    name, and for hits by name and rate.
+    name, and for hits by name and rate, whose thresholds are `calls`.
     """
 
     attack: Attack
@@ -32,6 +32,7 @@ class Judged:
     area: Area
     flipped: bool = False
     places: dict[str, int] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
 
 
 def judged_of(attack: Attack, level: float) -> Judged:
@@ -165,6 +166,7 @@ def _hits(draft: Draft, one: Judged, settings: Settings, context: Context) -> No
         }
         place = draft.add(Estimate(**common, value=value, low=low, high=high, level=context.level))
         one.places[f"tpr {rate:g}"] = place
+        one.calls[f"tpr {rate:g}"] = met
     if coarse:
         rates = ", ".join(f"{rate:g}" for rate in coarse)
         text = (

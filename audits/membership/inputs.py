@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audits.context import Context, Plan
 from audits.membership import Options
 from audits.membership.claims import Claim, claim_of_options
-from audits.membership.outlook import coordinates_of, cost_of, notes_of, possible
+from audits.membership.outlook import coordinates_of, cost_of, names_of, notes_of, possible
 from audits.membership.pool import Pool, check_alike, pool_of_labels, pool_of_points, without
 from audits.membership.settings import ATTACKS, Settings, settle
 from audits.records import Source, Subject
@@ -20,6 +23,9 @@ from probes.loading.score_folders import read_score_folder
 if TYPE_CHECKING:
     from audits.membership.releases import Release
     from probes.loading.point_sets import PointSet
+
+
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +109,11 @@ def _check_attacks(inputs: Inputs, options: Options) -> None:
         raise InputError(
             f"{name} needs more than was given.", where=f"--attack {name}", hint=f"It needs {_NEEDS[tier]}."
         )
+    made = len(names_of(inputs, options)) * max(1, len(inputs.releases))
+    if options.selection == "fixed" and options.coin_flip is None and made > 1:
+        raise InputError(
+            f"One threshold cannot serve {made} attacks.", where="--threshold", hint="Name one attack by --attack."
+        )
     if options.shadows and not any(one.denoiser is not None for one in inputs.releases):
         raise InputError(
             "Shadow models are those of a diffusion model.", where="--shadows", hint="Leave it out for a generator."
@@ -114,6 +125,7 @@ def _from_scores(options: Options, settings: Settings, context: Context) -> tupl
     given = _read(options.scores, options)
     member = given.member if isinstance(given, ScoreSet) else given.keep[given.target]
     where = f"--scores {options.scores}"
+    _check_words(given, member, options, where)
     pool = pool_of_labels(
         member,
         given.names,
@@ -142,6 +154,42 @@ def _from_scores(options: Options, settings: Settings, context: Context) -> tupl
     return inputs, tuple(sources)
 
 
+def _check_words(given: ScoreSet | ShadowScores, member: Bools, options: Options, where: str) -> None:
+    """Refuse a user's word that the file itself contradicts."""
+    if options.independent and isinstance(given, ShadowScores):
+        raise InputError("The scores of one of these models are of one training run.", where="--independent")
+    if options.coin_flip is None:
+        return
+    stated = given.include_prob if isinstance(given, ScoreSet) else None
+    if stated is not None and bool((np.abs(stated - options.coin_flip) > 1e-6).any()):
+        odd = float(stated[np.abs(stated - options.coin_flip) > 1e-6][0])
+        raise InputError(
+            f"The file says that points were included with probability {odd:.4g}, not {options.coin_flip:g}.",
+            where=f"{where}, include_prob; --coin-flip",
+            hint="The one-run bounds hold for fair coins only: leave --coin-flip out.",
+        )
+    check_coins(member)
+
+
+def check_coins(member: Bools) -> None:
+    """Refuse numbers of members that fair coins do not give.
+
+    Raises
+    ------
+    InputError
+        Where so uneven a split has a probability below one in a million.
+    """
+    from scipy.stats import binom
+
+    inside = int(member.sum())
+    if 2 * float(binom.cdf(min(inside, len(member) - inside), len(member), 0.5)) < 1e-6:
+        raise InputError(
+            f"{inside:,} of {len(member):,} points are members, which fair coins do not give.",
+            where="--coin-flip",
+            hint="Leave it out where inclusion was not drawn by coins: bounds are heuristic then.",
+        )
+
+
 def _read(path: Path, options: Options) -> ScoreSet | ShadowScores:
     if not path.exists():
         raise InputError("There is no such file or folder.", where=f"--scores {path}", hint="Check the path.")
@@ -157,6 +205,8 @@ def _from_points(options: Options, settings: Settings, context: Context) -> tupl
     assert options.members is not None and options.nonmembers is not None
     members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")
     pool = pool_of_points(members, others, context.seed, coins=options.coin_flip is not None)
+    if options.coin_flip is not None:
+        check_coins(pool.member)
     notes = [*members.notes, *others.notes]
     sources = [_source("members", members), _source("nonmembers", others)]
     reference = None

@@ -96,14 +96,14 @@ def _tell_leak(draft: Draft, leak: Leak, results: "Results", context: Context, s
         draft.find("membership.no-leak", "info", text, [leak.place], **where)
         return
     evidence, hits = [leak.place], ""
-    places = [place for name, place in leak.judged.places.items() if name.startswith("tpr ")]
-    if places:
-        hit = draft.estimates[places[0]]
-        rate = f"{hit.where['fpr']:.2g}"
+    # Of an attack that was chosen, all its hits are of points that had a say in that.
+    if leak.judged.calls and leak.area is leak.judged.area:
+        name, met = next(iter(leak.judged.calls.items()))
+        hit = draft.estimates[leak.judged.places[name]]
         hits = (
-            f" Of all {hit.n:,} members judged, the threshold that calls {rate} of the non-members finds {span(hit)}."
+            f" The threshold that {met.alarms:,} of {met.others:,} non-members reach finds {span(hit)} of the members."
         )
-        evidence.append(places[0])
+        evidence.append(leak.judged.places[name])
     low = row.low or 0.0
     grave: Severity = "high" if low >= LARGE else "medium" if low >= NOTABLE else "low"
     doubt = " Part or all of this may be the difference between the two sides of points." if shifted else ""

@@ -10,7 +10,6 @@ from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
 from audits.membership.verdicts import stated
 from audits.numbers import counted
 from audits.records import Coordinate
-from audits.statistics.epsilon_bounds import ceiling
 from audits.wording import listed
 from probes.loading.membership_scores import ScoreSet, ShadowScores
 
@@ -32,17 +31,25 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
     """Return every key that an estimate of the run can have, with its values."""
     from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, ONE_RUN_FDP
 
+    coins, plain = options.coin_flip is not None, options.coin_flip is None or options.selection != "fixed"
+    methods = [CLOPPER_PEARSON] * plain + [ONE_RUN] * coins
+    validities = [CERTIFIED] * (coins or options.independent) + [HEURISTIC] * (plain and not options.independent)
+    if options.delta:
+        methods += [GDP] * plain + [ONE_RUN_FDP] * coins
+        validities.append(ASSUMES_GDP)
     names = tuple(one.name for one in inputs.releases if one.name)
+    tiers = {tier for one in inputs.releases for tier in one.tiers} or {options.tier}
     found: dict[str, tuple[Coordinate, ...]] = {
         "attack": tuple(names_of(inputs, options)),
-        "tier": TIERS,
+        "tier": tuple(tier for tier in TIERS if tier in tiers),
         "fpr": inputs.settings.fprs,
-        "method": (CLOPPER_PEARSON, GDP, ONE_RUN, ONE_RUN_FDP),
-        "validity": (CERTIFIED, HEURISTIC, ASSUMES_GDP),
+        "method": tuple(methods),
+        "validity": tuple(validities),
         "access": ("samples", "weights", "full"),
-        "classifier": ("linear", "trees"),
         "measure": ("held_out_loss", "precision", "recall"),
     }
+    if options.blind and inputs.blind is not None:
+        found["classifier"] = ("linear", "trees")
     return found | ({"model": names, "against": names} if names else {})
 
 
@@ -74,8 +81,8 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     sides = int(inputs.pool.member.sum()), int((~inputs.pool.member).sum())
     if min(sides) < FEW:
         text = (
-            f"{sides[0]:,} members and {sides[1]:,} non-members are few: intervals are wide, and a perfect attack "
-            f"proves an epsilon of {ceiling(*sides, delta=options.delta, alpha=0.05):.2g} at most."
+            f"{sides[0]:,} members and {sides[1]:,} non-members are few: intervals are wide, and hardly any epsilon can "
+            "be proved."
         )
         found.append(("few-points", text, {}))
     if max(sides) > 10 * min(sides):
@@ -83,6 +90,8 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
             f"{sides[0]:,} members stand against {sides[1]:,} non-members: the smaller side decides what can be said."
         )
         found.append(("unbalanced", text, {}))
+    if not options.delta:
+        found.append(("no-gdp", "With delta 0 no Gaussian trade-off curve has a finite epsilon: no such bound.", {}))
     for one in inputs.releases:
         found += _of_release(one, inputs)
     claims = [one.claim for one in inputs.releases if one.claim is not None]
@@ -103,6 +112,9 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     if several is not None and several.reference is not None and several.scale != "probability":
         text = "RMIA was not made: it takes probabilities, and these scores are not known to be such."
         found.append(("no-rmia", text, {}))
+    if inputs.given is not None and inputs.blind is not None and len(inputs.blind) != len(inputs.pool):
+        text = f"The scores are of {len(inputs.pool):,} points, --members and --nonmembers hold {len(inputs.blind):,}."
+        found.append(("other-points", f"{text} Are they the same?", {}))
     if inputs.blind is None:
         found.append(("no-blind-baseline", NO_BLIND, {}))
     return found

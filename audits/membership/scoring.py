@@ -1,6 +1,6 @@
 """Which score does every attack give every point, at the settings that other points or models chose?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,9 +8,9 @@ import numpy as np
 from audits.context import Context
 from audits.membership import Options
 from audits.membership.inputs import Inputs
-from audits.membership.pool import Pool
+from audits.membership.pool import LEAST, Pool
 from audits.statistics.roc import Bools, Floats, area
-from probes.attacks.likelihood_ratios import Mode, Ratios, count_gap, left_out, lira, rmia
+from probes.attacks.likelihood_ratios import Ratios, count_gap, left_out, lira, rmia
 from probes.errors import InputError
 from probes.loading.membership_scores import ScoreSet, ShadowScores
 
@@ -148,32 +148,40 @@ def _from_models(found: Scored, given: ShadowScores, pool: Pool, options: Option
     chosen = left_out(given.keep, given.target)
     _check_counts(found, given, chosen)
     others, keep = given.scores[chosen], given.keep[chosen]
-    modes: tuple[tuple[str, Mode], ...] = (("lira-online", "online"), ("lira-offline", "offline"))
-    for name, mode in modes:
+    made: dict[str, Callable[[], Ratios]] = {
+        "lira-online": lambda: lira(own, others, keep, mode="online", variance="pooled"),
+        "lira-offline": lambda: lira(own, others, keep, mode="offline", variance="pooled"),
+    }
+    reference = given.reference
+    if reference is not None and given.scale == "probability":
+        logs = [np.log(np.maximum(part, TINY)) for part in (own.mean(1), others.mean(2), reference)]
+        made["rmia"] = lambda: rmia(logs[0], logs[1], keep, logs[2][given.target], logs[2][chosen])
+    for name, make in made.items():
         try:
-            ratios = lira(own, others, keep, mode=mode, variance="pooled")
+            ratios = make()
         except InputError as error:
             found.warn("no-shadows", f"{name} was not made: {error.message}", {"attack": name})
             continue
-        found.attacks.append(_ratio(name, ratios, pool, options.tier))
-    if given.reference is not None and given.scale == "probability":
-        with np.errstate(divide="ignore"):
-            logs = [np.log(np.maximum(part, TINY)) for part in (own.mean(1), others.mean(2), given.reference)]
-        ratios = rmia(logs[0], logs[1], keep, logs[2][given.target], logs[2][chosen])
-        found.attacks.append(_ratio("rmia", ratios, pool, options.tier))
+        _add_ratio(found, name, ratios, pool, options.tier)
 
 
 TINY = 1e-45
 """Probability below which none is taken to be: float32's smallest."""
 
 
-def _ratio(name: str, ratios: Ratios, pool: Pool, tier: str) -> Attack:
-    """Place the scores of those that have one; the others are not judged."""
+def _add_ratio(found: Scored, name: str, ratios: Ratios, pool: Pool, tier: str) -> None:
+    """Place the scores of those that have one; the others are not judged, and too few are no attack."""
+    sides = [half & ratios.scored & (pool.member == kind) for half in (pool.chooses, ~pool.chooses) for kind in (0, 1)]
+    if min(int(side.sum()) for side in sides) < LEAST // 2:
+        text = f"{name} was not made: {int(ratios.scored.sum()):,} of {len(pool):,} points have enough other models."
+        found.warn("no-shadows", text, {"attack": name})
+        return
     scores = np.zeros(len(pool))
     scores[ratios.scored] = ratios.scores
-    return Attack(
+    attack = Attack(
         name=name, tier=tier, setting="", scores=scores, member=pool.member, judged=ratios.scored, usable=ratios.scored
     )
+    found.attacks.append(attack)
 
 
 def _check_counts(found: Scored, given: ShadowScores, chosen: Bools) -> None:

@@ -92,6 +92,12 @@ def _check_inputs(options: Options) -> None:
                 )
     if options.shadows and options.model is None:
         raise InputError("Shadows are of a --model.", where="--shadows", hint="Give --model, or leave it out.")
+    if options.independent and options.scores is None:
+        raise InputError(
+            "All scores of one model are of one training run.",
+            where="--independent",
+            hint="It is for --scores that were made with a training run each.",
+        )
     if options.independent and options.coin_flip is not None:
         raise InputError(
             "One training run, or one for each score: not both.",

@@ -34,9 +34,10 @@ def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
         own = sorted((one for one in of if not one.judged.flipped), key=lambda one: -one.leading.epsilon)
         if not own:
             where = {"model": model} if model else {}
-            draft.warn("no-verdict", "All scores are the wrong way round: no claim can be judged by them.", **where)
+            text = "all scores are the wrong way round" if of else "no attack was made on it"
+            draft.warn("no-verdict", f"The claimed epsilon of {claim.epsilon:.4g} was not judged: {text}.", **where)
             continue
-        made = [_verdict(draft, results, one, len(of), claim, context) for one in own]
+        made = [_verdict(draft, results, one, claim, context) for one in own]
         broken = [one for one in made if one.verdict == "violation"]
         for verdict in broken or made[:1]:
             attack, leading = verdict.bounds.judged.attack, verdict.bounds.leading
@@ -45,8 +46,8 @@ def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
             draft.find("membership.verdict", verdict.severity, verdict.statement, evidence, **where)
 
 
-def _verdict(draft: Draft, results: "Results", bounds: Bounds, rivals: int, claim: Claim, context: Context) -> _Verdict:
-    leading, attack = bounds.leading, bounds.judged.attack
+def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, context: Context) -> _Verdict:
+    leading, attack, rivals = bounds.leading, bounds.judged.attack, bounds.rivals
     name = f" for {attack.where['model']}" if attack.where else ""
     claimed = f"The claimed epsilon of {claim.epsilon:.4g}{name}"
     tried = f", one of {rivals} attacks that share the error," if rivals > 1 else ""

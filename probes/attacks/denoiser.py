@@ -300,7 +300,7 @@ def _key(target: Target, points: Points, request: Request) -> dict[str, object]:
         "points": content.hexdigest(),
         "request": [request.attack, attack.version, request.timestep],
         "chance": chance,
-        "format": [version("torch"), target.device.partition(":")[0], target.dtype],
+        "format": [version("torch"), target.device.partition(":")[0], target.dtype, target.batch],
     }
 
 

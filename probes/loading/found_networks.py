@@ -22,6 +22,8 @@ _AVERAGED = ("ema_model", "ema", "model_ema", "ema_state_dict")
 _WRAPPERS = (*_AVERAGED, "net_model", "module_state_dict", "state_dict", "model_state_dict", "model", "net")
 _PREFIXES = ("module.", "_module.", "_orig_mod.")
 _UNUSED = ("_metadata", "n_averaged")
+MOST_WRAPPERS = 8
+"""Of one in another, of networks as of files: a file may hold itself."""
 
 Schedule = tuple[NDArray[np.float64], tuple[str, ...]]
 
@@ -86,9 +88,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     if not tensors:
         what = f"The checkpoint holds no tensors by name, but a {type(content).__name__}."
         raise InputError(what, where=str(path), hint="Save model.state_dict().")
-    return _bare(tensors), notes
+    return bare(tensors), notes
 
 
-def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    prefix = next((head for head in _PREFIXES if all(name.startswith(head) for name in tensors)), None)
-    return _bare({name.removeprefix(prefix): value for name, value in tensors.items()}) if prefix else tensors
+def bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors without the prefixes that wrappers around a network put before all of their names."""
+    for _ in range(MOST_WRAPPERS):
+        prefix = next((head for head in _PREFIXES if tensors and all(name.startswith(head) for name in tensors)), None)
+        if prefix is None:
+            break
+        tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
+    return tensors

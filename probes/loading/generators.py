@@ -4,7 +4,6 @@ Weights are read by readers that run nothing. A network of `NETWORKS` is built i
 other is built by a factory of the user, which is run only where that was allowed.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from probes.errors import InputError
 from probes.generative_networks import MlpGenerator, check_plain, guess_network, network_from
 from probes.loading.accountants import ACCOUNT
 from probes.loading.checkpoints import SUFFIXES, read_checkpoint
+from probes.loading.found_networks import MOST_WRAPPERS, bare, hash_tensors
 from probes.loading.hashing import sha256_json
 from probes.loading.programs import call_factory, first_line
 from probes.loading.sniffing import impostor
@@ -220,7 +220,7 @@ def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...
         net = network_from(arch, tensors, shape)
     except InputError as error:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
-    return _Found(net, arch, _hash(net), notes)
+    return _Found(net, arch, hash_tensors(net), notes)
 
 
 def _from_factory(path: Path, role: str, factory: str) -> _Found:
@@ -237,17 +237,19 @@ def _from_factory(path: Path, role: str, factory: str) -> _Found:
         except RuntimeError as error:
             raise InputError(f"The weights cannot be loaded: {first_line(error)}", where=str(path)) from error
     net = net.to("cpu", torch.float32)
-    return _Found(net, f"factory {factory}", sha256_json([_hash(net), *made_from]), notes)
+    return _Found(net, f"factory {factory}", sha256_json([hash_tensors(net), *made_from]), notes)
 
 
 def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the tensors of one network by name, and what of the file is not used."""
     if path.suffix.lower() == ".safetensors":
-        return _bare(read_checkpoint(path).tensors), ()
+        return bare(read_checkpoint(path).tensors), ()
     content = read_pickle(path, device="cpu")
     roles = _GENERATORS if role == "mlp-generator" else _DISCRIMINATORS
     beside: list[str] = []
-    while isinstance(content, Mapping):
+    for _ in range(MOST_WRAPPERS):
+        if not isinstance(content, Mapping):
+            break
         key = next((name for name in (*roles, *_WRAPPERS) if isinstance(content.get(name), Mapping)), None)
         if key is None:
             break
@@ -263,12 +265,7 @@ def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
             hint=f"Save the state_dict() of the network. Names in the file: {keys}.",
         )
     notes = (f"Not used of the checkpoint: {', '.join(beside[:8])}.",) if beside else ()
-    return _bare(tensors), notes
-
-
-def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    head = next((head for head in _PREFIXES if tensors and all(name.startswith(head) for name in tensors)), None)
-    return _bare({name.removeprefix(head): value for name, value in tensors.items()}) if head else tensors
+    return bare(tensors), notes
 
 
 def _latent(net: nn.Module, asked: int | None, path: Path) -> int:
@@ -322,12 +319,3 @@ def _apply(net: nn.Module, given: Tensor, path: Path) -> Tensor:
     if not isinstance(made, Tensor) or not made.is_floating_point() or not bool(torch.isfinite(made).all()):
         raise InputError("The network gives no finite floating-point numbers.", where=str(path), hint=hint)
     return made
-
-
-def _hash(net: nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, value in sorted(net.state_dict().items()):
-        if isinstance(value, Tensor) and not name.endswith("num_batches_tracked"):
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode("utf-8", "surrogatepass"))
-            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -234,7 +234,8 @@ def _read_privacy_meter(root: Path, memberships: str, higher_is: str | None, tar
     reference = _array(root, beside, (2,)).T if (root / beside).exists() else None
     sign = -1.0 if higher_is == "nonmember" else 1.0
     used = [chosen, memberships] if reference is None else [chosen, memberships, beside]
-    likely = higher_is != "nonmember" and not ((signals < 0) | (signals > 1)).any()
+    parts = [signals] if reference is None else [signals, reference]
+    likely = higher_is != "nonmember" and not any(((part < 0) | (part > 1)).any() for part in parts)
     return shadow_scores(
         root,
         sha256=sha256_folder([root / name for name in used]),
