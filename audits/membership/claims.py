@@ -143,3 +143,10 @@ def _stage(options: Options) -> "Stage":
     if options.delta == 0:
         raise InputError("With delta 0, Gaussian noise gives no epsilon.", where="--delta", hint="Such as 1e-5.")
     return Stage(noise_multiplier=sigma, sample_rate=rate, steps=steps)
+
+
+def stated(options: Options) -> str:
+    """Return the word that was given for certified bounds; empty where none was."""
+    if options.coin_flip is not None:
+        return "each point was put in by a fair coin of its own"
+    return "every score is from a training run of its own" if options.independent else ""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from audits.membership import TIERS, Options
+from audits.membership.claims import stated
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
-from audits.membership.verdicts import stated
 from audits.numbers import counted
 from audits.records import Coordinate
 from audits.wording import listed
@@ -81,8 +81,8 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     sides = int(inputs.pool.member.sum()), int((~inputs.pool.member).sum())
     if min(sides) < FEW:
         text = (
-            f"{sides[0]:,} members and {sides[1]:,} non-members are few: intervals are wide, and hardly any epsilon can "
-            "be proved."
+            f"{sides[0]:,} members and {sides[1]:,} non-members are few: intervals are wide, and next to no epsilon "
+            "can be proved."
         )
         found.append(("few-points", text, {}))
     if max(sides) > 10 * min(sides):

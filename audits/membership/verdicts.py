@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from audits.context import Context, Draft
 from audits.membership import Options
 from audits.membership.bounding import CERTIFIED, Bounds
-from audits.membership.claims import Claim
+from audits.membership.claims import Claim, stated
 from audits.numbers import percent
 from audits.records import Severity
 
@@ -53,7 +53,7 @@ def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, con
     tried = f", one of {rivals} attacks that share the error," if rivals > 1 else ""
     least = f"{attack.name}{tried} bounds it from below by {leading.epsilon:.3g} ({percent(context.level)}"
     least += f", delta {claim.delta:g})"
-    most = f"with {_size(draft, bounds, results)} a perfect attack would give {leading.ceiling:.3g}"
+    most = f"with {_size(draft, bounds, results)}, a perfect attack would prove {leading.ceiling:.3g}"
     rest = _basis(leading.validity, results.options)
     if leading.epsilon > claim.epsilon:
         grave: Severity = "high" if leading.validity == CERTIFIED else "medium"
@@ -80,10 +80,3 @@ def _basis(validity: str, options: Options) -> str:
         return "This is heuristic: points of one training run are no independent trials."
     word = stated(options)
     return f"This is certified on your word that {word}."
-
-
-def stated(options: Options) -> str:
-    """Return the word that was given for certified bounds; empty where none was."""
-    if options.coin_flip is not None:
-        return "each point was put in by a fair coin of its own"
-    return "every score is from a training run of its own" if options.independent else ""
