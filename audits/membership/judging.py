@@ -112,41 +112,43 @@ def _tell_leak(draft: Draft, leak: Leak, results: "Results", context: Context, s
 
 
 def _tell_gaps(draft: Draft, gaps: Sequence[Difference], results: "Results", context: Context) -> None:
-    """Say in one finding for each access which model leaks more than which others."""
+    """Say in one finding for each access which model leaks more than which others, and in one which learnt less."""
+    learnt: dict[str, tuple[str, list[int]]] = {}
     for access in dict.fromkeys(gap.first.access for gap in gaps):
         own = [gap for gap in gaps if gap.first.access == access]
         shown = [gap for gap in own if gap.p < 1 - context.level]
-        holding = HOLDING[access]
         if not shown:
-            widest = max(own, key=lambda gap: abs(draft.estimates[gap.place].value))
-            row = draft.estimates[widest.place]
-            text = (
-                f"With {holding}, no difference in leakage between models could be shown: the largest, of "
-                f"{widest.first.model} and {widest.second.model}, is {span(row)} in AUC"
-                + (
-                    ", which does not hold once all comparisons are counted."
-                    if (row.low or 0) * (row.high or 0) > 0
-                    else "."
-                )
-            )
-            draft.find("membership.alike", "info", text, [gap.place for gap in own], access=access)
+            _tell_alike(draft, own, access)
             continue
         more: dict[str, list[str]] = {}
-        learnt: dict[str, str] = {}
-        evidence: list[int] = []
         for gap in shown:
             row = draft.estimates[gap.place]
             above, below = (gap.first, gap.second) if row.value > 0 else (gap.second, gap.first)
             more.setdefault(above.model, []).append(f"{below.model} (by {size_words(row)})")
-            evidence += [gap.place]
-            said, places = _learnt_less(draft, results, above.model, below.model)
-            if said:
-                learnt[below.model] = said
-                evidence += [place for place in places if place not in evidence]
+            said = _learnt_less(draft, results, above.model, below.model)
+            if said[0]:
+                learnt.setdefault(below.model, said)
         sentences = [f"{name} leaks more than {listed(others)}" for name, others in more.items()]
         rest = " No other difference could be shown." if len(shown) < len(own) else ""
-        text = f"With {holding}, {'; '.join(sentences)}, in AUC.{rest}{''.join(learnt.values())}"
-        draft.find("membership.more-leakage", "low", text, evidence, access=access)
+        text = f"With {HOLDING[access]}, {'; '.join(sentences)}, in AUC.{rest}"
+        draft.find("membership.more-leakage", "low", text, [gap.place for gap in shown], access=access)
+    if learnt:
+        evidence = list(dict.fromkeys(place for _, places in learnt.values() for place in places))
+        text = (
+            f"{' '.join(said for said, _ in learnt.values())} Part of what they leak less may be that they learnt less."
+        )
+        draft.find("membership.learnt-less", "low", text, evidence)
+
+
+def _tell_alike(draft: Draft, gaps: Sequence[Difference], access: str) -> None:
+    widest = max(gaps, key=lambda gap: abs(draft.estimates[gap.place].value))
+    row = draft.estimates[widest.place]
+    counted = ", which does not hold once all comparisons are counted" if (row.low or 0) * (row.high or 0) > 0 else ""
+    text = (
+        f"With {HOLDING[access]}, no difference in leakage between models could be shown: the largest, of "
+        f"{widest.first.model} and {widest.second.model}, is {span(row)} in AUC{counted}."
+    )
+    draft.find("membership.alike", "info", text, [gap.place for gap in gaps], access=access)
 
 
 def _learnt_less(draft: Draft, results: "Results", more: str, less: str) -> tuple[str, list[int]]:
@@ -159,19 +161,18 @@ def _learnt_less(draft: Draft, results: "Results", more: str, less: str) -> tupl
         if one.high is None or one.low is None or other.low is None or other.high is None:
             continue
         if (one.high < other.low) if sign > 0 else (other.high < one.low):
-            cause = f" Part of the difference may be that {less} learnt less."
-            return _worse(measure, more, less, one, other) + cause, [places[0], places[1]]
+            return _worse(measure, more, less, one, other), [places[0], places[1]]
         return "", []
     return "", []
 
 
 def _worse(measure: str, more: str, less: str, one: Estimate, other: Estimate) -> str:
     if measure == "recall":
-        return f" Samples of {less} cover less of fresh points than those of {more}: {span(other)} against {span(one)}."
+        return f"Samples of {less} cover less of fresh points than those of {more}: {span(other)} against {span(one)}."
     end = ""
     if (other.low or 0.0) >= NOTHING:
         end = ", no better than to answer nothing, which has 1" if other.value >= 1 else ", hardly better than nothing"
     return (
-        f" {less} predicts the noise of unseen points worse than {more}: a loss of {span(other)} against "
+        f"{less} predicts the noise of unseen points worse than {more}: a loss of {span(other)} against "
         f"{span(one)}{end}."
     )

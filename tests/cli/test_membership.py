@@ -566,7 +566,7 @@ def test_twenty_members_are_few(small: Small, quick: Any, tmp_path: Path) -> Non
     assert "20 members and 20 non-members are few" in warned(folder)["few-points"]
     assert "hits at 0.01, 0.001 are not told" in warned(folder)["fpr-resolution"]
     (told,) = found(folder)["membership.verdict"]
-    assert told["where"]["verdict"] == "vacuous" and "could not have refuted" in told["statement"]
+    assert told["where"]["verdict"] == "vacuous" and "could not have been refuted" in told["statement"]
     lower = estimate(folder, "epsilon_lower", method="clopper-pearson")
     assert 0 < lower["value"] <= lower["high"] < 5
 

@@ -61,7 +61,7 @@ def scores(tmp_path: Path) -> ScoreSet:
 
 def test_of_good_scores_only_the_blind_baseline_is_missed(scores: ScoreSet) -> None:
     assert set(warned(inputs(scores))) == {"no-blind-baseline"}
-    assert warned(inputs(scores, blind=pool(50, 50))) == {}
+    assert warned(inputs(scores, blind=pool(200, 200))) == {}
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_few_points_and_unequal_sides_are_told(scores: ScoreSet, sides: tuple[in
     assert set(warned(inputs(scores, sides))) - {"no-blind-baseline"} == ids
 
 
-def test_what_few_points_could_prove_is_told(scores: ScoreSet) -> None:
-    # 20 and 20: the upper ends are 1 - 0.025^(1/20) = .168, so that ln((1 - .168 - 1e-5) / .168) = 1.6.
-    assert "an epsilon of 1.6 at most" in warned(inputs(scores, (20, 20)))["few-points"]
+def test_points_beside_scores_should_be_as_many(scores: ScoreSet) -> None:
+    found = warned(inputs(scores, blind=pool(50, 40)))
+    assert "of 400 points" in found["other-points"] and "hold 90" in found["other-points"]
 
 
 @pytest.mark.parametrize(("options", "told"), [({}, True), ({"independent": True}, False), ({"coin_flip": 0.5}, False)])
