@@ -27,6 +27,8 @@ DIFFERENCES = (
     "domain_share",
 )
 """Parts of the names of numbers for which zero means that nothing was found."""
+COINS = frozenset({"auc", "blind_auc", "leakage", "balanced_accuracy", "balanced_accuracy_held_out"})
+"""Names of numbers that are a half where nothing is told apart."""
 
 SCALE_KEYS = ("kind", "metric", "test", "statistic", "attack")
 """Coordinates that change what a number measures, so that two such numbers share no axis."""
@@ -88,6 +90,8 @@ def equality(name: str) -> Reference | None:
     """
     if "ratio" in name:
         return Reference(1.0, "equal")
+    if name in COINS:
+        return Reference(0.5, "chance")
     return Reference(0.0, "none") if any(part in name for part in DIFFERENCES) else None
 
 

@@ -56,6 +56,23 @@ def test_a_rise_is_worse_only_where_less_is_better(sample_report: Report) -> Non
         assert change(sample_report, row(name), row(name, value=0.9)).is_worse is worse
 
 
+LEAKS = ("auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out")
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_to_leak_more_is_worse(sample_report: Report, name: str) -> None:
+    worse, better = (change(sample_report, row(name), row(name, value=value)) for value in (0.9, 0.1))
+    assert worse.can_be_judged and worse.is_worse and worse.excludes_zero
+    assert better.can_be_judged and not better.is_worse
+
+
+@pytest.mark.parametrize("name", ["epsilon_lower", "epsilon_credible"])
+def test_of_what_a_run_could_prove_no_change_is_told(sample_report: Report, name: str) -> None:
+    before, after = (report(sample_report, row(name, value=value), row("auc")) for value in (0.2, 5.0))
+    assert [found.name for found in changes(before, after)] == ["auc"]
+    assert unmatched(before, after) == (0, 0)
+
+
 def test_what_has_no_interval_or_another_level_has_no_interval_of_its_change(sample_report: Report) -> None:
     none = row(low=None, high=None, method="none")
     for before, after in ((none, row()), (row(), none), (row(), row(level=0.9))):

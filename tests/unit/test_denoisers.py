@@ -408,6 +408,15 @@ def test_files_that_hold_no_denoiser_are_refused(tmp_path: Path) -> None:
     refuse(tmp_path / "folder", "config.json")
 
 
+def test_wrappers_without_end_are_refused(tmp_path: Path) -> None:
+    path, content = tmp_path / "weights.pt", {"epoch": 3}
+    content["model"] = content
+    for endless in (content, {"_orig_mod." * 2000 + name: value for name, value in small().state_dict().items()}):
+        torch.save(endless, path)
+        found = refuse(path, "tensors|weights|lack", schedule="linear", arch="mlp-denoiser")
+        assert found.hint and len(found.message) < 2000
+
+
 FACTORY = """
 import torch
 from types import SimpleNamespace

@@ -293,6 +293,28 @@ def test_files_that_are_refused(tmp_path: Path, name: str) -> None:
     assert caught.value.where and caught.value.hint
 
 
+def holding_itself() -> dict[str, Any]:
+    content: dict[str, Any] = {"epoch": 1}
+    content["model"] = content
+    return content
+
+
+ENDLESS: dict[str, Callable[[], Any]] = {
+    "itself": holding_itself,
+    "deep": lambda: {"model": {"net": {"model": {"net": {"model": {"net": {"model": {"net": {"model": state()}}}}}}}}},
+    "prefixes": lambda: {"module." * 2000 + name: value for name, value in state().items()},
+}
+
+
+@pytest.mark.parametrize("name", list(ENDLESS))
+def test_wrappers_without_end_are_refused(tmp_path: Path, name: str) -> None:
+    torch.save(ENDLESS[name](), tmp_path / "a.pt")
+    with pytest.raises(InputError) as caught:
+        load_generator(tmp_path / "a.pt", arch="mlp-generator")
+    assert str(tmp_path / "a.pt") in str(caught.value.where) and caught.value.hint
+    assert len(str(caught.value)) < 2000
+
+
 def test_a_denoiser_is_no_generator(tmp_path: Path) -> None:
     torch.save(fresh_denoiser(SHAPE, hidden=4, layers=1, seed=0).state_dict(), tmp_path / "a.pt")
     with pytest.raises(InputError, match="weights of mlp-denoiser"):

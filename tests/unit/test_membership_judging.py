@@ -62,9 +62,10 @@ class World:
         name: str,
         epsilon: float,
         ceiling: float = 5.0,
-        rivals: int = 1,
         validity: str = HEURISTIC,
         model: str = "",
+        *,
+        rivals: int = 1,
         flipped: bool = False,
         **more: float,
     ) -> None:

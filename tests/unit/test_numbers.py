@@ -2,7 +2,7 @@
 
 import pytest
 
-from audits.numbers import counted, decimals, described, interval, placed, point, written
+from audits.numbers import LOWER_BOUND, counted, decimals, described, interval, placed, point, written
 from audits.records import Estimate
 
 
@@ -66,3 +66,11 @@ def test_decimals_never_go_below_zero() -> None:
 
 def test_coordinates_in_words() -> None:
     assert placed({"layer": 3, "by": "accent", "radius": 0.25}) == "by accent, layer 3, radius 0.25"
+
+
+def test_the_upper_end_of_a_lower_bound_is_no_limit() -> None:
+    proved = _estimate(1.26, 1.26, 3.77, method=f"{LOWER_BOUND} one-sided Clopper-Pearson", n=440, unit="points")
+    assert described(proved) == "1.3 (at least; 3.8 provable), 95 %, 440 points"
+    assert "to" not in interval(proved).split()
+    assert interval(_estimate(1.26, 1.26, 3.77)) == "1.3 to 3.8"
+    assert interval(_estimate(2.0, method=f"{LOWER_BOUND} without ends")) == "no interval"
