@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Any
@@ -61,23 +62,28 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return all names, audits first."""
-        return [*(entry.name for entry in _audits()), *(verb.name for verb in VERBS)]
+        return list(self._stubs())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a stand-in that carries the line for the help."""
-        for entry in _audits():
-            if entry.name == cmd_name:
-                return TyperCommand(cmd_name, callback=_nothing, help=entry.summary, rich_help_panel="Audits")
-        for verb in VERBS:
-            if verb.name == cmd_name:
-                return TyperCommand(cmd_name, callback=_nothing, help=verb.summary, rich_help_panel="Around the audits")
-        return None
+        return self._stubs().get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that was called."""
-        self.commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        self._stubs()
         name, stub, rest = super().resolve_command(ctx, args)
         return name, stub if stub is None else _real(str(stub.name)), rest
+
+    def _stubs(self) -> MutableMapping[str, Any]:
+        """Return stand-ins for all commands; who brings audits is looked up once, since all packages are asked."""
+        if not self.commands:
+            rows = [(entry.name, entry.summary, "Audits") for entry in _audits()]
+            rows += [(verb.name, verb.summary, "Around the audits") for verb in VERBS]
+            self.commands = {
+                name: TyperCommand(name, callback=_nothing, help=summary, rich_help_panel=panel)
+                for name, summary, panel in rows
+            }
+        return self.commands
 
 
 def _nothing() -> None:

@@ -40,7 +40,7 @@ RUNS = {
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
-    "membership": {"leakage", "epsilon_credible", "membership.verdict", "membership.alike", "flipped", "counts-tell"},
+    "membership": {"leakage", "membership.verdict", "membership.flipped", "coins-doubtful", "other-shadows", "no-gdp"},
     "phoneme_errors": {"own_data_gain", "phonemes.neither", "phonemes.letters", "small-group", "phones-not-shared"},
     "precision_recall": {"density", "expected_coverage", "texts.outside", "few-texts", "other-lengths", "hubs"},
     "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "too-many-groups", "no-errors", "no-interval"},
@@ -474,6 +474,8 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
     options = spec_of("membership").options()
     assert MOST_FPR == 3 and "`--fpr` names up to three rates of false alarms: " in text
     assert (separability.FOLDS, denoiser_attacks._STRIDES, utility.K) == (5, 100, 5)
+    assert (outlook.UNLIKELY, outlook.RARE) == (0.1, 0.001)
+    assert "less than once in a thousand times" in text and "rarer than one in ten" in text
     steps = {name: [f"{100 * part:g}" for part in one.fractions] for name, one in denoiser.DENOISER_ATTACKS.items()}
     shares = [f"{100 * share:g}" for share in bounding.SHARES]
     for said in (
@@ -483,6 +485,9 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
         f"more than {outlook.TIED:.0%} of the scores".replace("%", " %"),
         f"at most {listing.MOST_ROWS:,} rows",
         f"at least {pool.LEAST} points of each side",
+        f"warns of fewer than {attacking.FEW_SHADOWS}, and",
+        f"`few-shadows` | fewer than {attacking.FEW_SHADOWS} shadow models",
+        f"by more than {attacking.UNLIKE} of their standard deviations",
         f"fewer than {pool.LEAST} members or non-members",
         f"even, {settings.LEAST_SHADOWS} or more",
         f"at {utility.STEPS} timesteps over the whole schedule",

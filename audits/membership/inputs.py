@@ -157,7 +157,9 @@ def _from_scores(options: Options, settings: Settings, context: Context) -> tupl
 def _check_words(given: ScoreSet | ShadowScores, member: Bools, options: Options, where: str) -> None:
     """Refuse a user's word that the file itself contradicts."""
     if options.independent and isinstance(given, ShadowScores):
-        raise InputError("The scores of one of these models are of one training run.", where="--independent")
+        raise InputError(
+            "The scores of one of these models are of one training run.", where="--independent", hint="Leave it out."
+        )
     if options.coin_flip is None:
         return
     stated = given.include_prob if isinstance(given, ScoreSet) else None

@@ -218,6 +218,13 @@ arrays("lira_of_other_models", ("wrong.npz",), scores=MODELS, keep=KEEP[:5])
 arrays("lira_target_beyond", ("6", "wrong.npz", "target"), "--target", "6", scores=MODELS, keep=KEEP)
 arrays("lira_target_of_its_own_beyond", ("9", "wrong.npz", "target"), scores=MODELS, keep=KEEP, target=9)
 arrays("lira_of_no_orientation", ("--higher-is", "wrong.npz, scores"), higher=None, scores=MODELS, keep=KEEP)
+arrays(
+    "lira_of_independent_scores", ("of one training run", "--independent"), "--independent", scores=MODELS, keep=KEEP
+)
+arrays("coins_that_were_not_fair", ("with probability 0.25, not 0.5", "wrong.npz, include_prob", "--coin-flip"),
+       "--coin-flip", "0.5", scores=VALUES, included=MEMBER, include_prob=np.full(ROWS, 0.25))  # fmt: skip
+arrays("coins_that_nearly_all_fell_alike", ("--coin-flip",), "--coin-flip", "0.5", scores=np.arange(120.0),
+       included=np.arange(120) < 100)  # fmt: skip
 arrays("lira_of_one_model", ("wrong.npz",), scores=MODELS[:1], keep=KEEP[:1])
 holding("npz_of_text", ("wrong.npz",), "score,member\n", file="wrong.npz")
 holding("npz_cut", ("wrong.npz",), b"PK\x03\x04" + bytes(99), file="wrong.npz")

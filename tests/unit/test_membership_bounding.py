@@ -14,6 +14,7 @@ from audits.membership.claims import Claim
 from audits.membership.estimating import judged_of
 from audits.membership.pool import Pool, pool_of_labels
 from audits.membership.scoring import Attack
+from audits.numbers import LOWER_BOUND, interval
 from audits.records import Estimate
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import count_guesses, one_run_epsilon
@@ -58,7 +59,9 @@ def bounds(
     pool: Pool, context: Context, *attacks: Attack, claims: Mapping[str, Claim] | None = None, **options: Any
 ) -> tuple[list[Bounds], Draft]:
     draft = Draft()
-    found = bound_all(draft, [judged_of(one) for one in attacks], pool, Options(**options), claims or {}, context)
+    found = bound_all(
+        draft, [judged_of(one, context.level) for one in attacks], pool, Options(**options), claims or {}, context
+    )
     return found, draft
 
 
@@ -207,6 +210,66 @@ def test_what_is_credible_is_that_of_the_counts_of_the_plain_bound(pool: Pool, c
     assert row.value == pytest.approx(sum(joint_beta(*counts, delta=1e-5, level=1e-6)) / 2, abs=1e-5)
     assert row.low < row.value < row.high
     assert "credible" in row.method
+
+
+@pytest.mark.parametrize(
+    ("claimed", "rivals"), [("", [2, 2, 1, 1]), ("a", [2, 2, 1, 1]), ("ab", [3, 3, 3, 1]), ("abc", [4, 4, 4, 4])]
+)
+@pytest.mark.usefixtures("quick")
+def test_the_attacks_on_all_models_with_a_claim_share_the_error(
+    pool: Pool, context: Context, claimed: str, rivals: list[int]
+) -> None:
+    given = [attack(seed, model=model) for seed, model in enumerate("aabc")]
+    claims = {model: Claim(epsilon=1.0, delta=1e-5, source="as given") for model in claimed}
+    found, draft = bounds(pool, context, *given, claims=claims, selection="bonferroni")
+    assert [made.rivals for made in found] == rivals
+    for one, made, shared in zip(given, found, rivals, strict=True):
+        expected = bound(one.scores, MEMBER, delta=1e-5, alpha=0.05 / shared, selection="bonferroni")
+        assert made.proved["clopper-pearson"].epsilon == pytest.approx(expected.epsilon, rel=1e-12)
+        method = draft.estimates[made.proved["clopper-pearson"].place].method
+        assert (f"error shared by {shared} attacks" in method) == (shared > 1)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_bound_tells_the_counts_that_it_rests_on(pool: Pool, context: Context) -> None:
+    one = attack(6)
+    (found,), draft = bounds(pool, context, one, selection="fixed", threshold=1.0)
+    called = one.scores >= 1.0
+    missed, alarms = int((~called & MEMBER).sum()), int((called & ~MEMBER).sum())
+    for name in PLAIN:
+        method = draft.estimates[found.proved[name].place].method
+        assert method.startswith(LOWER_BOUND)
+        assert f"{missed:,} of {N} members missed, {alarms:,} of {N} others called" in method
+    (found,), draft = bounds(pool, context, one, selection="fixed", threshold=0.2, coin_flip=0.5)
+    met = count_guesses(one.scores, MEMBER, 40, 40)
+    for name in RUN:
+        method = draft.estimates[found.proved[name].place].method
+        assert method.startswith(LOWER_BOUND) and f"80 of {2 * N} guessed, {met.correct} right" in method
+    assert interval(draft.estimates[found.proved["one-run"].place]).startswith("at least; ")
+
+
+@pytest.mark.parametrize(("higher_is", "threshold"), [("member", 1.0), ("nonmember", -1.0), (None, -1.0)])
+@pytest.mark.usefixtures("quick")
+def test_a_threshold_is_in_the_units_of_the_file(
+    pool: Pool, context: Context, higher_is: str | None, threshold: float
+) -> None:
+    # Scores of which less means member are turned on reading: minus one in the file is one here.
+    one = attack(7)
+    options = {"scores": Path("s.csv"), "higher_is": higher_is, "selection": "fixed", "threshold": threshold}
+    (found,), _ = bounds(pool, context, one, **options)
+    expected = bound(one.scores, MEMBER, delta=1e-5, alpha=0.05, selection="fixed", threshold=1.0)
+    assert found.proved["clopper-pearson"].epsilon == pytest.approx(expected.epsilon, rel=1e-12) != 0
+
+
+@pytest.mark.parametrize(("mu", "flipped"), [(-1.0, True), (0.0, False), (1.0, False)])
+def test_scores_that_are_higher_for_others_beyond_chance_are_flipped(mu: float, flipped: bool) -> None:
+    assert judged_of(attack(8, mu), 0.95).flipped == flipped
+
+
+def test_what_is_beyond_chance_is_decided_by_the_level() -> None:
+    # Slightly lower for members: beyond chance at nine in ten, not at all but one in a million.
+    one = attack(8, -0.3)
+    assert judged_of(one, 0.9).flipped and not judged_of(one, 1 - 1e-6).flipped
 
 
 @pytest.mark.usefixtures("quick")

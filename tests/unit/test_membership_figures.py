@@ -68,7 +68,8 @@ class World:
         member, everybody = np.arange(len(scores)) < len(scores) // 2, np.ones(len(scores), dtype=np.bool_)
         where = {"model": model} if model else {}
         one = judged_of(
-            Attack(name=name, tier=tier, where=where, setting="", scores=scores, member=member, judged=everybody)
+            Attack(name=name, tier=tier, where=where, setting="", scores=scores, member=member, judged=everybody),
+            0.95,
         )
         low, high, _ = area_interval(one.area, 0.95)
         ends = (None, None) if low == high else (min(low, one.area.value), max(high, one.area.value))
@@ -91,6 +92,7 @@ class World:
                                place=0, ceiling_place=0)
                 for method, how in methods.items()
             },
+            rivals=1,
         )  # fmt: skip
 
     def leaks(self, model) -> Iterator[SimpleNamespace]:

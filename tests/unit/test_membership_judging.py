@@ -1,5 +1,6 @@
 """What is said of points, claims, leaks and models, with numbers by hand: severities, verdicts, evidence."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,7 +118,9 @@ def test_a_claim_of_2_is_judged_by_bound_and_ceiling(proved: float, ceiling: flo
     rows = [world.draft.estimates[place] for place in told.evidence]
     assert [row.name for row in rows] == ["epsilon_lower", "epsilon_ceiling", "epsilon_claimed"]
     assert rows[0].value == proved, "the bound that assumes least, not the largest"
-    assert (f"{proved:.3g}" in told.statement and "delta 1e-05" in told.statement) or verdict == "vacuous"
+    assert f"from below by {proved:.3g} (" in told.statement and "delta 1e-05" in told.statement
+    assert "epsilon of 2 " in told.statement
+    assert (f"{ceiling:.3g}" in told.statement.partition("perfect attack")[2]) == (verdict != "violation")
 
 
 @pytest.mark.parametrize(("validity", "severity"), [(CERTIFIED, "high"), (HEURISTIC, "medium")])
@@ -127,6 +130,72 @@ def test_a_violation_is_as_grave_as_its_bound_is_valid(validity: str, severity: 
     world.bound("loss", 2.0, validity=validity)
     (told,) = world.found()["verdict"]
     assert told.severity == severity and ("certified" in told.statement) == (validity == CERTIFIED)
+
+
+SIDES = "40 members and 40 non-members"
+
+
+@pytest.mark.parametrize(
+    ("options", "validity", "rest"),
+    [
+        ({"coin_flip": 0.5}, CERTIFIED,
+         "This is certified on your word that each point was put in by a fair coin of its own."),
+        ({"independent": True}, CERTIFIED,
+         "This is certified on your word that every score is from a training run of its own."),
+        ({}, HEURISTIC, "This is heuristic: points of one training run are no independent trials."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("proved", "ceiling", "kind", "severity", "said"),
+    [
+        (3.14159, 5.0, "violation", None,
+         "The claimed epsilon of 2 is contradicted: loss bounds it from below by 3.14 (95 %, delta 1e-05)."),
+        (0.5, 4.321, "consistent", "info",
+         "The claimed epsilon of 2 is not contradicted: loss bounds it from below by 0.5 (95 %, delta 1e-05); "
+         f"with {SIDES}, a perfect attack would prove 4.32."),
+        (0.0, 1.5, "vacuous", "medium",
+         f"The claimed epsilon of 2 could not have been refuted by this audit: with {SIDES}, a perfect attack would "
+         "prove 1.5. As it is, loss bounds it from below by 0 (95 %, delta 1e-05)."),
+    ],
+)  # fmt: skip
+def test_a_verdict_says_what_was_proved_what_could_be_and_on_whose_word(
+    options: dict[str, Any], validity: str, rest: str, proved: float, ceiling: float, kind: str,
+    severity: str | None, said: str,
+) -> None:  # fmt: skip
+    world = World()
+    world.options = Options(**options)
+    world.claim(2.0)
+    world.bound("loss", proved, ceiling, validity=validity)
+    (told,) = world.found()["verdict"]
+    assert told.statement == f"{said} {rest}" and told.where["verdict"] == kind
+    assert told.severity == (severity or ("high" if validity == CERTIFIED else "medium"))
+
+
+def test_a_verdict_says_how_many_of_the_points_prove_it_and_how_many_attacks_share_the_error() -> None:
+    world = World()
+    world.claim(2.0, "gan-dp")
+    world.bound("nearest", 0.0, 1.5, rivals=19, model="gan-dp")
+    place = world.bounds[0].leading.place
+    world.draft.estimates[place] = replace(world.draft.estimates[place], n=40)
+    (told,) = world.found()["verdict"]
+    assert f"The claimed epsilon of 2 for gan-dp could not have been refuted by this audit: with 40 of these {SIDES} "\
+        "to prove it, a perfect attack" in told.statement  # fmt: skip
+    assert "nearest, one of 19 attacks that share the error, bounds it" in told.statement
+
+
+def test_a_model_that_no_attack_touched_or_only_flipped_ones_has_no_verdict() -> None:
+    world = World()
+    for model in ("untouched", "turned", "sound"):
+        world.claim(1.0, model)
+    world.bound("loss", 3.0, model="turned", flipped=True)
+    world.bound("loss", 3.0, model="sound")
+    world.bound("pia", 9.0, model="sound", flipped=True)
+    found = world.found()
+    assert [(one.where["model"], one.where["attack"]) for one in found["verdict"]] == [("sound", "loss")]
+    warnings = {one.where["model"]: one.message for one in world.draft.warnings if one.id == "no-verdict"}
+    assert set(warnings) == {"untouched", "turned"}
+    assert "no attack was made" in warnings["untouched"] and "wrong way round" in warnings["turned"]
+    assert "flipped" not in found, "only of files is the direction somebody's word"
 
 
 def test_a_bound_of_one_run_leads_where_there_is_one() -> None:
@@ -219,6 +288,42 @@ def test_a_leak_that_is_not_shown_is_said_with_what_would_have_been(low: float, 
     assert "would have been shown in four of five" in found["no-leak"][0].statement
 
 
+@pytest.mark.parametrize(
+    ("scores", "model", "access", "begins"),
+    [(True, "", "weights", "By these scores, "), (False, "", "samples", "With generated samples, "),
+     (False, "gan", "weights", "With the weights of gan, "),
+     (False, "gan", "full", "With all that was released of gan, ")],
+)  # fmt: skip
+@pytest.mark.parametrize("p", [0.001, 0.5])
+def test_a_leak_is_told_with_what_was_held(scores: bool, model: str, access: str, begins: str, p: float) -> None:
+    world = World(scores=scores)
+    world.leak(0.8, model=model, access=access, p=p)
+    (told,) = world.found()["leak" if p < 0.05 else "no-leak"]
+    assert told.statement.startswith(begins)
+
+
+def test_hits_are_told_only_of_an_attack_that_was_not_chosen() -> None:
+    hits = "The threshold that 3 of 40 non-members reach finds 0.40 (0.30 to 0.50) of the members."
+    world = World()
+    world.leak(0.8)
+    (told,) = world.found()["leak"]
+    assert told.statement.endswith(hits)
+    chosen = World()
+    leak = chosen.leak(0.8)
+    chosen.leaks[0] = replace(leak, area=area(np.arange(80.0), MEMBER))
+    (told,) = chosen.found()["leak"]
+    assert "threshold" not in told.statement and "on the points that did not choose it" in told.statement
+    assert told.evidence == (leak.place,)
+
+
+def test_flipped_scores_have_no_leak_of_their_own_to_be_missed() -> None:
+    for scores in (True, False):
+        world = World(scores=scores)
+        leak = world.leak(0.2, p=1.0)
+        leak.judged.flipped = True  # type: ignore[misc]
+        assert set(world.found()) == ({"flipped"} if scores else set())
+
+
 def test_more_access_is_told_only_where_it_brings_a_better_attack() -> None:
     world = World()
     world.leak(0.6)
@@ -262,18 +367,30 @@ def test_differences_of_one_access_are_one_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("losses", "words"),
-    [((0.1, 0.5), "Part of the difference may be that gan learnt less"), ((0.1, NOTHING + 0.05), "hardly better"),
-     ((0.1, 1.2), "no better than to answer nothing"), ((0.5, 0.1), None), ((0.1, 0.11), None)],
-)  # fmt: skip
-def test_a_model_that_learnt_less_is_said_to(losses: tuple[float, float], words: str | None) -> None:
+    ("measure", "values", "words"),
+    [
+        ("held_out_loss", (0.1, 0.5), "gan predicts the noise of unseen points worse than ddpm"),
+        ("held_out_loss", (0.1, NOTHING + 0.03), "hardly better than nothing"),
+        ("held_out_loss", (0.1, 1.2), "no better than to answer nothing"),
+        ("held_out_loss", (0.5, 0.1), None),
+        ("held_out_loss", (0.1, 0.11), None),
+        ("recall", (0.8, 0.3), "Samples of gan cover less of fresh points than those of ddpm"),
+        ("recall", (0.3, 0.8), None),
+    ],
+)
+def test_a_model_that_leaks_less_since_it_learnt_less_is_told_once(
+    measure: str, values: tuple[float, float], words: str | None
+) -> None:
     world = pair(0.1, 0.01)
-    for model, loss in zip(("ddpm", "gan"), losses, strict=True):
-        world.utilities[model, "held_out_loss"] = world.add("utility", loss, loss - 0.02, loss + 0.02)
-    (told,) = world.found()["more-leakage"]
-    assert ("predicts the noise of unseen points worse" in told.statement) == (words is not None)
-    assert words is None or words in told.statement
-    assert len(told.evidence) == (1 if words is None else 3)
+    world.gap(*(world.leak(0.6, access="full", model=model) for model in ("ddpm", "gan")), 0.1, 0.01)
+    places = [world.add("utility", value, value - 0.02, value + 0.02) for value in values]
+    world.utilities |= {(model, measure): place for model, place in zip(("ddpm", "gan"), places, strict=True)}
+    found = world.found()
+    assert len(found["more-leakage"]) == 2 and ("learnt-less" in found) == (words is not None)
+    if words is not None:
+        (told,) = found["learnt-less"]
+        assert words in told.statement and told.severity == "low" and told.evidence == tuple(places)
+        assert told.statement.count("gan") == 1
 
 
 def test_findings_stand_worst_first() -> None:

@@ -60,7 +60,7 @@ def attack(
 def leaks(pool: Pool, context: Context, *attacks: Attack) -> tuple[list[Leak], list[Difference], Draft]:
     draft = Draft()
     models = list(dict.fromkeys(one.where.get("model", "") for one in attacks))
-    found = leaks_of(draft, [judged_of(one) for one in attacks], pool, models, context)
+    found = leaks_of(draft, [judged_of(one, context.level) for one in attacks], pool, models, context)
     return found, gaps_of(draft, found, context), draft
 
 

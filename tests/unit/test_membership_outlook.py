@@ -15,7 +15,7 @@ from audits.membership.pool import Pool, pool_of_labels
 from audits.membership.settings import DENOISER, LIRA, NEED_REFERENCE, Settings
 from probes.diffusion import Denoiser, linear
 from probes.generative_networks import fresh_denoiser
-from probes.loading.membership_scores import ScoreSet, read_scores
+from probes.loading.membership_scores import ScoreSet, ShadowScores, read_scores
 
 SETTINGS = Settings(fprs=(0.1, 0.01), timesteps=())
 
@@ -84,6 +84,72 @@ def test_bounds_of_one_training_run_are_called_heuristic(scores: ScoreSet, optio
     found = warned(inputs(scores, claim=claim), **options)
     assert ("heuristic-bounds" in found) == told and found["claim"] == "The accountant is loose."
     assert "heuristic-bounds" not in warned(inputs(scores), **options)
+
+
+@pytest.mark.parametrize(
+    ("column", "sides", "says"),
+    [
+        ("included", (211, 189), None),
+        # An even split of 60 comes once in 9.7 times, of 400 once in 25.
+        ("included", (30, 30), None),
+        ("included", (200, 200), "Exactly half"),
+        ("included", (66, 34), None),
+        ("included", (67, 33), "67 members and 33 non-members"),
+        ("included", (33, 67), "33 members and 67 non-members"),
+        ("member", (211, 189), "not included"),
+    ],
+)
+def test_what_does_not_look_like_fair_coins_is_doubted(
+    tmp_path: Path, column: str, sides: tuple[int, int], says: str | None
+) -> None:
+    count = sum(sides)
+    given_ = given(tmp_path, np.random.default_rng(0).normal(size=count), np.arange(count) < sides[0], column)
+    found = warned(inputs(given_, sides), coin_flip=0.5)
+    assert ("coins-doubtful" in found) == (says is not None)
+    assert says is None or says in found["coins-doubtful"]
+    assert "coins-doubtful" not in warned(inputs(given_, sides))
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [({}, None), ({"coin_flip": 0.5}, "each point was put in by a fair coin of its own"),
+     ({"independent": True}, "every score is from a training run of its own")],
+)  # fmt: skip
+def test_certified_bounds_are_on_the_word_of_the_user(
+    scores: ScoreSet, options: dict[str, Any], word: str | None
+) -> None:
+    found = warned(inputs(scores), **options)
+    assert ("on-your-word" in found) == (word is not None)
+    assert word is None or f"as you say, {word}." in found["on-your-word"]
+
+
+@pytest.mark.parametrize(("delta", "told"), [(0.0, True), (1e-9, False)])
+def test_without_delta_there_is_no_gaussian_bound(scores: ScoreSet, delta: float, told: bool) -> None:
+    assert ("no-gdp" in warned(inputs(scores), delta=delta)) == told
+
+
+def test_models_of_a_suite_have_their_bounds_called_heuristic_too() -> None:
+    parts = [release(name, samples=spanned(-1, 1)) for name in "ab"]
+    parts[1].claim = Claim(epsilon=1.0, delta=1e-5, source="", notes=("Loose for b.",))
+    points = SimpleNamespace(points=spanned(-1, 1), member=np.arange(400) < 200, skipped={})
+    found = warned(inputs(pool=points, blind=points, releases=tuple(parts)))
+    assert "heuristic-bounds" in found and found["claim"] == "Loose for b."
+    assert all(not where for id, _, where in warnings_of(
+        inputs(pool=points, blind=points, releases=tuple(parts)), Options()) if id == "claim")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reference", "scale", "told"),
+    [(None, "unknown", False), (np.ones((3, 5)), "unknown", True), (np.ones((3, 5)), "probability", False)],
+)
+def test_what_is_no_probability_gives_no_rmia(reference: Any, scale: str, told: bool) -> None:
+    several = ShadowScores(
+        scores=np.zeros((3, 400, 1)), keep=np.zeros((3, 400), dtype=bool), target=0, reference=reference, scale=scale,
+        names=(), given=400, skipped={}, sha256="", notes=(), path="", layout="", models=("a", "b", "c"),
+    )  # fmt: skip
+    found: Any = inputs(several)  # type: ignore[arg-type]
+    assert ("no-rmia" in warned(found)) == told
+    assert ("rmia" in possible(found, Options())) == (scale == "probability")
 
 
 @pytest.mark.parametrize(("decimals", "told"), [(6, False), (0, True)])
@@ -156,6 +222,33 @@ def test_coordinates_are_those_of_the_inputs(scores: ScoreSet) -> None:
     several = coordinates_of(inputs(releases=(release("a", samples=1), release("b", generator=1))), Options())
     assert several["model"] == several["against"] == ("a", "b")
     assert several["attack"] == ("nearest", "monte-carlo", "latent-search")
+
+
+@pytest.mark.parametrize(
+    ("options", "methods", "validities"),
+    [
+        ({}, "clopper-pearson gdp", "heuristic assumes-gdp"),
+        ({"delta": 0.0}, "clopper-pearson", "heuristic"),
+        ({"independent": True}, "clopper-pearson gdp", "certified assumes-gdp"),
+        ({"coin_flip": 0.5}, "clopper-pearson one-run gdp one-run-fdp", "certified heuristic assumes-gdp"),
+        ({"coin_flip": 0.5, "delta": 0.0}, "clopper-pearson one-run", "certified heuristic"),
+        ({"coin_flip": 0.5, "selection": "fixed", "threshold": 0.1}, "one-run one-run-fdp", "certified assumes-gdp"),
+    ],
+)
+def test_coordinates_of_bounds_are_those_that_the_options_allow(
+    scores: ScoreSet, options: dict[str, Any], methods: str, validities: str
+) -> None:
+    found = coordinates_of(inputs(scores), Options(**options))
+    assert set(found["method"]) == set(methods.split()) and set(found["validity"]) == set(validities.split())
+
+
+def test_coordinates_are_without_what_the_run_leaves_out(scores: ScoreSet) -> None:
+    assert coordinates_of(inputs(scores), Options(tier="samples"))["tier"] == ("samples",)
+    assert coordinates_of(inputs(releases=(release(generator=1),)), Options())["tier"] == ("generator",)
+    looked = inputs(scores, blind=pool(200, 200))
+    assert coordinates_of(looked, Options())["classifier"] == ("linear", "trees")
+    assert "classifier" not in coordinates_of(looked, Options(blind=False))
+    assert "classifier" not in coordinates_of(inputs(scores), Options())
 
 
 def test_scores_cost_nothing(scores: ScoreSet) -> None:

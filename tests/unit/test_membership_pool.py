@@ -78,6 +78,26 @@ def test_halves_of_coins_do_not_look_at_who_is_a_member() -> None:
     assert len({int(halves(first, seed, coins=True)[first].sum()) for seed in range(30)}) > 3
 
 
+def test_halves_of_coins_have_members_and_others_on_both_sides() -> None:
+    # So few members are all in one half at some seeds: only then are they looked at.
+    member = np.arange(40) < 2
+    for seed in range(20):
+        chosen = halves(member, seed, coins=True)
+        assert chosen.sum() == 20 and {1, 19} == {int(chosen[member].sum()), int(chosen[~member].sum())}
+
+
+def test_coins_reach_the_halves_of_a_pool(tmp_path: Path) -> None:
+    inside, outside = points(tmp_path, "a", rows(12)), points(tmp_path, "b", rows(28, 100))
+    member = np.arange(40) < 12
+    for coins in (False, True):
+        for pool in (
+            pool_of_points(inside, outside, 5, coins=coins),
+            pool_of_labels(member, (), 5, given=40, skipped={}, where="", coins=coins),
+        ):
+            assert (pool.chooses == halves(member, 5, coins=coins)).all()
+    assert (halves(member, 5, coins=True) != halves(member, 5)).any()
+
+
 def test_points_of_others_are_taken_out(tmp_path: Path) -> None:
     whole = points(tmp_path, "reference", rows(20))
     left, taken = without(whole, [points(tmp_path, "a", rows(5)), points(tmp_path, "b", rows(3, 10))])

@@ -1,10 +1,14 @@
 """Do the options of a membership audit make sense together, and is what does not refused by its flag?"""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from audits.context import Cache, Context
 from audits.membership import MOST_FPR, TIERS, Options
+from audits.membership.inputs import check_coins, plan
 from audits.membership.settings import ATTACKS, LIRA, NEED_REFERENCE, settle
 from probes.errors import InputError
 
@@ -67,6 +71,9 @@ def test_what_makes_sense_is_taken(options: dict[str, object]) -> None:
         ({**SIDES, "suite": HERE, "noise_multiplier": 1.0}, "--noise-multiplier"),
         ({**SIDES, "suite": HERE, "sample_rate": 0.1}, "--sample-rate"),
         ({**SCORES, "independent": True, "coin_flip": 0.5}, "--independent, --coin-flip"),
+        ({**MODEL, "independent": True}, "--independent"),
+        ({**SAMPLES, "independent": True}, "--independent"),
+        ({**SIDES, "suite": HERE, "independent": True}, "--independent"),
         ({**SCORES, "target": -1}, "--target"),
         ({**MODEL, "draws": 0}, "--draws"),
         ({**MODEL, "batch": 0}, "--batch"),
@@ -111,3 +118,81 @@ def test_every_tier_has_attacks_of_its_own() -> None:
     assert tuple(ATTACKS) == TIERS
     names = [name for own in ATTACKS.values() for name in own]
     assert len(set(names)) == len(names) and {*NEED_REFERENCE, *LIRA} <= set(names)
+
+
+COUNT = 60
+INSIDE = np.arange(COUNT) < 27
+
+
+def planned(folder: Path, arrays: dict[str, Any], **options: Any) -> Any:
+    np.savez(folder / "s.npz", **arrays)
+    given = {"scores": folder / "s.npz", "higher_is": "member", **options}
+    return plan(Options(**given), Context(cache=Cache(folder / "cache")))
+
+
+def alone(**more: Any) -> dict[str, Any]:
+    return {"scores": np.linspace(0, 1, COUNT), "member": INSIDE, **more}
+
+
+def several() -> dict[str, Any]:
+    keep = np.random.default_rng(0).random((4, COUNT)) < 0.5
+    return {"scores": np.random.default_rng(1).random((4, COUNT)), "keep": keep}
+
+
+FIXED = {"selection": "fixed", "threshold": 0.5}
+PLANS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "one model is no runs": (several(), {"independent": True}, "--independent"),
+    "odd chances": (
+        {"scores": alone()["scores"], "included": INSIDE, "include_prob": np.full(COUNT, 0.3)},
+        {"coin_flip": 0.5}, "include_prob; --coin-flip",
+    ),
+    "one odd chance": (
+        {"scores": alone()["scores"], "included": INSIDE, "include_prob": np.where(np.arange(COUNT) == 7, 0.9, 0.5)},
+        {"coin_flip": 0.5}, "include_prob; --coin-flip",
+    ),
+    "no coins": ({**alone(), "member": np.arange(COUNT) < 11}, {"coin_flip": 0.5}, "--coin-flip"),
+    "one threshold for all": (several(), FIXED, "--threshold"),
+    "not in the file": (alone(), {"attack": ("rmia",)}, "--attack rmia"),
+    "no likelihoods": (several(), {"attack": ("lira-online", "rmia")}, "--attack rmia"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_what_a_file_contradicts_is_refused_in_the_plan(tmp_path: Path, case: str) -> None:
+    arrays, options, flag = PLANS[case]
+    with pytest.raises(InputError) as refused:
+        planned(tmp_path, arrays, **options)
+    assert flag in str(refused.value.where)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options"),
+    [
+        (alone(), {"independent": True}),
+        (alone(), {"coin_flip": 0.5}),
+        (alone(), FIXED),
+        (several(), {**FIXED, "attack": ("threshold",)}),
+        (several(), {"selection": "fixed", "threshold": 0.5, "coin_flip": 0.5}),
+        ({"scores": alone()["scores"], "included": INSIDE, "include_prob": np.full(COUNT, 0.5)}, {"coin_flip": 0.5}),
+        ({"scores": alone()["scores"], "included": INSIDE, "include_prob": np.full(COUNT, 0.3)}, {}),
+    ],
+)
+def test_what_a_file_allows_is_planned(tmp_path: Path, arrays: dict[str, Any], options: dict[str, Any]) -> None:
+    assert planned(tmp_path, arrays, **options).inputs.given is not None
+
+
+@pytest.mark.parametrize(("inside", "count", "fits"), [(26, 100, True), (25, 100, False), (75, 100, False),
+                                                       (74, 100, True), (500, 1000, True)])  # fmt: skip
+def test_counts_that_fair_coins_give_less_than_once_in_a_million_are_refused(
+    inside: int, count: int, fits: bool
+) -> None:
+    from math import comb
+
+    few = min(inside, count - inside)
+    assert fits == (2 * sum(comb(count, k) for k in range(few + 1)) / 2**count >= 1e-6)
+    if fits:
+        check_coins(np.arange(count) < inside)
+        return
+    with pytest.raises(InputError, match=f"{inside} of {count} points") as refused:
+        check_coins(np.arange(count) < inside)
+    assert refused.value.where == "--coin-flip" and refused.value.hint

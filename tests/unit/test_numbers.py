@@ -73,4 +73,3 @@ def test_the_upper_end_of_a_lower_bound_is_no_limit() -> None:
     assert described(proved) == "1.3 (at least; 3.8 provable), 95 %, 440 points"
     assert "to" not in interval(proved).split()
     assert interval(_estimate(1.26, 1.26, 3.77)) == "1.3 to 3.8"
-    assert interval(_estimate(2.0, method=f"{LOWER_BOUND} without ends")) == "no interval"

@@ -257,7 +257,9 @@ CHANGES: Mapping[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("change", [*CHANGES, "points", "schedule", "prediction", "network", "hash", "torch", "damaged"])
+@pytest.mark.parametrize(
+    "change", [*CHANGES, "points", "schedule", "prediction", "network", "hash", "torch", "damaged"]
+)
 def test_other_training_is_not_taken_for_this(
     tmp_path: Path, trained: list[int], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
