@@ -87,8 +87,8 @@ def _tell_leak(draft: Draft, leak: Leak, results: "Results", context: Context, s
     where |= {"model": leak.model} if leak.model else {}
     if not _is_shown(draft, leak, context):
         text = (
-            f"{holding}, no attack was shown to tell members from non-members: the best, {given},"
-            f"{half.rstrip(',')} has an AUC of {span(row)}."
+            f"{holding}, no attack was shown to tell members from non-members: the best, {given}"
+            f"{half or ','} has an AUC of {span(row)}."
         )
         if leak.area.variance() > 0:
             least = detectable(leak.area, 1 - (1 - context.level) / len(results.leaks))

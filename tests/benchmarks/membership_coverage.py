@@ -127,7 +127,8 @@ class Audit:
 
         given = Options(selection=selection, delta=DELTA, **options)
         pool = self.points(coins=given.coin_flip is not None)
-        return bound_all(Draft(), [judged_of(self.attacks[0])], pool, given, {}, self.context)[0].proved
+        judged = [judged_of(self.attacks[0], self.context.level)]
+        return bound_all(Draft(), judged, pool, given, {}, self.context)[0].proved
 
     def estimates(self) -> tuple[list[Any], Any]:
         """Return all estimates of the scores, and what was counted of the first attack."""
@@ -147,7 +148,8 @@ class Audit:
         from audits.membership.leaking import gaps_of, leaks_of
 
         draft = Draft()
-        leaks = leaks_of(draft, [judged_of(one) for one in self.attacks], self.pool, self.models, self.context)
+        judged = [judged_of(one, self.context.level) for one in self.attacks]
+        leaks = leaks_of(draft, judged, self.pool, self.models, self.context)
         gaps = [(draft.estimates[gap.place], gap.p) for gap in gaps_of(draft, leaks, self.context)]
         return [(draft.estimates[one.place], int(one.judged.attack.name)) for one in leaks], gaps
 
