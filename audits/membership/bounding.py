@@ -137,7 +137,7 @@ def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
             selection=options.selection,
             gaussian=method == GDP,
             chooses=chooses[used],
-            threshold=_threshold(options),
+            threshold=_threshold(options, pool),
         )
         missed, alarms = made.call.members - made.call.hits, made.call.alarms
         counts = f"{missed:,} of {made.call.members:,} members missed, {alarms:,} of {made.call.others:,} others called"
@@ -157,9 +157,12 @@ _NAMES = {
 }
 
 
-def _threshold(options: Options) -> float | None:
-    """Return the given threshold where more means member: losses, and scores of non-members, were turned on reading."""
-    turned = options.scores is not None and options.higher_is != "member"
+def _threshold(options: Options, pool: Pool) -> float | None:
+    """Return the given threshold where more means member: losses, and scores of non-members, were turned on reading.
+
+    Files of one model are turned unless said to be of members; those of several only where said to be of non-members.
+    """
+    turned = options.higher_is == "nonmember" or (pool.losses and options.higher_is is None)
     return -options.threshold if turned and options.threshold is not None else options.threshold
 
 

@@ -134,6 +134,7 @@ def _from_scores(options: Options, settings: Settings, context: Context) -> tupl
         skipped=given.skipped,
         where=where,
         coins=options.coin_flip is not None,
+        losses=isinstance(given, ScoreSet),
     )
     sources = [Source(role="scores", path=str(options.scores), sha256=given.sha256, items=given.given)]
     blind = None

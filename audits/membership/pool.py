@@ -33,6 +33,8 @@ class Pool:
         What identifies each point.
     given
         Points before any was left out, and why some were.
+    losses
+        The file of scores is of one model, so that scores of which nothing was said were losses.
     """
 
     points: "PointSet | None"
@@ -41,6 +43,7 @@ class Pool:
     chooses: Bools
     given: int
     skipped: Mapping[str, int]
+    losses: bool = False
 
     def __len__(self) -> int:
         return len(self.member)
@@ -107,6 +110,7 @@ def pool_of_labels(
     skipped: Mapping[str, int],
     where: str,
     coins: bool = False,
+    losses: bool = False,
 ) -> Pool:
     """Return the pool of points of which only scores are known.
 
@@ -125,6 +129,7 @@ def pool_of_labels(
         chooses=halves(member, seed, coins=coins),
         given=given,
         skipped=skipped,
+        losses=losses,
     )
 
 

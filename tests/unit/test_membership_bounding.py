@@ -1,6 +1,7 @@
 """Is every bound called what it is, and is the error shared by all attacks of one model and by no others?"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,12 +249,23 @@ def test_a_bound_tells_the_counts_that_it_rests_on(pool: Pool, context: Context)
     assert interval(draft.estimates[found.proved["one-run"].place]).startswith("at least; ")
 
 
-@pytest.mark.parametrize(("higher_is", "threshold"), [("member", 1.0), ("nonmember", -1.0), (None, -1.0)])
+@pytest.mark.parametrize(
+    ("higher_is", "losses", "threshold"),
+    [
+        ("member", True, 1.0),
+        ("nonmember", True, -1.0),
+        ("nonmember", False, -1.0),
+        (None, True, -1.0),
+        (None, False, 1.0),
+    ],
+)
 @pytest.mark.usefixtures("quick")
 def test_a_threshold_is_in_the_units_of_the_file(
-    pool: Pool, context: Context, higher_is: str | None, threshold: float
+    pool: Pool, context: Context, higher_is: str | None, losses: bool, threshold: float
 ) -> None:
-    # Scores of which less means member are turned on reading: minus one in the file is one here.
+    # Scores of which less means member are turned on reading: minus one in the file is one here. A folder of several
+    # models of which nothing was said holds scores of members, which are not.
+    pool = replace(pool, losses=losses)
     one = attack(7)
     options = {"scores": Path("s.csv"), "higher_is": higher_is, "selection": "fixed", "threshold": threshold}
     (found,), _ = bounds(pool, context, one, **options)
