@@ -2,6 +2,7 @@
 
 An entry is one safetensors file, written beside its place and renamed into it, so that a run killed at
 any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes.
+The JSON files of `probes.model_results` may stand beside them; they are counted and cleared here too.
 """
 
 import os
@@ -28,7 +29,7 @@ _STALE = 3600.0
 EXAMPLES = "demo"
 """Subfolder of the examples that demos run on."""
 _MADE = re.compile(r"[a-z]+-[0-9a-f]{12}|\.part-\w+")
-_ENTRY = re.compile(r"[0-9a-f]{64}\.safetensors")
+_ENTRY = re.compile(r"[0-9a-f]{64}\.(safetensors|json)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class Cache:
 
     def _entries(self) -> Iterator[tuple[str, Path]]:
         # Only names that we write: the folder may be one that the user keeps other things in.
-        for file in self.folder.glob("*/??/*.safetensors"):
+        for file in self.folder.glob("*/??/*"):
             if _ENTRY.fullmatch(file.name):
                 yield file.parts[-3], file
 

@@ -10,6 +10,7 @@ import torch
 from probes import cache as module
 from probes.cache import Cache
 from probes.errors import IncompleteError
+from probes.model_results import Results
 
 KEY = {"encoder": "a1", "clips": ["b2", "c3"]}
 
@@ -126,6 +127,21 @@ def test_clearing_takes_our_entries_and_nobody_elses(tmp_path: Path) -> None:
     os.utime(left, (time.time() - 2 * module._STALE,) * 2)
     cache.clear()
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(others)
+
+
+def test_results_of_models_are_counted_and_cleared_with_the_rest(tmp_path: Path) -> None:
+    cache, results = Cache(tmp_path), Results(tmp_path / "language-models")
+    cache.write("pooled", KEY, entry())
+    for seed in range(3):
+        results.write({"seed": seed}, {"loss": 1.5})
+    size = results.path({"seed": 0}).stat().st_size
+    pooled = cache.path("pooled", KEY).stat().st_size
+    mine = [results.path({"seed": 0}).with_name(name) for name in ("notes.json", f"{'0' * 64}.json.bak")]
+    for path in mine:
+        path.write_text("{}")
+    assert cache.usage()["language-models"] == (3, 3 * size)
+    assert cache.clear() == 3 * size + pooled
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(mine)
 
 
 def test_the_place_is_the_users_or_the_platforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
