@@ -78,8 +78,9 @@ class Watch:
                 last = now
                 left = (now - start) / max(done, 1) * (total - done)
                 rate = done / (now - start)
+                pace = f"{rate:.1f} a second" if rate >= 0.1 else f"{60 * rate:.1f} a minute"
                 self._console.print(
-                    f"{name}: {done} of {total} {unit}, {rate:.1f} a second, about {left:.0f} s left",
+                    f"{name}: {done} of {total} {unit}, {pace}, about {left:.0f} s left",
                     highlight=False,
                 )
 

@@ -135,3 +135,14 @@ def test_outside_the_main_thread_nothing_is_set() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def test_slow_work_has_its_pace_by_the_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Watch(quiet=False).phase("Training models", 10, "models") as advance:
+        now[0] += 40
+        advance(1)
+    assert capsys.readouterr().err == "Training models: 1 of 10 models, 1.5 a minute, about 360 s left\n"
