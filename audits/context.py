@@ -4,8 +4,9 @@ The command line makes a `Context`, asks the audit for a `Plan`, and later for a
 a report once the gates have been judged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from audits.records import (
@@ -66,6 +67,10 @@ class Plan:
         another is refused before anything runs. Empty: not known.
     settings
         Options whose values were only settled now, such as those of a preset; the report lists these.
+    measure
+        Asked by `--dry-run` alone: times a little of the work and returns more lines for `cost`.
+    files
+        What the user asked the plan itself to write, by path.
     """
 
     inputs: Any
@@ -75,6 +80,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     coordinates: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    measure: Callable[[], tuple[tuple[str, str], ...]] | None = None
+    files: Mapping[Path, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +96,8 @@ class Draft:
         Contents of further files of the run folder by name; the names stand in the audit's spec.
     subject
         Where the parameter count is known only after loading; otherwise the plan's stands.
+    title
+        Where the audit's own would say too little.
     """
 
     estimates: list[Estimate] = field(default_factory=list)
@@ -100,6 +109,7 @@ class Draft:
     records: Sequence[Mapping[str, Any]] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     subject: Subject | None = None
+    title: str | None = None
 
     def add(self, estimate: Estimate) -> int:
         """Append an estimate and return its index, for use as evidence."""

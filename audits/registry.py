@@ -104,6 +104,12 @@ AUDITS: tuple[Entry, ...] = (
         target="audits.certification:AUDIT",
     ),
     Entry(
+        name="interference",
+        summary="Which languages hurt each other, and which help, when one model learns both?",
+        needs="a text file for each language; or losses of models of languages and of pairs",
+        target="audits.interference:AUDIT",
+    ),
+    Entry(
         name="lipschitz",
         summary="By how much can a small change of a picture move a classifier's logits?",
         needs="an image classifier; labelled images for radii",

@@ -51,6 +51,8 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch) -> i
     mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)
     report = folders.finished(folder, mark, force=common.force, extra=spec.files)
+    for path, content in plan.files.items():
+        write_bytes(path, content.encode("utf-8"))
     if common.dry_run:
         _print_plan(spec, plan)
         return 0
@@ -123,7 +125,7 @@ def _assemble(
 ) -> Report:
     return Report(
         audit=spec.name,
-        title=spec.title,
+        title=draft.title or spec.title,
         question=spec.question,
         created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         subject=draft.subject or plan.subject,
@@ -153,7 +155,9 @@ def _print_plan(spec: AuditSpec, plan: Plan) -> None:
     if plan.subject:
         lines.append(f"  model      {plan.subject.path} ({plan.subject.family}, {plan.subject.sha256[:12]})")
     lines += [f"  {source.role:<10} {source.path} ({source.items} items)" for source in plan.data]
-    lines += [f"  {what:<10} {amount}" for what, amount in plan.cost]
+    costs = (*plan.cost, *(plan.measure() if plan.measure else ()))
+    lines += [f"  {what:<10} {amount}" for what, amount in costs]
+    lines += [f"  written    {path}" for path in plan.files]
     lines += [f"  note       {note}" for note in plan.notes]
     sys.stdout.write("\n".join(lines) + "\n")
 

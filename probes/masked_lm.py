@@ -41,13 +41,11 @@ class Block(nn.Module):
             query = functional.linear(asked, self.attend.weight[:width], self.attend.bias[:width])
             rest = functional.linear(states, self.attend.weight[width:], self.attend.bias[width:])
             key, value = rest.split(width, dim=2)
-        seen = functional.scaled_dot_product_attention(*(self._by_head(part) for part in (query, key, value)))
+        query, key, value = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (query, key, value))
+        seen = functional.scaled_dot_product_attention(query, key, value)
         asked = self.norm_attention(asked + self.gathered(seen.transpose(1, 2).reshape(asked.shape)))
         out: Tensor = self.norm_output(asked + self.narrow(functional.gelu(self.widen(asked))))
         return out
-
-    def _by_head(self, states: Tensor) -> Tensor:
-        return states.unflatten(2, (self.heads, -1)).transpose(1, 2)
 
 
 class MaskedLM(nn.Module):
@@ -76,14 +74,16 @@ class MaskedLM(nn.Module):
             raise ValueError(f"a width of {width} cannot be split among {heads} heads")
         if front and front % 2 == 0:
             raise ValueError("a front end that looks as far to the left as to the right spans an odd number of tokens")
-        self.token = nn.Embedding(vocabulary, width)
-        self.position = nn.Parameter(torch.empty(length, width))
-        self.front = nn.Conv1d(width, width, front, padding="same") if front else None
-        self.norm_input = nn.LayerNorm(width, eps=EPSILON)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.transform = nn.Linear(width, width)
-        self.norm_head = nn.LayerNorm(width, eps=EPSILON)
-        self.bias = nn.Parameter(torch.empty(vocabulary))
+        # Layers draw weights of their own from the state that the process shares.
+        with torch.random.fork_rng(devices=[]):
+            self.token = nn.Embedding(vocabulary, width)
+            self.position = nn.Parameter(torch.empty(length, width))
+            self.front = nn.Conv1d(width, width, front, padding="same") if front else None
+            self.norm_input = nn.LayerNorm(width, eps=EPSILON)
+            self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+            self.transform = nn.Linear(width, width)
+            self.norm_head = nn.LayerNorm(width, eps=EPSILON)
+            self.bias = nn.Parameter(torch.empty(vocabulary))
         self._draw(torch.Generator().manual_seed(seed))
 
     @torch.no_grad()

@@ -256,9 +256,16 @@ def label(estimate: Estimate) -> str:
     >>> where = {"group": "accent=indian", "layer": 3}
     >>> label(Estimate(name="rate", value=1.0, method="exact", n=1, unit="x", where=where))
     'accent=indian, layer 3'
+    >>> where = {"source": "fr", "target": "en"}
+    >>> label(Estimate(name="interference", value=1.0, method="exact", n=1, unit="x", where=where))
+    'en ← fr'
     """
     parts = []
-    for key, value in sorted(estimate.where.items()):
+    where = dict(estimate.where)
+    if {"source", "target"} <= where.keys():
+        # Which of the two is which, their order alone does not tell.
+        parts.append(f"{where.pop('target')} ← {where.pop('source')}")
+    for key, value in sorted(where.items()):
         text = coordinate(value)
         parts.append(f"{key} {text}" if _bare(text) else text)
     return ", ".join(parts)

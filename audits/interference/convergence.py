@@ -1,0 +1,62 @@
+"""Which models have learnt so little that a difference between them would be noise of the optimisation?
+
+A masked language model first learns how frequent each token is, and may stay there for long. The loss of such a model
+says when it will leave, not what another language does to it. It has no number here, but a reason.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from audits.interference.settings import Languages
+from audits.interference.table import Cell, Losses
+
+LATEST_EXIT = 0.5
+"""Share of the training after which a model that only then leaves the plateau has not had the time of the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Baseline:
+    """What a count of tokens, and one of neighbouring tokens, loses at the same hidden places."""
+
+    unigram: Cell
+    bigram: Cell
+
+
+def failures(losses: Losses, baselines: Mapping[str, Baseline], margin: float) -> dict[tuple[Languages, str], str]:
+    """Return why models have not converged, by training set and held-out language; one failed seed is enough.
+
+    The model of a language alone has to beat both baselines by a share, that of several languages the unigram one:
+    a language may be hurt as far as that, and it is no failure. All have to be past the plateau by half-time.
+    """
+    found: dict[tuple[Languages, str], str] = {}
+    for chosen, seed in sorted(losses.diverged):
+        for code in chosen:
+            found.setdefault((chosen, code), f"with seed {seed} the loss was no number any more")
+    for (chosen, seed, code), cell in sorted(losses.cells.items(), key=lambda item: item[0]):
+        why = _failure(cell, baselines.get(code), len(chosen) == 1, margin)
+        why = why or _late(losses.curves.get((chosen, seed, code), ()), baselines.get(code), margin)
+        if why:
+            found.setdefault((chosen, code), f"with seed {seed} {why}")
+    return found
+
+
+def _failure(cell: Cell, baseline: Baseline | None, alone: bool, margin: float) -> str:
+    if baseline is None:
+        return ""
+    for name, least in (("unigram", baseline.unigram.loss), ("bigram", baseline.bigram.loss))[: 1 + alone]:
+        if cell.loss > (1 - margin) * least:
+            return (
+                f"it loses {cell.loss:.3f} nats per byte, not {margin:.0%} less than the {least:.3f} of a {name} model"
+            )
+    return ""
+
+
+def _late(curve: tuple[float, ...], baseline: Baseline | None, margin: float) -> str:
+    if baseline is None or not curve:
+        return ""
+    plateau = (1 - margin) * baseline.unigram.loss / baseline.unigram.factor
+    left = next((place for place, loss in enumerate(curve) if loss < plateau), len(curve))
+    share = left / len(curve)
+    if share <= LATEST_EXIT:
+        return ""
+    return f"it left the unigram plateau only after {share:.0%} of its steps, too late to have had the others' time"

@@ -1,0 +1,74 @@
+"""The demo: four artificial languages, of two families in two scripts, that small encoders learn alone and in pairs.
+
+Two are siblings in one script and help each other; all other pairs have another family or another script between them.
+Where it is balanced all four are parts of one language: a model of two of them reads what a model of one reads.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from audits.context import Context
+from audits.interference import Options
+from probes.loading.hashing import sha256_json
+from probes.synthetic.languages import make_language
+
+VERSION = 1
+"""Raised whenever the languages change, so that no old demo is taken for a new one."""
+SIZE, HELD = 150_000, 20_000
+"""Bytes of a language, and of its held-out sentences."""
+STEPS, BATCH, WINDOW, SEEDS = 100, 24, 64, 3
+PART = STEPS * BATCH * WINDOW + 2 * HELD
+"""Bytes of a part of the one language: no window is read twice, or two parts would be better than one."""
+FAMILIES = ("Arian", "Borian")
+LANGUAGES: Mapping[str, tuple[int, int, str]] = {
+    "al1": (0, 0, "Latn"),
+    "al2": (0, 1, "Latn"),
+    "bl": (1, 0, "Latn"),
+    "bc": (1, 0, "Cyrl"),
+}
+"""Number of the family, of the sibling, and script, by a code that begins with family and script."""
+
+
+def prepare(context: Context, *, balanced: bool = False) -> Options:
+    """Write the four languages, or take them from the cache, and return the audit's options."""
+    made_of = [VERSION, SIZE, PART, context.seed, balanced]
+    folder = context.cache.examples(f"languages-{sha256_json(made_of)[:12]}")
+    if not folder.is_dir():
+        with context.cache.making(folder) as place:
+            _write(place, _parts(context.seed) if balanced else _languages(context.seed))
+    return Options(
+        corpus=folder,
+        budget="same-total" if balanced else "same-data",
+        held_out=HELD,
+        steps=STEPS,
+        batch=BATCH,
+        window=WINDOW,
+        seeds=SEEDS,
+    )
+
+
+def _languages(seed: int) -> dict[str, list[bytes]]:
+    return {
+        code: make_language(SIZE, family=_family(seed, family), sibling=sibling, script=script, seed=seed)
+        for code, (family, sibling, script) in LANGUAGES.items()
+    }
+
+
+def _parts(seed: int) -> dict[str, list[bytes]]:
+    count = len(LANGUAGES)
+    # No sentence twice: what one part holds out, no other trains on.
+    sentences = list(dict.fromkeys(make_language(int(1.1 * count * PART), family=_family(seed, 0), seed=seed)))
+    return {code: sentences[place::count] for place, code in enumerate(LANGUAGES)}
+
+
+def _family(seed: int, number: int) -> int:
+    return len(FAMILIES) * seed + number + 1
+
+
+def _write(place: Path, languages: Mapping[str, Sequence[bytes]]) -> None:
+    rows = ["code,name,script,family"]
+    for code, sentences in languages.items():
+        (place / f"{code}.txt").write_bytes(b"".join(sentence + b"\n" for sentence in sentences))
+        family, sibling, script = LANGUAGES[code]
+        rows.append(f"{code},{FAMILIES[family]} {sibling + 1} ({script}),{script},{FAMILIES[family]}")
+    (place / "langs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")

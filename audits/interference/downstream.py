@@ -1,0 +1,208 @@
+"""Does the matrix foretell the scores of a downstream task that the user brings?"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context, Draft
+from audits.interference import Options
+from audits.interference.effects import complete, correlated, p_estimate
+from audits.interference.estimating import Found
+from audits.records import Estimate
+from audits.statistics import generator
+from audits.statistics.binomial import clopper_pearson
+from audits.statistics.qap import Undefined, permutation_test
+
+if TYPE_CHECKING:
+    from audits.interference.inputs import Inputs
+
+Floats = NDArray[np.float64]
+FEWEST = 5
+"""Languages that a correlation of their means with a score needs."""
+_ALL = 8
+"""Languages up to which every order is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Related:
+    """One column of scores: places of the correlation and of its p-value, and of the errors of prediction."""
+
+    score: str
+    side: str
+    correlation: int
+    p: int
+    errors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Downstreamed:
+    """All columns that could be set against the matrix."""
+
+    related: tuple[Related, ...]
+
+
+def relate(draft: Draft, found: Found, inputs: "Inputs", options: Options, context: Context) -> Downstreamed:
+    """Add correlations of scores with what languages receive (a score each), or with the cells (a score a pair)."""
+    table = inputs.downstream
+    if table is None or inputs.part is not None:
+        return Downstreamed(related=())
+    for note in table.notes:
+        draft.warn("downstream", note)
+    made = []
+    for name, values in zip(table.names, table.values, strict=True):
+        one = (
+            _of_languages(draft, found, inputs, name, values, options, context)
+            if table.kind == "languages"
+            else _of_pairs(draft, found, inputs, name, values, options, context)
+        )
+        if one is not None:
+            made.append(one)
+    return Downstreamed(related=tuple(made))
+
+
+def _of_languages(
+    draft: Draft, found: Found, inputs: "Inputs", name: str, values: Floats, options: Options, context: Context
+) -> Related | None:
+    scores = dict(zip(inputs.languages, values.tolist(), strict=True))
+    codes = [code for code in inputs.languages if code in found.received and not math.isnan(scores[code])]
+    received = np.array([found.received[code].judged.crossed.value for code in codes])
+    score = np.array([scores[code] for code in codes])
+    if len(codes) < FEWEST or np.ptp(score) == 0 or np.ptp(received) == 0:
+        draft.warn(
+            "no-test", f"Nothing is said of {name}: {len(codes)} languages with a score and a row, or all alike."
+        )
+        return None
+    value = _spearman(received, score)
+    low, high = _bonett_wright(value, len(codes), context.level)
+    where = {"score": name, "side": "received"}
+    correlation = draft.add(
+        Estimate(
+            name="downstream_correlation",
+            value=value,
+            low=low,
+            high=high,
+            level=context.level,
+            method="Spearman over languages, Fisher's z with Bonett and Wright's variance",
+            n=len(codes),
+            unit="languages",
+            where=where,
+        )
+    )
+    p = _add_p(draft, received, score, name, options, context)
+    errors = tuple(
+        _add_error(draft, left_out, name, predictor, context)
+        for predictor, left_out in (("interference", _left_out(received, score)), ("mean", _left_out(None, score)))
+    )
+    return Related(score=name, side="received", correlation=correlation, p=p, errors=errors)
+
+
+def _spearman(first: Floats, second: Floats) -> float:
+    from scipy.stats import rankdata
+
+    return float(np.clip(np.corrcoef(rankdata(first), rankdata(second))[0, 1], -1, 1))
+
+
+def _bonett_wright(value: float, count: int, level: float) -> tuple[float, float]:
+    """Return an interval of Spearman's correlation: variance (1 + r^2 / 2) / (n - 3) on Fisher's scale (2000)."""
+    from scipy.stats import norm
+
+    inside = math.copysign(min(abs(value), 1 - 1e-9), value)
+    half = float(norm.isf((1 - level) / 2)) * math.sqrt((1 + value**2 / 2) / (count - 3))
+    return min(value, math.tanh(math.atanh(inside) - half)), max(value, math.tanh(math.atanh(inside) + half))
+
+
+def _add_p(draft: Draft, received: Floats, score: Floats, name: str, options: Options, context: Context) -> int:
+    from itertools import permutations
+
+    from scipy.stats import rankdata
+
+    first, second = rankdata(received), rankdata(score)
+    centred = first - first.mean()
+    seen = abs(float(centred @ second)) * (1 - 1e-9)
+    where = {"test": name, "correction": "none"}
+    if len(first) <= _ALL:
+        orders = np.array(list(permutations(second)))
+        return draft.add(
+            Estimate(
+                name="p_value",
+                value=float((np.abs(orders @ centred) >= seen).mean()),
+                level=context.level,
+                method="exact",
+                n=len(orders),
+                unit="orders",
+                where=where,
+            )
+        )
+    rng = generator(context.seed, "orders", name)
+    repeats = options.permutations
+    hits = sum(int(abs(float(centred @ rng.permutation(second))) >= seen) for _ in range(repeats))
+    value = (1 + hits) / (1 + repeats)
+    low, high = clopper_pearson(hits, repeats, level=context.level)
+    return draft.add(
+        Estimate(
+            name="p_value",
+            value=value,
+            low=min(low, value),
+            high=max(high, value),
+            level=context.level,
+            method="permutation of scores, Clopper-Pearson over orders",
+            n=repeats,
+            unit="orders",
+            where=where,
+        )
+    )
+
+
+def _left_out(predictor: Floats | None, score: Floats) -> Floats:
+    """Return how far each language's score lies from what a line through all others says; None: from their mean."""
+    errors = []
+    for place in range(len(score)):
+        kept = np.delete(np.arange(len(score)), place)
+        guess = float(score[kept].mean())
+        if predictor is not None and np.ptp(predictor[kept]) > 0:
+            slope, start = np.polyfit(predictor[kept], score[kept], 1)
+            guess = float(start + slope * predictor[place])
+        errors.append(abs(float(score[place]) - guess))
+    return np.array(errors)
+
+
+def _add_error(draft: Draft, errors: Floats, name: str, predictor: str, context: Context) -> int:
+    from scipy.stats import t
+
+    mean, count = float(errors.mean()), len(errors)
+    half = float(t.isf((1 - context.level) / 2, count - 1)) * float(errors.std(ddof=1)) / math.sqrt(count)
+    return draft.add(
+        Estimate(
+            name="prediction_error",
+            value=mean,
+            low=max(0.0, mean - half),
+            high=mean + half,
+            level=context.level,
+            method="mean absolute error on languages left out one by one, Student's t",
+            n=count,
+            unit="languages",
+            where={"of": "downstream", "score": name, "predictor": predictor},
+        )
+    )
+
+
+def _of_pairs(
+    draft: Draft, found: Found, inputs: "Inputs", name: str, values: Floats, options: Options, context: Context
+) -> Related | None:
+    cells = found.array(inputs.languages)
+    rng = generator(context.seed, "relabelling", "downstream", name)
+    kept = complete(values)
+    cells, values = cells[np.ix_(kept, kept)], values[np.ix_(kept, kept)]
+    try:
+        test = permutation_test(cells, values, statistic="spearman", repeats=options.permutations, rng=rng)
+    except Undefined as error:
+        draft.warn("no-test", f"Nothing is said of {name}: {error}.")
+        return None
+    where: Mapping[str, str | int | float] = {"score": name, "side": "cell"}
+    correlation = correlated(draft, "downstream_correlation", where, test, cells, values, context.level)
+    p = draft.add(p_estimate(test, {"test": name, "correction": "none"}, context.level))
+    return Related(score=name, side="cell", correlation=correlation, p=p, errors=())

@@ -1,0 +1,375 @@
+"""Is it script, family, or another likeness of languages that goes with interference?
+
+Cells of one row or column are not independent, so that no test may count them as such: the languages are relabelled,
+rows and columns together (Mantel 1967; Krackhardt 1988), and with few languages there are few ways to do that.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context, Draft
+from audits.interference import Options
+from audits.interference.estimating import Found, row
+from audits.interference.matrix import Matrix, Weights, combined
+from audits.records import Coordinate, Estimate
+from audits.statistics import generator
+from audits.statistics.binomial import clopper_pearson
+from audits.statistics.multiplicity import adjust, scaled
+from audits.statistics.qap import QapTest, Undefined, permutation_test
+from audits.wording import listed
+
+if TYPE_CHECKING:
+    from audits.interference.inputs import Inputs
+
+Floats = NDArray[np.float64]
+EFFECTS = ("script", "family")
+OVERLAP = "byte-trigram overlap"
+FEWEST = 5
+"""Languages below which a correlation over pairs of them has no interval: it is left out one by one."""
+_NEVER = ("name", "source files", "source", "sources", "files", "notes", "comment")
+MOST_OVERLAP = 60
+"""Languages up to which overlaps of n-grams are counted here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """One likeness of languages and its test.
+
+    Parameters
+    ----------
+    effect
+        Place of the estimate: of the difference for script and family, else of the correlation.
+    p
+        Place of the raw p-value.
+    adjusted
+        P-value after Holm's correction for all likenesses.
+    given
+        Which other likeness is held fixed; empty for none.
+    """
+
+    name: str
+    kind: str
+    effect: int
+    p: int
+    test: QapTest
+    adjusted: float
+    given: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """All tests, in the order in which they stand in the report, and why others are not there."""
+
+    tests: tuple[Tested, ...]
+    untested: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Likeness:
+    """What pairs of languages have in common, larger for more; a class is 1 or 0."""
+
+    name: str
+    kind: str
+    matrix: Floats
+
+
+def names_of(inputs: "Inputs") -> tuple[str, ...]:
+    """Return the names of all likenesses but script and family."""
+    columns = [name for name in inputs.attributes.columns if name not in EFFECTS and name.lower() not in _NEVER]
+    own = [OVERLAP] if inputs.texts and len(inputs.languages) <= MOST_OVERLAP else []
+    return (*columns, *(one.name for one in inputs.similarities), *own)
+
+
+def explain(
+    draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs", options: Options, context: Context
+) -> Effects:
+    """Add effects of script and family, and correlations with all other likenesses, with their tests."""
+    if inputs.part is not None or not found.cells:
+        return Effects(tests=(), untested={})
+    cells = found.array(inputs.languages)
+    made: list[Tested] = []
+    untested: dict[str, str] = {}
+    likenesses = _likenesses(inputs)
+    for one in likenesses:
+        statistic: Literal["difference", "spearman"] = "difference" if one.name in EFFECTS else "spearman"
+        rng = generator(context.seed, "relabelling", one.name)
+        kept = complete(one.matrix)
+        _say_left_out(draft, one.name, inputs.languages, kept)
+        at = np.ix_(kept, kept)
+        try:
+            test = permutation_test(
+                cells[at], one.matrix[at], statistic=statistic, repeats=options.permutations, rng=rng
+            )
+        except Undefined as error:
+            untested[one.name] = str(error)
+            draft.warn("no-test", f"Nothing is said of {one.name}: {error}.")
+            continue
+        place = _add_effect(draft, matrix, found, inputs, one, test, cells, kept)
+        if place is not None:
+            made.append(_tested(draft, context, one, test, place))
+    made += _adjusted(draft, matrix, found, inputs, options, context, likenesses, cells)
+    corrected = adjust([one.test.p for one in made], "holm")
+    made = [replace(tested, adjusted=p) for tested, p in zip(made, corrected, strict=True)]
+    for tested in made:
+        raw = draft.estimates[tested.p]
+        value, low, high = scaled((raw.value, raw.low, raw.high), tested.adjusted)
+        draft.add(replace(raw, value=value, low=low, high=high, where={**raw.where, "correction": "holm"}))
+    return Effects(tests=tuple(made), untested=untested)
+
+
+def complete(*likenesses: Floats) -> list[int]:
+    """Return the places of languages between which all likenesses are known, leaving out as few as it seems to take.
+
+    >>> complete(np.array([[0.0, 1.0, np.nan], [1.0, 0.0, np.nan], [1.0, 1.0, 0.0]]))
+    [0, 1]
+    """
+    kept = list(range(len(likenesses[0])))
+    while kept:
+        at = np.ix_(kept, kept)
+        missing = sum((np.isnan(one[at]) & ~np.eye(len(kept), dtype=bool)).astype(int) for one in likenesses)
+        gaps = np.asarray(missing).sum(0) + np.asarray(missing).sum(1)
+        if not gaps.any():
+            break
+        kept.pop(len(kept) - 1 - int(gaps[::-1].argmax()))
+    return kept
+
+
+def _say_left_out(draft: Draft, name: str, languages: Sequence[str], kept: Sequence[int]) -> None:
+    out = [code for place, code in enumerate(languages) if place not in kept]
+    if out:
+        draft.warn("left-out", f"{listed(out)} take no part in what is said of {name}: not known of all pairs.")
+
+
+def _likenesses(inputs: "Inputs") -> list[_Likeness]:
+    from probes.byte_ngrams import overlap_matrix
+    from probes.loading.language_tables import dyads
+
+    found: list[_Likeness] = []
+    columns = inputs.attributes.columns
+    for name in (*EFFECTS, *(one for one in names_of(inputs) if one in columns)):
+        if name not in columns:
+            continue
+        pairs = dyads(columns[name], inputs.languages)
+        # Of a number the difference is unlikeness.
+        found.append(_Likeness(name=name, kind=pairs.kind, matrix=pairs.matrix * (1 if pairs.kind == "class" else -1)))
+    found += [_Likeness(name=one.name, kind="given", matrix=one.matrix) for one in inputs.similarities]
+    if OVERLAP in names_of(inputs):
+        overlaps = overlap_matrix([inputs.texts[code].train for code in inputs.languages])
+        found.append(_Likeness(name=OVERLAP, kind="overlap", matrix=overlaps))
+    return found
+
+
+def _tested(draft: Draft, context: Context, one: _Likeness, test: QapTest, place: int, given: str = "") -> Tested:
+    where = {
+        "test": one.name,
+        "correction": "none",
+        **({"adjusted": "yes" if given else "no"} if one.name in EFFECTS else {}),
+    }
+    return Tested(
+        name=one.name,
+        kind=one.kind,
+        effect=place,
+        p=draft.add(p_estimate(test, where, context.level)),
+        test=test,
+        adjusted=test.p,
+        given=given,
+    )
+
+
+def p_estimate(test: QapTest, where: Mapping[str, Coordinate], level: float) -> Estimate:
+    """Return the p-value of a permutation test: exact where all arrangements were looked at."""
+    if test.exact:
+        return Estimate(
+            name="p_value",
+            value=test.p,
+            level=level,
+            method="exact",
+            n=test.arrangements,
+            unit="arrangements",
+            where=where,
+        )
+    low, high = clopper_pearson(round(test.p * test.arrangements), test.arrangements, level=level)
+    return Estimate(
+        name="p_value",
+        value=test.p,
+        low=min(low, test.p),
+        high=max(high, test.p),
+        level=level,
+        method="permutation of languages, Clopper-Pearson over relabellings",
+        n=test.arrangements,
+        unit="relabellings",
+        where=where,
+    )
+
+
+def _add_effect(
+    draft: Draft,
+    matrix: Matrix,
+    found: Found,
+    inputs: "Inputs",
+    one: _Likeness,
+    test: QapTest,
+    cells: Floats,
+    kept: Sequence[int],
+) -> int | None:
+    if one.name in EFFECTS:
+        weights = _difference(matrix, found, inputs.languages, kept, one.matrix)
+        return _add_contrast(draft, matrix, one.name, weights, "no")
+    where = {"attribute": one.name}
+    at = np.ix_(kept, kept)
+    return correlated(draft, "similarity_correlation", where, test, cells[at], one.matrix[at], matrix.level)
+
+
+def _places(
+    found: Found, languages: Sequence[str], kept: Sequence[int], *likenesses: Floats
+) -> list[tuple[str, str, tuple[float, ...]]]:
+    """Return the cells between the languages that take part, with their likenesses."""
+    places = []
+    for target, source in found.cells:
+        at = languages.index(target), languages.index(source)
+        if {*at} <= {*kept}:
+            places.append((target, source, tuple(float(one[at]) for one in likenesses)))
+    return places
+
+
+def _difference(matrix: Matrix, found: Found, languages: Sequence[str], kept: Sequence[int], same: Floats) -> Weights:
+    """Return the mean cell of pairs that share a class less that of pairs that do not."""
+    places = _places(found, languages, kept, same)
+    shared = sum(values[0] for _, _, values in places)
+    parts = []
+    for target, source, values in places:
+        weights = matrix.cell(target, source)
+        assert weights is not None
+        parts.append((1 / shared if values[0] else -1 / (len(places) - shared), weights))
+    return combined(parts)
+
+
+def _add_contrast(draft: Draft, matrix: Matrix, name: str, weights: Weights, adjusted: str) -> int | None:
+    (judged,) = matrix.judge([weights])
+    where = {"adjusted": adjusted}
+    if judged is None:
+        draft.warn("other-seeds", f"The effect of {name} has no seed that all its cells share.")
+        return None
+    made = row(f"{name}_effect", judged.crossed, matrix.level, where, 1)
+    if made.low is None:
+        draft.warn("no-interval", f"One seed and no sentences: the effect of {name} has no interval.")
+    return draft.add(made)
+
+
+def _adjusted(
+    draft: Draft,
+    matrix: Matrix,
+    found: Found,
+    inputs: "Inputs",
+    options: Options,
+    context: Context,
+    likenesses: Sequence[_Likeness],
+    cells: Floats,
+) -> list[Tested]:
+    """Add the effects of script given family, and of family given script, where the languages can part the two."""
+    both = {one.name: one for one in likenesses if one.name in EFFECTS}
+    if len(both) < len(EFFECTS):
+        return []
+    made = []
+    for name, other in (EFFECTS, EFFECTS[::-1]):
+        rng = generator(context.seed, "relabelling", name, "given", other)
+        kept = complete(both[name].matrix, both[other].matrix)
+        at = np.ix_(kept, kept)
+        try:
+            test = permutation_test(
+                cells[at],
+                both[name].matrix[at],
+                statistic="slope",
+                adjust=(both[other].matrix[at],),
+                repeats=options.permutations,
+                rng=rng,
+            )
+        except Undefined as error:
+            draft.warn("no-test", f"Nothing is said of {name} given {other}: {error}.")
+            continue
+        places = _places(found, inputs.languages, kept, both[name].matrix, both[other].matrix)
+        design = np.array([[1.0, *values] for _, _, values in places])
+        slopes = np.linalg.pinv(design)[1]
+        parts = []
+        for (target, source, _), weight in zip(places, slopes.tolist(), strict=True):
+            weights = matrix.cell(target, source)
+            assert weights is not None
+            parts.append((weight, weights))
+        place = _add_contrast(draft, matrix, name, combined(parts), "yes")
+        if place is not None:
+            made.append(_tested(draft, context, both[name], test, place, given=other))
+    return made
+
+
+def correlated(
+    draft: Draft,
+    name: str,
+    where: Mapping[str, Coordinate],
+    test: QapTest,
+    cells: Floats,
+    other: Floats,
+    level: float,
+) -> int:
+    """Add a rank correlation over cells, its interval by leaving out one language at a time.
+
+    Snijders and Borgatti 1999: the squared standard error over nodes of a network is (n - 2) / (2n) times the sum of
+    squares around the mean of the n values without one node each; here on Fisher's scale.
+    """
+    ends = _jackknifed(cells, other, test.value, level)
+    if ends is None:
+        text = "This correlation has no interval: too few languages, or it is perfect or undefined without one of them."
+        draft.warn("no-interval", text, **where)
+    low, high = ends or (None, None)
+    return draft.add(
+        Estimate(
+            name=name,
+            value=test.value,
+            low=low,
+            high=high,
+            level=level,
+            method="none" if ends is None else "Spearman over cells, jackknife over languages, Fisher's z",
+            n=len(cells),
+            unit="languages",
+            where=where,
+        )
+    )
+
+
+def _jackknifed(cells: Floats, likeness: Floats, value: float, level: float) -> tuple[float, float] | None:
+    from scipy.stats import t
+
+    count = len(cells)
+    if count < FEWEST or abs(value) >= 1:
+        return None
+    without = []
+    for place in range(count):
+        kept = np.delete(np.arange(count), place)
+        found = rank_correlation(cells[np.ix_(kept, kept)], likeness[np.ix_(kept, kept)])
+        if found is None or abs(found) >= 1:
+            return None
+        without.append(math.atanh(found))
+    spread = np.array(without) - np.mean(without)
+    error = math.sqrt((count - 2) / (2 * count) * float((spread**2).sum()))
+    half = float(t.isf((1 - level) / 2, count - 1)) * error
+    centre = math.atanh(value)
+    return math.tanh(centre - half), math.tanh(centre + half)
+
+
+def rank_correlation(first: Floats, second: Floats) -> float | None:
+    """Return Spearman's correlation over the cells off the diagonal that both have; None where one is constant.
+
+    >>> rank_correlation(np.array([[0, 1.0], [2, 0]]), np.array([[0, 5.0], [7, 0]]))
+    1.0
+    """
+    from scipy.stats import rankdata
+
+    there = ~np.eye(len(first), dtype=bool) & ~np.isnan(first) & ~np.isnan(second)
+    a, b = rankdata(first[there]), rankdata(second[there])
+    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    return float(np.clip(np.corrcoef(a, b)[0, 1], -1, 1))

@@ -1,0 +1,400 @@
+"""Everything that can be checked before a model is trained: the plan of the audit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from audits.context import Context, Plan
+from audits.interference import Options, slurm
+from audits.interference.outlook import coordinates_of, cost_of, measured_cost, notes_of
+from audits.interference.settings import (
+    Languages,
+    Part,
+    Training,
+    settle_pairs,
+    settle_part,
+    settle_training,
+    settle_triples,
+    training_seed,
+)
+from audits.interference.settings import Source as Kind
+from audits.records import Source, Subject
+from probes.errors import InputError
+from probes.executor import Workers
+from probes.language_models import Corpus, Job, Sizes
+from probes.loading.hashing import sha256_json
+from probes.loading.language_corpora import (
+    Attributes,
+    LanguageText,
+    check_codes,
+    read_attributes,
+    read_language,
+)
+from probes.loading.language_tables import Downstream, Similarity, read_downstream, read_similarity
+from probes.loading.loss_tables import LossTable, read_losses
+from probes.loading.masked_models import MaskedModel, find_model_sets, read_masked_model
+from probes.loading.text_tokenizers import BYTES, Tokenizer, read_tokenizer, train_bpe
+from probes.masked_training import Recipe
+from probes.model_results import SUBFOLDER, Results
+
+BPE = "bpe"
+"""Tokenizer that is trained on the languages themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on.
+
+    Parameters
+    ----------
+    kind
+        Whether models are trained here, only scored here, or neither.
+    languages, sets
+        Codes, sorted; the training sets: each language alone, pairs, mixtures of three.
+    texts
+        Sentences of each language; empty where losses are given.
+    tokenizer
+        What they are cut with, and the file of a trained one; None where losses are given.
+    jobs
+        One for each training set and seed, in the order of `places`; empty where losses are given.
+    places
+        Training set and number of the seed of each job.
+    table
+        Given losses.
+    """
+
+    kind: Kind
+    languages: Languages
+    sets: tuple[Languages, ...]
+    texts: Mapping[str, LanguageText]
+    tokenizer: Tokenizer | None
+    tokenizer_file: bytes | None
+    training: Training
+    jobs: tuple[Job, ...]
+    places: tuple[tuple[Languages, int], ...]
+    workers: Workers
+    part: Part | None
+    table: LossTable | None
+    attributes: Attributes
+    similarities: tuple[Similarity, ...]
+    downstream: Downstream | None
+
+
+def plan(options: Options, context: Context) -> Plan:
+    """Check options, texts, tables and models; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend.
+    """
+    training, part = settle_training(options), settle_part(options)
+    inputs, subject = _given(options, training) if options.losses else _trained(options, training, part, context)
+    similarities = tuple(one for file in options.similarity for one in read_similarity(Path(file), inputs.languages))
+    _check_names([one.name for one in similarities])
+    downstream = None if options.downstream is None else read_downstream(options.downstream, inputs.languages)
+    inputs = replace(inputs, similarities=similarities, downstream=downstream)
+    settled = {
+        "langs": inputs.languages,
+        "window": training.window,
+        "steps": training.steps,
+        "rate": training.rate,
+        "matrix_rate": training.matrix_rate,
+    }
+    return Plan(
+        inputs=inputs,
+        subject=subject,
+        data=_sources(inputs, options),
+        cost=cost_of(inputs, options),
+        notes=notes_of(inputs, options),
+        coordinates=coordinates_of(inputs),
+        settings=settled,
+        measure=(lambda: measured_cost(inputs, options)) if inputs.jobs else None,
+        files={} if options.sbatch is None or part is None else {options.sbatch: slurm.script(options, part, context)},
+    )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(
+            f"Two similarities are named {twice[0]!r}.", where="--similarity", hint="Rename a column or a file."
+        )
+
+
+def _given(options: Options, training: Training) -> tuple[Inputs, None]:
+    """Read losses that were measured elsewhere."""
+    assert options.losses is not None
+    for flag, value in (
+        ("--model", options.model),
+        ("--array", options.array),
+        ("--check-triples", options.check_triples),
+    ):
+        if value:
+            raise InputError(
+                "With --losses nothing is trained here.", where=flag, hint=f"Leave out {flag}, or --losses."
+            )
+    table = read_losses(options.losses, codes=check_given(options.langs) if options.langs else None)
+    folder = options.corpus or options.losses.parent
+    present = {chosen for chosen, _, _ in table.rows}
+    pairs = settle_pairs(options, table.languages)
+    wanted = {*((code,) for code in table.languages), *pairs, *(chosen for chosen in present if len(chosen) > 2)}
+    if options.pairs != ("all",) and (missing := [pair for pair in pairs if pair not in present]):
+        raise InputError(
+            f"The file has no loss of a model of {' and '.join(missing[0])}.",
+            where=str(options.losses),
+            hint="Leave the pair out of --pairs.",
+        )
+    made = Inputs(
+        kind="given",
+        languages=table.languages,
+        sets=tuple(sorted(wanted & present, key=lambda chosen: (len(chosen), chosen))),
+        texts={},
+        tokenizer=None,
+        tokenizer_file=None,
+        training=training,
+        jobs=(),
+        places=(),
+        workers=Workers(count=1),
+        part=None,
+        table=table,
+        attributes=read_attributes(folder, table.languages),
+        similarities=(),
+        downstream=None,
+    )
+    return made, None
+
+
+def check_given(codes: Sequence[str]) -> Languages:
+    """Return codes in order.
+
+    Raises
+    ------
+    InputError
+        Where one is given twice.
+    """
+    twice = next((code for code in codes if codes.count(code) > 1), None)
+    if twice is not None:
+        raise InputError(f"The language {twice!r} is given twice.", where="--langs", hint="Name each one once.")
+    return tuple(sorted(codes))
+
+
+def _trained(
+    options: Options, training: Training, part: Part | None, context: Context
+) -> tuple[Inputs, Subject | None]:
+    """Read the texts, and settle every model that is to be trained or scored."""
+    if options.corpus is None:
+        raise InputError(
+            "CORPUS_DIR is missing.", where="CORPUS_DIR", hint="Name a folder of <code>.txt files, or give --losses."
+        )
+    codes = options.langs or _codes_of(options.corpus)
+    languages = check_codes(options.corpus, codes)
+    if len(languages) < 2:
+        raise InputError(
+            "One language has nobody to interfere with.", where="--langs", hint="Name two languages or more."
+        )
+    pairs = settle_pairs(options, languages)
+    triples = settle_triples(options, pairs, context.seed)
+    used = {code for pair in pairs for code in pair}
+    sets: tuple[Languages, ...] = (*((code,) for code in languages if code in used), *pairs, *triples)
+    model, folders, subject = _model(options, sets)
+    if folders:
+        sets = tuple(chosen for chosen in sets if chosen in folders)
+        training = replace(training, steps=0)
+    window = training.window if model is None else min(training.window, model.longest)
+    training = replace(training, window=window)
+    train_bytes = max(training.steps * training.batch * window * (1 if options.tokenizer == "bytes" else 8), 1)
+    texts = {
+        code: read_language(
+            options.corpus,
+            code,
+            seed=context.seed,
+            train_bytes=min(train_bytes, 2**31),
+            held_bytes=options.held_out,
+        )
+        for code in languages
+    }
+    tokenizer, file = _tokenizer(options, model, texts)
+    made = Inputs(
+        kind="scored" if not training.steps else "trained",
+        languages=tuple(code for code in languages if code in used),
+        sets=sets,
+        texts={code: text for code, text in texts.items() if code in used},
+        tokenizer=tokenizer,
+        tokenizer_file=file,
+        training=training,
+        jobs=(),
+        places=(),
+        workers=_workers(options, context),
+        part=part,
+        table=None,
+        attributes=read_attributes(options.corpus, [code for code in languages if code in used]),
+        similarities=(),
+        downstream=None,
+    )
+    jobs, places = _jobs(made, options, context, model, folders, min(train_bytes, 2**31))
+    return replace(made, jobs=jobs, places=places), subject
+
+
+def _codes_of(folder: Path) -> tuple[str, ...]:
+    """Return the codes of all languages of a folder."""
+    if not folder.is_dir():
+        raise InputError("There is no such folder.", where=str(folder), hint="Check the path.")
+    codes = tuple(sorted(file.stem for file in folder.glob("*.txt")))
+    if not codes:
+        raise InputError(
+            "The folder holds no language.", where=str(folder), hint="Give files <code>.txt, a sentence a line."
+        )
+    return codes
+
+
+def _workers(options: Options, context: Context) -> Workers:
+    # Models on one GPU would wait for one another.
+    alone = context.device != "cpu" and options.workers == 0 and options.backend == "loky"
+    return Workers(count=1 if alone else options.workers, backend=options.backend, scheduler=options.scheduler)
+
+
+def _model(
+    options: Options, sets: Sequence[Languages]
+) -> tuple[MaskedModel | None, Mapping[Languages, Path], Subject | None]:
+    """Find the encoder to start from, or one for each training set."""
+    if options.model is None:
+        return None, {}, None
+    if options.tokenizer != "bytes":
+        raise InputError("An encoder has its own tokenizer.", where="--tokenizer", hint="Leave it out.")
+    folder = Path(options.model)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        found = find_model_sets(folder)
+        _check_sets(found, sets, folder)
+        chosen = {one: found[one] for one in sets if one in found}
+        models = {one: read_masked_model(path) for one, path in chosen.items()}
+        first = models[sets[0]]
+        for one, model in models.items():
+            if model.tokenizer.sha256 != first.tokenizer.sha256:
+                raise InputError(
+                    f"{chosen[one].name} has another tokenizer than {chosen[sets[0]].name}: their losses are not over "
+                    "the same hidden tokens.",
+                    where=str(folder),
+                    hint="Give models that share a tokenizer.",
+                )
+        longest = min(model.longest for model in models.values())
+        digest = sha256_json(sorted([["+".join(one), model.sha256] for one, model in models.items()]))
+        subject = Subject(path=str(folder), family=first.family, sha256=digest, parameters=first.parameters)
+        return replace(first, longest=longest), chosen, subject
+    model = read_masked_model(options.model)
+    subject = Subject(path=options.model, family=model.family, sha256=model.sha256, parameters=model.parameters)
+    return model, {}, subject
+
+
+def _check_sets(found: Mapping[Languages, Path], sets: Sequence[Languages], folder: Path) -> None:
+    alone = [chosen for chosen in sets if len(chosen) == 1 and chosen not in found]
+    pairs = [chosen for chosen in sets if len(chosen) == 2]
+    if alone or not any(pair in found for pair in pairs):
+        missing = alone[0] if alone else pairs[0]
+        raise InputError(
+            f"There is no model of {' and '.join(missing)}.",
+            where=str(folder),
+            hint=f"Give it as a subfolder {'+'.join(missing)}, or name fewer languages.",
+        )
+
+
+def _tokenizer(
+    options: Options, model: MaskedModel | None, texts: Mapping[str, LanguageText]
+) -> tuple[Tokenizer, bytes | None]:
+    if model is not None:
+        return model.tokenizer, None
+    if options.tokenizer == BYTES.name:
+        return BYTES, None
+    if options.tokenizer != BPE:
+        return read_tokenizer(Path(options.tokenizer)), None
+    content = train_bpe({code: text.train for code, text in texts.items()}, options.vocabulary)
+    with TemporaryDirectory() as place:
+        file = Path(place, "tokenizer.json")
+        file.write_bytes(content)
+        return read_tokenizer(file), content
+
+
+def _jobs(
+    inputs: Inputs,
+    options: Options,
+    context: Context,
+    model: MaskedModel | None,
+    folders: Mapping[Languages, Path],
+    train_bytes: int,
+) -> tuple[tuple[Job, ...], tuple[tuple[Languages, int], ...]]:
+    training = inputs.training
+    recipe = Recipe(
+        steps=training.steps,
+        batch=training.batch,
+        budget="same-data" if options.budget == "same-data" else "same-total",
+        rate=training.rate,
+        matrix_rate=training.matrix_rate,
+    )
+    assert options.corpus is not None and inputs.tokenizer is not None
+    folder = (options.results or context.cache.folder / SUBFOLDER).absolute()
+    file = None if options.tokenizer == BYTES.name else Path(options.tokenizer).absolute()
+    if inputs.tokenizer_file is not None:
+        file = folder / f"tokenizer-{inputs.tokenizer.sha256[:16]}.json"
+    corpus = Corpus(
+        folder=options.corpus.absolute(),
+        hashes={code: text.sha256 for code, text in inputs.texts.items()},
+        seed=context.seed,
+        train_bytes=train_bytes,
+        held_bytes=options.held_out,
+        tokenizer=file,
+        tokenizer_hash=inputs.tokenizer.sha256,
+        window=training.window,
+    )
+    sizes = Sizes(layers=options.layers, width=options.hidden, heads=options.heads, front=options.front)
+    results = Results(folder, tuple(Path(other).absolute() for other in options.merge))
+    # What is scored as it is has no seed.
+    seeds = range(options.seeds if training.steps else 1)
+    places = tuple((chosen, number) for number in seeds for chosen in inputs.sets)
+    jobs = tuple(
+        Job(
+            codes=chosen,
+            scored=chosen,
+            seed=training_seed(context.seed, number),
+            corpus=corpus,
+            recipe=recipe,
+            sizes=None if model else sizes,
+            start=str(folders.get(chosen, options.model)) if model else None,
+            start_hash=_hash(model, folders.get(chosen)),
+            device=context.device,
+            dtype=context.dtype,
+            cache=context.cache,
+            results=results,
+        )
+        for chosen, number in places
+    )
+    return jobs, places
+
+
+def _hash(model: MaskedModel | None, folder: Path | None) -> str:
+    if model is None:
+        return ""
+    return model.sha256 if folder is None else read_masked_model(folder).sha256
+
+
+def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:
+    found = [
+        Source(role="corpus", path=str(text.path), sha256=text.sha256, items=text.given)
+        for _, text in sorted(inputs.texts.items())
+    ]
+    if inputs.table is not None:
+        table = inputs.table
+        found.append(Source(role="losses", path=str(table.path), sha256=table.sha256, items=table.given))
+    tables = [(inputs.attributes.path, "languages"), (options.downstream, "downstream")]
+    tables += [(Path(file), "similarity") for file in options.similarity]
+    for path, role in tables:
+        if path is not None:
+            found.append(_table_source(path, role))
+    return tuple(found)
+
+
+def _table_source(path: Path, role: str) -> Source:
+    from probes.loading.hashing import sha256_file
+    from probes.loading.tables import read_table
+
+    return Source(role=role, path=str(path), sha256=sha256_file(path), items=len(read_table(path).rows))

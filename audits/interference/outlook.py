@@ -1,0 +1,193 @@
+"""What will a run be able to say, and what will it cost? Told before a model is trained."""
+
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audits.interference import Options
+from audits.interference.settings import Languages
+from audits.numbers import counted
+from audits.records import Coordinate
+from audits.wording import listed, many
+
+if TYPE_CHECKING:
+    from audits.interference.inputs import Inputs
+    from probes.language_models import Job
+
+TIMED_STEPS = 6
+FEW_SEEDS = 2
+
+
+def models_words(sets: Sequence[Languages], seeds: int) -> str:
+    """Return how many models there are, and why.
+
+    >>> models_words([("a",), ("b",), ("a", "b")], 3)
+    '9 (2 languages, 1 pair; 3 seeds)'
+    """
+    sizes = ((1, "language", "languages"), (2, "pair", "pairs"), (3, "triple", "triples"))
+    parts = [many(count, one, more) for size, one, more in sizes if (count := sum(len(s) == size for s in sets))]
+    return f"{len(sets) * seeds:,} ({', '.join(parts)}; {many(seeds, 'seed', 'seeds')})"
+
+
+def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+    """Return the work in words, as far as it is known without doing any of it."""
+    if inputs.table is not None:
+        return (
+            ("losses", f"{len(inputs.table.rows):,} losses of {len(inputs.languages)} languages; nothing is trained"),
+        )
+    seeds = len({number for _, number in inputs.places})
+    finished = len(inputs.jobs[0].results.found([job.key for job in inputs.jobs]))
+    mine = len(inputs.jobs) if inputs.part is None else sum(inputs.part.has(k) for k in range(len(inputs.jobs)))
+    rows = [
+        ("models", models_words(inputs.sets, seeds)),
+        ("finished", f"{finished:,} of these, in {inputs.jobs[0].results.folder}"),
+    ]
+    if inputs.part is not None:
+        rows.append(("part", f"{inputs.part.number} of {inputs.part.of}: {mine:,} models"))
+    return tuple(rows)
+
+
+def measured_cost(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+    """Time a few steps of a model of one language and of one of the largest mixture, and say what all of them take."""
+    from probes.executor import one_thread
+    from probes.language_models import measure
+
+    missing = [job for place, job in enumerate(inputs.jobs) if _mine(inputs, place) and not job.results.has(job.key)]
+    if not missing:
+        return (("time", "nothing is left to train"),)
+    seconds: dict[int, float] = {}
+    with one_thread(), tempfile.TemporaryDirectory() as place:
+        for size in sorted({len(job.codes) for job in missing}):
+            job = next(job for job in missing if len(job.codes) == size)
+            seconds[size] = _timed(job, Path(place), measure)
+        total = sum(seconds[len(job.codes)] for job in missing)
+        lanes = inputs.workers.lanes(len(missing))
+        width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    who = f"{lanes} at once ({inputs.workers.backend})"
+    per = ", ".join(f"{many(size, 'language', 'languages')} {value:.1f} s" for size, value in seconds.items())
+    return (
+        ("a model", f"{per}, on one core (measured over {TIMED_STEPS} steps)"),
+        ("time", f"{_duration(total / lanes)} for {len(missing):,} models, {who}; {total / 3600:.2f} core-hours"),
+        ("memory", f"{lanes * peak / 2**30:.1f} GiB, {peak / 2**30:.1f} GiB a worker"),
+        ("disk", f"at most {len(missing) * (width * 14 + 4000) / 2**20:.1f} MiB of results"),
+    )
+
+
+def _mine(inputs: "Inputs", place: int) -> bool:
+    return inputs.part is None or inputs.part.has(place)
+
+
+def _timed(job: "Job", place: Path, measure: "object") -> float:
+    """Return the seconds of one model, from few steps of its training and one scoring."""
+    from probes.cache import Cache
+    from probes.language_models import measure as measured
+
+    few = min(TIMED_STEPS, job.recipe.steps)
+    small = replace(job, recipe=replace(job.recipe, steps=few), cache=Cache(place))
+    measured(replace(small, recipe=replace(small.recipe, steps=min(1, few)), scored=()))
+    begun = time.perf_counter()
+    measured(replace(small, scored=()))
+    trained = time.perf_counter()
+    measured(replace(small, recipe=replace(small.recipe, steps=0)))
+    scored = time.perf_counter()
+    return (trained - begun) / max(few, 1) * job.recipe.steps + (scored - trained)
+
+
+def _duration(seconds: float) -> str:
+    """Return a length of time in words.
+
+    >>> _duration(50), _duration(600), _duration(9000)
+    ('50 s', '10 min', '2 h 30 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
+    """Return what the user should know before it starts."""
+    return tuple(message for _, message, _ in warnings_of(inputs, options))
+
+
+Told = tuple[str, str, Mapping[str, Coordinate]]
+
+
+def warnings_of(inputs: "Inputs", options: Options) -> list[Told]:
+    """Return what the inputs already show of how little a run could say: id, message and place of each warning."""
+    from probes.loading.language_corpora import shared_content, shared_sentences
+
+    found: list[Told] = []
+    if inputs.table is not None:
+        found += [("losses", note, {}) for note in inputs.table.notes]
+        found.append(
+            ("no-guard", "Whether these models had left the unigram plateau cannot be told from their losses.", {})
+        )
+    texts = [text for _, text in sorted(inputs.texts.items())]
+    found += [("corpus", f"{text.code}: {note}", {"lang": text.code}) for text in texts for note in text.notes]
+    for group in shared_content(texts):
+        found.append(("same-text", f"The files of {listed(group)} are the same, byte by byte.", {}))
+    for (target, source), count in sorted(shared_sentences(texts).items()):
+        share = count / len(inputs.texts[target].held)
+        text = f"{many(count, 'held-out sentence', 'held-out sentences')} of {target} ({share:.1%}) "
+        text += f"are trained on as {source}: {source} seems to help {target} more than it does."
+        found.append(("seen-before", text, {"target": target, "source": source}))
+    if inputs.attributes.path is None:
+        found.append(("no-attributes", "There is no langs.csv: nothing is said of script and family.", {}))
+    else:
+        for code in inputs.attributes.missing:
+            text = (
+                f"{code} is not in {inputs.attributes.path.name}: it takes no part in what is said of script or family."
+            )
+            found.append(("no-attributes", text, {"lang": code}))
+    if inputs.kind == "trained" and options.seeds == 1:
+        text = "With one seed nothing is known of what another training would have given: no cell gets a verdict."
+        found.append(("one-seed", text, {}))
+    if inputs.kind == "scored":
+        found.append(("one-seed", "Each model is there once, so that no cell gets a verdict.", {}))
+    if inputs.tokenizer is not None:
+        found += [("tokenizer", note, {}) for note in inputs.tokenizer.notes]
+    if inputs.tokenizer_file is not None:
+        text = "The tokenizer is trained on these languages: with others added, all models are trained anew."
+        found.append(("tokenizer", text, {}))
+    return found
+
+
+def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
+    """Return every key that an estimate of the run can have, with its values."""
+    from audits.interference.effects import names_of
+
+    languages = inputs.languages
+    sets = {"+".join(code for code in chosen if code != one) or one for chosen in inputs.sets for one in chosen}
+    mixtures = {"+".join(three) for three in combinations(languages, 3)} if len(languages) <= 40 else set()
+    scores = inputs.downstream.names if inputs.downstream is not None else ()
+    return {
+        "lang": languages,
+        "with": tuple(sorted(sets)),
+        "target": languages,
+        "source": languages,
+        "a": languages,
+        "b": languages,
+        "order": ("unigram", "bigram"),
+        "attribute": names_of(inputs),
+        "test": ("script", "family", *names_of(inputs)),
+        "correction": ("none", "holm"),
+        "adjusted": ("no", "yes"),
+        "mixture": tuple(sorted({*mixtures, *("+".join(chosen) for chosen in inputs.sets if len(chosen) > 2)})),
+        "score": tuple(scores),
+        "predictor": ("interference", "mean"),
+        "of": ("triples", "downstream"),
+        "side": ("received", "caused", "cell"),
+    }
+
+
+def counts_words(inputs: "Inputs") -> str:
+    """Return what there is to compare, for the page."""
+    return counted(len(inputs.languages), "languages")

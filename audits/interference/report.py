@@ -1,0 +1,112 @@
+"""The audit from plan to draft: train what is missing, judge convergence, estimate, explain, draw, list."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from audits.context import Context, Draft, Plan
+from audits.interference import Options
+from audits.interference.convergence import Baseline, failures
+from audits.interference.downstream import Downstreamed, relate
+from audits.interference.effects import Effects, explain
+from audits.interference.estimating import Found, estimate
+from audits.interference.figures import draw
+from audits.interference.inputs import Inputs
+from audits.interference.judging import judge
+from audits.interference.listing import records_of
+from audits.interference.matrix import Matrix
+from audits.interference.mixtures import Mixed, mix
+from audits.interference.outlook import warnings_of
+from audits.interference.training import baselines_of, collect
+from audits.records import Coverage, Skipped
+
+LIMITATIONS = (
+    "All is said of models of this size, trained for this long, on these texts. Interference shrinks in larger models, "
+    "and grows or turns with the amount of data: a small matrix ranks partners, it does not size the harm elsewhere.",
+    "Texts of different languages differ in what they are about as well as in language; a matrix cannot part the two.",
+    "Intervals hold other trainings and other held-out sentences of the same texts. They do not hold other texts or "
+    "other languages; only the permutation tests speak of languages, and only by relabelling these.",
+    "Nats per byte compare a language with itself. Equal bytes are not equal text: a script of three bytes a letter "
+    "has a third of the letters.",
+)
+BUDGETS = {
+    "same-data": "the model of a pair sees as much of each language as that of one",
+    "same-total": "the model of a pair sees half as much of each language",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What was measured and estimated, for whoever judges, draws and lists it."""
+
+    inputs: Inputs
+    options: Options
+    matrix: Matrix
+    baselines: dict[str, Baseline]
+    found: Found
+    effects: Effects
+    mixed: Mixed
+    downstream: Downstreamed
+
+
+def run(options: Options, plan: Plan, context: Context) -> Draft:
+    """Carry the audit out on checked inputs."""
+    inputs: Inputs = plan.inputs
+    draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs), title=_title(inputs, options))
+    for id, message, where in warnings_of(inputs, options):
+        draft.warn(id, message, **where)
+    losses = collect(inputs, draft, context)
+    baselines = baselines_of(inputs, context)
+    matrix = Matrix(
+        losses=losses,
+        failed=failures(losses, baselines, options.margin),
+        level=context.level,
+        correction="holm" if options.correction == "holm" else "bh",
+    )
+    sets = tuple(
+        chosen
+        for place, chosen in enumerate(dict.fromkeys(chosen for chosen, _ in inputs.places) or inputs.sets)
+        if inputs.part is None or any((chosen, seed) for one, seed, _ in losses.cells if one == chosen)
+    )
+    found = estimate(draft, matrix, baselines, sets)
+    effects = explain(draft, matrix, found, inputs, options, context)
+    mixed = mix(draft, matrix, found, inputs, context)
+    downstream = relate(draft, found, inputs, options, context)
+    results = Results(
+        inputs=inputs,
+        options=options,
+        matrix=matrix,
+        baselines=baselines,
+        found=found,
+        effects=effects,
+        mixed=mixed,
+        downstream=downstream,
+    )
+    judge(draft, results, context)
+    draft.figures = draw(draft, results)
+    draft.records = records_of(results)
+    return draft
+
+
+def _title(inputs: Inputs, options: Options) -> str:
+    if inputs.table is not None:
+        return "Interference of languages, from losses measured elsewhere"
+    part = "" if inputs.part is None else f", part {inputs.part.number} of {inputs.part.of}"
+    if inputs.kind == "scored":
+        return f"Interference of languages in given models{part}"
+    return f"Interference of languages, {options.budget}: {BUDGETS[options.budget]}{part}"
+
+
+def _coverage(inputs: Inputs) -> Coverage:
+    if inputs.table is not None:
+        skipped = inputs.table.skipped
+        given = inputs.table.given
+    else:
+        reasons = Counter[str]()
+        for text in inputs.texts.values():
+            reasons.update(text.skipped)
+        skipped, given = reasons, sum(text.given for text in inputs.texts.values())
+    return Coverage(
+        given=given,
+        used=given - sum(skipped.values()),
+        skipped=tuple(Skipped(reason=reason, count=count) for reason, count in sorted(skipped.items())),
+    )

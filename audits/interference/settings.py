@@ -1,0 +1,187 @@
+"""What was asked, with everything settled that one option decides for another: sets of languages, recipe, machines."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, TypeVar
+
+from audits.interference import Options
+from audits.statistics import generator
+from probes.errors import InputError
+
+Languages = tuple[str, ...]
+"""A training set: codes, sorted."""
+MOST_SEEDS = 1000
+Number = TypeVar("Number", int, float)
+_PART = re.compile(r"(\d{1,9})/(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How models are trained, as far as options decide it; `matrix_rate` 0 is AdamW for all weights."""
+
+    window: int
+    steps: int
+    batch: int
+    rate: float
+    matrix_rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One of several parts of the work, counted from 1."""
+
+    number: int
+    of: int
+
+    def has(self, place: int) -> bool:
+        """Tell whether the model at a place, from 0, belongs to this part."""
+        return place % self.of == self.number - 1
+
+
+def settle_training(options: Options) -> Training:
+    """Return the numbers of the training after defaults, which are others for an encoder that is given.
+
+    Raises
+    ------
+    InputError
+        Where a number makes no training.
+    """
+    given = options.model is not None
+    found = Training(
+        window=_or(options.window, 128 if given else 64),
+        steps=_or(options.steps, 100 if given else 300),
+        batch=options.batch,
+        rate=_or(options.rate, 5e-5 if given else 3e-3),
+        matrix_rate=_or(options.matrix_rate, 0.0 if given else 0.02),
+    )
+    _check_numbers(options, found)
+    return found
+
+
+def _or(value: Number | None, default: Number) -> Number:
+    return default if value is None else value
+
+
+def _check_numbers(options: Options, training: Training) -> None:
+    whole = (
+        ("--window", training.window, 8, 8192),
+        ("--steps", training.steps, 0 if options.model else 1, 10**7),
+        ("--batch", training.batch, 3, 65_536),
+        ("--layers", options.layers, 1, 96),
+        ("--hidden", options.hidden, 8, 16_384),
+        ("--heads", options.heads, 1, 256),
+        ("--front", options.front, 0, 63),
+        ("--seeds", options.seeds, 1, MOST_SEEDS),
+        ("--check-triples", options.check_triples, 0, 100_000),
+        ("--held-out", options.held_out, 1000, 2**28),
+        ("--permutations", options.permutations, 100, 10**7),
+        ("--workers", options.workers, 0, 100_000),
+        ("--vocabulary", options.vocabulary, 300, 65_536),
+    )
+    for flag, value, least, most in whole:
+        if not least <= value <= most:
+            raise InputError(
+                f"{value:,} is not from {least:,} to {most:,}.", where=flag, hint=f"Such as {flag} {least}."
+            )
+    rates = (("--rate", training.rate, False), ("--matrix-rate", training.matrix_rate, True))
+    for flag, rate, zero in rates:
+        if not math.isfinite(rate) or not 0 <= rate <= 10 or (rate == 0 and not zero):
+            raise InputError(f"{rate} is no learning rate.", where=flag, hint="Give a small positive number.")
+    if not 0 <= options.margin < 1:
+        raise InputError(f"{options.margin} is no share.", where="--margin", hint="Give a number from 0 to below 1.")
+    if options.hidden % options.heads:
+        raise InputError(
+            f"A width of {options.hidden} cannot be split among {options.heads} heads.",
+            where="--hidden",
+            hint="Give a multiple of --heads.",
+        )
+    if options.front and options.front % 2 == 0:
+        raise InputError(
+            f"A front end of {options.front} tokens has no middle.", where="--front", hint="Give an odd number, or 0."
+        )
+
+
+def settle_pairs(options: Options, languages: Sequence[str]) -> tuple[Languages, ...]:
+    """Return the pairs that are asked for, each sorted.
+
+    Raises
+    ------
+    InputError
+        Where a pair is malformed, or of a language that is not there.
+    """
+    if options.pairs == ("all",):
+        return tuple(combinations(sorted(languages), 2))
+    found: list[Languages] = []
+    for text in options.pairs:
+        codes = tuple(sorted(text.split("-")))
+        if len(codes) != 2 or codes[0] == codes[1] or not all(codes):
+            raise InputError(f"{text!r} is no pair.", where="--pairs", hint="Such as --pairs en-fr,en-de, or all.")
+        unknown = [code for code in codes if code not in languages]
+        if unknown:
+            raise InputError(
+                f"{unknown[0]!r} of the pair {text!r} is none of the languages.",
+                where="--pairs",
+                hint=f"There are: {', '.join(sorted(languages))}.",
+            )
+        if codes in found:
+            raise InputError(f"The pair {text!r} is given twice.", where="--pairs", hint="Name each once.")
+        found.append(codes)
+    return tuple(sorted(found))
+
+
+def settle_triples(options: Options, pairs: Sequence[Languages], seed: int) -> tuple[Languages, ...]:
+    """Return mixtures of three, drawn at random among those all of whose pairs are in the matrix.
+
+    Raises
+    ------
+    InputError
+        Where there are not as many.
+    """
+    if not options.check_triples:
+        return ()
+    known = set(pairs)
+    languages = sorted({code for pair in pairs for code in pair})
+    possible = [three for three in combinations(languages, 3) if all(pair in known for pair in combinations(three, 2))]
+    if len(possible) < options.check_triples:
+        raise InputError(
+            f"These pairs make {len(possible):,} mixtures of three.",
+            where="--check-triples",
+            hint=f"Give {len(possible)} at most, or more languages.",
+        )
+    chosen = generator(seed, "triples").choice(len(possible), options.check_triples, replace=False)
+    return tuple(possible[place] for place in sorted(chosen.tolist()))
+
+
+def settle_part(options: Options) -> Part | None:
+    """Return which part of the models is trained; None: all.
+
+    Raises
+    ------
+    InputError
+        Where --array is not I/N, or a file for SLURM is asked for without it.
+    """
+    if options.array is None:
+        if options.sbatch is not None:
+            raise InputError(
+                "A SLURM job needs a number of tasks.", where="--sbatch", hint="Add --array 1/N, N being that number."
+            )
+        return None
+    match = _PART.fullmatch(options.array)
+    number, of = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= of:
+        raise InputError(
+            f"{options.array!r} is no part of the work.", where="--array", hint="Such as --array 3/100, from 1/100 on."
+        )
+    return Part(number=number, of=of)
+
+
+def training_seed(seed: int, place: int) -> int:
+    """Return the seed of the training at a place, from 0, of a run with a seed."""
+    return int(generator(seed, "training", str(place)).integers(2**31))
+
+
+Source = Literal["trained", "scored", "given"]
+"""Models are trained here; are given, a folder for each set of languages, and scored here; or only losses are given."""

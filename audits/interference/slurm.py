@@ -1,0 +1,57 @@
+"""The SLURM job that trains a matrix as an array: each task a part of the models, all into one folder of results."""
+
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
+
+from audits.context import Context
+from audits.interference import Options
+from audits.interference.settings import Part
+from audits.options import flag_of, specs_of
+
+_LEFT_OUT = ("array", "sbatch")
+
+
+def script(options: Options, part: Part, context: Context) -> str:
+    """Return the text of an sbatch file, and in it the command that makes the report of all parts."""
+    shared = options if options.results else replace(options, results=Path("results"))
+    command = [*_words(shared), "--seed", str(context.seed)]
+    task = [*command, "--workers", "1"] if not options.workers else command
+    lines = [
+        "#!/bin/bash",
+        "#SBATCH --job-name=miles-interference",
+        f"#SBATCH --array=1-{part.of}",
+        f"#SBATCH --cpus-per-task={max(options.workers, 1)}",
+        "#SBATCH --mem=4G",
+        "#SBATCH --time=04:00:00",
+        "#SBATCH --requeue",
+        "set -eu",
+        "# All tasks see this folder: the corpus, and the results, a small file each finished model.",
+        f"cd {shlex.quote(str(Path.cwd()))}",
+        "export OMP_NUM_THREADS=1",
+        f'{shlex.join(task)} --array "$SLURM_ARRAY_TASK_ID/{part.of}" '
+        f'--out "runs/part-$SLURM_ARRAY_TASK_ID-of-{part.of}" --quiet',
+        "",
+        "# When all tasks have ended, once and anywhere that sees the same folder, for the report:",
+        f"#   {shlex.join(command)}",
+        "# The same sbatch again trains only what is missing.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _words(options: Options) -> list[str]:
+    """Return the command line of the options that differ from their defaults."""
+    defaults = Options()
+    words, flags = ["miles", "interference"], []
+    for item, spec in zip(fields(options), specs_of(Options).values(), strict=True):
+        value = getattr(options, item.name)
+        if item.name in _LEFT_OUT or value == getattr(defaults, item.name):
+            continue
+        if spec.positional:
+            words.append(str(value))
+        elif isinstance(value, tuple) and spec.listed:
+            flags += [flag_of(item.name, spec), ",".join(value)]
+        else:
+            for one in value if isinstance(value, tuple) else (value,):
+                flags += [flag_of(item.name, spec), str(one)]
+    return [*words, *flags]

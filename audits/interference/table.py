@@ -1,0 +1,89 @@
+"""Counts: what each model lost on each held-out sentence, wherever it was trained."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.interference.settings import Languages
+from probes.loading.loss_tables import LossTable
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cell:
+    """What one model lost on one language.
+
+    Parameters
+    ----------
+    sums, weights
+        Nats over the hidden tokens of each held-out sentence, and their number, (sentences,).
+    factor
+        From nats per token to nats per byte.
+    """
+
+    sums: Floats
+    weights: Floats
+    factor: float
+
+    @property
+    def loss(self) -> float:
+        """Nats per byte of the held-out text."""
+        return float(self.factor * self.sums.sum() / self.weights.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Losses:
+    """All losses of a matrix.
+
+    Parameters
+    ----------
+    languages
+        Codes, sorted.
+    cells
+        By training set, number of the seed and held-out language.
+    curves
+        Mean loss (nats per token) of each stretch of a training, by the same three; empty where nothing was trained.
+    diverged
+        Training sets and seeds whose loss was no number any more.
+    """
+
+    languages: Languages
+    cells: Mapping[tuple[Languages, int, str], Cell]
+    curves: Mapping[tuple[Languages, int, str], tuple[float, ...]]
+    diverged: frozenset[tuple[Languages, int]]
+
+    def seeds(self, chosen: Languages, code: str) -> frozenset[int]:
+        """Return the seeds whose model of a training set was scored on a language."""
+        return frozenset(seed for one, seed, lang in self.cells if one == chosen and lang == code)
+
+
+def from_models(languages: Languages, found: Iterable[tuple[Languages, int, Mapping[str, Any]]]) -> Losses:
+    """Return losses from what was kept of finished models: training set, number of the seed, value."""
+    cells: dict[tuple[Languages, int, str], Cell] = {}
+    curves: dict[tuple[Languages, int, str], tuple[float, ...]] = {}
+    diverged = set()
+    for chosen, seed, value in found:
+        if value["status"] == "diverged":
+            diverged.add((chosen, seed))
+        for code, row in value["losses"].items():
+            cells[chosen, seed, code] = Cell(
+                sums=np.array(row["nats"], dtype=np.float64),
+                weights=np.array(row["masked"], dtype=np.float64),
+                factor=float(row["tokens_per_byte"]),
+            )
+        for code, curve in value["curves"].items():
+            curves[chosen, seed, code] = tuple(curve)
+    return Losses(languages=languages, cells=cells, curves=curves, diverged=frozenset(diverged))
+
+
+def from_table(table: LossTable) -> Losses:
+    """Return losses that were measured elsewhere."""
+    cells = {
+        (key.languages, key.seed, key.lang): Cell(sums=cell.nats * cell.weights, weights=cell.weights, factor=1.0)
+        for key, cell in table.rows.items()
+    }
+    return Losses(languages=table.languages, cells=cells, curves={}, diverged=frozenset())

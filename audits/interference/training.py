@@ -1,0 +1,101 @@
+"""From jobs to counts: train what is missing, wherever there are workers, and collect what all models lost."""
+
+import numpy as np
+
+from audits.context import Context, Draft
+from audits.interference.convergence import Baseline
+from audits.interference.inputs import Inputs
+from audits.interference.table import Cell, Losses, from_models, from_table
+from audits.report_file import write_bytes
+from probes.byte_ngrams import baseline_losses
+from probes.errors import IncompleteError
+from probes.executor import run_jobs
+from probes.language_models import fit, windows_of
+from probes.masked_training import held_positions
+from probes.token_windows import Windows
+
+
+def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
+    """Train and score every model that has not been, and return the losses of all.
+
+    Raises
+    ------
+    IncompleteError
+        Where models were lost for good with their workers.
+    """
+    if inputs.table is not None:
+        return from_table(inputs.table)
+    chosen = [place for place in range(len(inputs.jobs)) if inputs.part is None or inputs.part.has(place)]
+    jobs = [inputs.jobs[place] for place in chosen]
+    results = inputs.jobs[0].results
+    tokenizer = inputs.jobs[0].corpus.tokenizer
+    if inputs.tokenizer_file is not None and tokenizer is not None and not tokenizer.is_file():
+        tokenizer.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(tokenizer, inputs.tokenizer_file)
+    done = results.found([job.key for job in jobs])
+    missing = [job for place, job in enumerate(jobs) if place not in done]
+    if missing:
+        with context.progress.phase("Cutting texts", len(inputs.texts), "languages") as advance:
+            for code in inputs.texts:
+                # Once here, and read by every worker that shares the cache.
+                _windows(inputs, code)
+                advance(1)
+        name = "Training models" if inputs.training.steps else "Scoring models"
+        with context.progress.phase(name, len(missing), "models") as advance:
+            lost = run_jobs(fit, missing, inputs.workers, done=lambda place, result: advance(1))
+        if lost:
+            place, why = next(iter(lost.items()))
+            raise IncompleteError(
+                f"{len(lost)} of {len(missing)} models were lost with their workers, first that of "
+                f"{'+'.join(missing[place].codes)}: {why}",
+                where="--workers",
+                hint="Fewer workers at once need less memory. The same command goes on from what is finished.",
+            )
+    # Read back even where just made: what counts is what lies in the folder. A damaged one is made anew.
+    found = []
+    for job, place in zip(jobs, chosen, strict=True):
+        value = results.read(job.key)
+        if value is None:
+            fit(job)
+            value = results.read(job.key)
+        assert value is not None
+        found.append((inputs.places[place][0], inputs.places[place][1], value))
+    for problem in results.problems():
+        draft.warn("damaged-result", str(problem))
+    return from_models(inputs.languages, found)
+
+
+def baselines_of(inputs: Inputs, context: Context) -> dict[str, Baseline]:
+    """Return what counts of tokens lose at the hidden places of each language."""
+    found: dict[str, Baseline] = {}
+    if inputs.tokenizer is None:
+        return found
+    with context.progress.phase("Counting tokens", len(inputs.texts), "languages") as advance:
+        for code in sorted(inputs.texts):
+            found[code] = _baseline(inputs, code)
+            advance(1)
+    return found
+
+
+def _windows(inputs: Inputs, code: str) -> tuple[Windows, Windows]:
+    job = inputs.jobs[0]
+    assert inputs.tokenizer is not None
+    return windows_of(job.corpus, code, inputs.tokenizer, job.cache)
+
+
+def _baseline(inputs: Inputs, code: str) -> Baseline:
+    job = inputs.jobs[0]
+    train, held = _windows(inputs, code)
+    positions = held_positions(held, share=job.recipe.share, seed=job.corpus.seed, code=code)
+    masked = np.zeros((len(positions), *held.ids.shape), dtype=bool)
+    np.put_along_axis(masked, positions.numpy(), True, axis=2)
+    assert inputs.tokenizer is not None
+    losses = baseline_losses(train.ids.numpy(), held.ids.numpy(), masked, inputs.tokenizer.size)
+    owner = np.broadcast_to(held.sentence.numpy(), masked.shape)[masked]
+    weights = np.bincount(owner, minlength=held.sentences).astype(np.float64)
+    factor = held.tokens / held.bytes
+    cells = [
+        Cell(sums=np.bincount(owner, one, minlength=held.sentences).astype(np.float64), weights=weights, factor=factor)
+        for one in losses
+    ]
+    return Baseline(unigram=cells[0], bigram=cells[1])

@@ -1,0 +1,245 @@
+"""What does a model of some languages lose on each of them? One job trains one model and keeps what it scored.
+
+A finished model is a small JSON under the hash of its whole configuration: no weights, but the nats of every held-out
+sentence, from which all numbers of the matrix are made. Whoever asks for it again, here or elsewhere, trains nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from probes.cache import Cache
+from probes.errors import InputError
+from probes.loading.language_corpora import read_language
+from probes.loading.masked_models import read_masked_model
+from probes.loading.text_tokenizers import BYTES, Tokenizer, read_tokenizer
+from probes.masked_lm import MaskedLM
+from probes.masked_training import Recipe, score, train
+from probes.model_results import Results
+from probes.token_windows import Windows, cut
+
+VERSION = 1
+"""Raised whenever training or scoring changes, so that no model made otherwise is taken for these."""
+KIND = "language-models"
+_TEXTS = "language-windows"
+TRAINED, DIVERGED = "trained", "diverged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The small encoder: layers, width of a state, attention heads, tokens of its front end (0: none)."""
+
+    layers: int
+    width: int
+    heads: int
+    front: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """Where the texts of the languages lie, and how they are divided.
+
+    Parameters
+    ----------
+    hashes
+        SHA-256 of each language's file, by code.
+    seed, train_bytes, held_bytes
+        What decides which sentences are held out and, of a large file, which are trained on.
+    tokenizer, tokenizer_hash
+        A tokenizer.json, None for bytes; its SHA-256.
+    window
+        Tokens that are read together.
+    """
+
+    folder: Path
+    hashes: Mapping[str, str]
+    seed: int
+    train_bytes: int
+    held_bytes: int
+    tokenizer: Path | None
+    tokenizer_hash: str
+    window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One model: what it is trained on, how, and where what it scored is kept; small enough to be sent anywhere.
+
+    Parameters
+    ----------
+    codes
+        Languages that it is trained on, sorted.
+    scored
+        Languages that it is scored on.
+    seed
+        Of initial weights, order and hidden tokens.
+    start, start_hash
+        A folder of an encoder to begin from, in the place of `sizes`, and its hash.
+    """
+
+    codes: tuple[str, ...]
+    scored: tuple[str, ...]
+    seed: int
+    corpus: Corpus
+    recipe: Recipe
+    sizes: Sizes | None
+    start: str | None
+    start_hash: str
+    device: str
+    dtype: str
+    cache: Cache
+    results: Results
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Return all that what it scores depends on; no path is among it, and no other language."""
+        corpus = self.corpus
+        used = sorted({*self.codes, *self.scored})
+        return {
+            "version": VERSION,
+            "torch": version("torch"),
+            "trained_on": list(self.codes),
+            "scored_on": list(self.scored),
+            "texts": {code: corpus.hashes[code] for code in used},
+            "division": [corpus.seed, corpus.train_bytes, corpus.held_bytes],
+            "tokenizer": corpus.tokenizer_hash,
+            "window": corpus.window,
+            "recipe": asdict(self.recipe),
+            "sizes": asdict(self.sizes) if self.sizes else None,
+            "start": self.start_hash,
+            "seed": self.seed,
+            "device": self.device.partition(":")[0],
+            "dtype": self.dtype,
+        }
+
+
+def fit(job: Job) -> str:
+    """Train and score one model unless that was done before; return "trained" or "diverged".
+
+    Raises
+    ------
+    InputError
+        Where a text or a model can no longer be read as it could when the job was made.
+    IncompleteError
+        Where there is no room for what it scored.
+    """
+    held = job.results.read(job.key)
+    if held is None:
+        held = measure(job)
+        job.results.write(job.key, held)
+    return str(held["status"])
+
+
+def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """Train and score one model, and return what is kept of it."""
+    network, tokenizer = _network(job)
+    parameters = sum(weight.numel() for weight in network.parameters())
+    texts = {code: windows_of(job.corpus, code, tokenizer, job.cache) for code in {*job.codes, *job.scored}}
+    curves: Mapping[str, tuple[float, ...]] = {}
+    if job.recipe.steps:
+        went = train(
+            network,
+            {code: texts[code][0] for code in job.codes},
+            job.recipe,
+            mask=tokenizer.mask,
+            seed=job.seed,
+            device=job.device,
+            dtype=getattr(torch, job.dtype),
+            advance=advance,
+        )
+        if not went.finite:
+            return {"status": DIVERGED, "losses": {}, "curves": {}, "parameters": parameters}
+        curves = went.curves
+    losses: dict[str, Any] = {}
+    for code in job.scored:
+        held = texts[code][1]
+        nats, masked = score(
+            network,
+            held,
+            share=job.recipe.share,
+            mask=tokenizer.mask,
+            seed=job.corpus.seed,
+            code=code,
+            device=job.device,
+        )
+        if not np.isfinite(nats).all():
+            return {"status": DIVERGED, "losses": {}, "curves": {}, "parameters": parameters}
+        losses[code] = {
+            # Seven digits are what float32 bears.
+            "nats": [float(f"{value:.7g}") for value in nats],
+            "masked": [int(count) for count in masked],
+            "tokens_per_byte": held.tokens / held.bytes,
+        }
+    plain = {code: list(curve) for code, curve in curves.items()}
+    return {"status": TRAINED, "losses": losses, "curves": plain, "parameters": parameters}
+
+
+def _network(job: Job) -> tuple[torch.nn.Module, Tokenizer]:
+    if job.start is not None:
+        found = read_masked_model(job.start)
+        return found.module, found.tokenizer
+    tokenizer = tokenizer_of(job.corpus)
+    assert job.sizes is not None
+    made = MaskedLM(
+        vocabulary=tokenizer.size,
+        width=job.sizes.width,
+        layers=job.sizes.layers,
+        heads=job.sizes.heads,
+        length=job.corpus.window,
+        front=job.sizes.front,
+        seed=job.seed,
+    )
+    return made, tokenizer
+
+
+def tokenizer_of(corpus: Corpus) -> Tokenizer:
+    """Return the tokenizer of a corpus."""
+    return BYTES if corpus.tokenizer is None else read_tokenizer(corpus.tokenizer)
+
+
+def windows_of(corpus: Corpus, code: str, tokenizer: Tokenizer, cache: Cache) -> tuple[Windows, Windows]:
+    """Return the windows of a language to train on and to score, made once and kept in the cache."""
+    key = [VERSION, corpus.hashes[code], corpus.seed, corpus.train_bytes, corpus.held_bytes]
+    key += [tokenizer.sha256, corpus.window]
+    found = cache.read(_TEXTS, key)
+    if found is None:
+        text = read_language(
+            corpus.folder, code, seed=corpus.seed, train_bytes=corpus.train_bytes, held_bytes=corpus.held_bytes
+        )
+        if text.sha256 != corpus.hashes[code]:
+            raise InputError(
+                "The file has changed since the run began.", where=str(text.path), hint="Run the same command again."
+            )
+        made = (_cut(text.train, tokenizer, corpus.window), _cut(text.held, tokenizer, corpus.window))
+        found = {f"{name}_{part}": value for name, one in zip(_SIDES, made, strict=True) for part, value in _kept(one)}
+        cache.write(_TEXTS, key, found)
+    train_side, held_side = (_windows(found, name) for name in _SIDES)
+    return train_side, held_side
+
+
+_SIDES = ("train", "held")
+
+
+def _cut(lines: tuple[bytes, ...], tokenizer: Tokenizer, length: int) -> Windows:
+    return cut(tokenizer.encode(lines), [len(line) for line in lines], separator=tokenizer.separator, length=length)
+
+
+def _kept(one: Windows) -> list[tuple[str, torch.Tensor]]:
+    sizes = torch.tensor([one.sentences, one.tokens, one.bytes], dtype=torch.float64)
+    return [("ids", one.ids), ("sentence", one.sentence), ("sizes", sizes)]
+
+
+def _windows(found: Mapping[str, torch.Tensor], name: str) -> Windows:
+    sentences, tokens, size = found[f"{name}_sizes"].tolist()
+    return Windows(
+        ids=found[f"{name}_ids"],
+        sentence=found[f"{name}_sentence"],
+        sentences=int(sentences),
+        tokens=int(tokens),
+        bytes=size,
+    )
