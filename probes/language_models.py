@@ -216,6 +216,14 @@ def windows_of(corpus: Corpus, code: str, tokenizer: Tokenizer, cache: Cache) ->
                 "The file has changed since the run began.", where=str(text.path), hint="Run the same command again."
             )
         made = (_cut(text.train, tokenizer, corpus.window), _cut(text.held, tokenizer, corpus.window))
+        short = [name for name, one in zip(_SIDES, made, strict=True) if not len(one)]
+        if short:
+            raise InputError(
+                f"The {'held-out' if short[0] == 'held' else 'training'} text of {code} fills no window of "
+                f"{corpus.window} tokens.",
+                where=str(text.path),
+                hint="Give a smaller --window, or a longer text (--held-out).",
+            )
         found = {f"{name}_{part}": value for name, one in zip(_SIDES, made, strict=True) for part, value in _kept(one)}
         cache.write(_TEXTS, key, found)
     train_side, held_side = (_windows(found, name) for name in _SIDES)

@@ -15,7 +15,7 @@ from probes.synthetic.languages import make_language
 VERSION = 1
 """Raised whenever the languages change, so that no old demo is taken for a new one."""
 SIZE, HELD = 150_000, 20_000
-"""Bytes of a language, and of its held-out sentences."""
+"""Bytes of a language before what is there twice is left out, and of its held-out sentences."""
 STEPS, BATCH, WINDOW, SEEDS = 100, 24, 64, 3
 PART = STEPS * BATCH * WINDOW + 2 * HELD
 """Bytes of a part of the one language: no window is read twice, or two parts would be better than one."""
@@ -48,10 +48,14 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 
 
 def _languages(seed: int) -> dict[str, list[bytes]]:
-    return {
-        code: make_language(SIZE, family=_family(seed, family), sibling=sibling, script=script, seed=seed)
-        for code, (family, sibling, script) in LANGUAGES.items()
-    }
+    made: dict[str, list[bytes]] = {}
+    seen: set[bytes] = set()
+    for code, (family, sibling, script) in LANGUAGES.items():
+        sentences = make_language(SIZE, family=_family(seed, family), sibling=sibling, script=script, seed=seed)
+        # Siblings have short sentences in common, which a model would have been trained on before it is judged.
+        made[code] = [sentence for sentence in dict.fromkeys(sentences) if sentence not in seen]
+        seen.update(sentences)
+    return made
 
 
 def _parts(seed: int) -> dict[str, list[bytes]]:

@@ -80,7 +80,7 @@ class _Likeness:
 
 def names_of(inputs: "Inputs") -> tuple[str, ...]:
     """Return the names of all likenesses but script and family."""
-    columns = [name for name in inputs.attributes.columns if name not in EFFECTS and name.lower() not in _NEVER]
+    columns = [name for name in inputs.attributes.columns if name.lower() not in (*EFFECTS, *_NEVER)]
     own = [OVERLAP] if inputs.texts and len(inputs.languages) <= MOST_OVERLAP else []
     return (*columns, *(one.name for one in inputs.similarities), *own)
 
@@ -151,10 +151,14 @@ def _likenesses(inputs: "Inputs") -> list[_Likeness]:
 
     found: list[_Likeness] = []
     columns = inputs.attributes.columns
-    for name in (*EFFECTS, *(one for one in names_of(inputs) if one in columns)):
-        if name not in columns:
+    for name, column in columns.items():
+        effect = name.lower() if name.lower() in EFFECTS else ""
+        if not effect and name not in names_of(inputs):
             continue
-        pairs = dyads(columns[name], inputs.languages)
+        # A script or family that is written as a number is a class all the same.
+        values = {code: f"class {value}" for code, value in column.items()} if effect else column
+        pairs = dyads(values, inputs.languages)
+        name = effect or name
         # Of a number the difference is unlikeness.
         found.append(_Likeness(name=name, kind=pairs.kind, matrix=pairs.matrix * (1 if pairs.kind == "class" else -1)))
     found += [_Likeness(name=one.name, kind="given", matrix=one.matrix) for one in inputs.similarities]

@@ -2,81 +2,45 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from audits.charts import Axis
 from audits.context import Draft
 from audits.interference.clustering import leaf_order
-from audits.interference.effects import EFFECTS, Tested
+from audits.interference.drawing import (
+    LETTERS,
+    FIRST_POINTS,
+    MOST_LABELS,
+    MOST_POINTS,
+    UNIT,
+    Stage,
+    ends_of,
+    figure_of,
+    names_of,
+    value_of,
+)
+from audits.interference.effect_figures import downstream, likeness, mixtures, seeds
 from audits.interference.estimating import Entry
-from audits.interference.heat_map import DECIDED, MOST_NUMBERED, OPEN, VERDICTS, Spot, matrix_map
-from audits.interference.point_charts import groups, points, ranked, stacked
+from audits.interference.heat_map import DECIDED, MOST_NUMBERED, VERDICTS, Spot, matrix_map
+from audits.interference.point_charts import points
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
-from audits.wording import many, p_words, span
+from audits.wording import many, span
 
 if TYPE_CHECKING:
     from audits.interference.report import Results
-
-LETTERS: Mapping[str, str] = {verdict: letter for letter, verdict in VERDICTS.items()}
-UNIT = "nats per byte"
-MOST_POINTS, MOST_LABELS = 120, 4
-"""Pairs drawn with their intervals, and with their names, where not all can be."""
-MOST_DOTS = 240
-"""Cells of a group that are dots of their own; of more, so many quantiles are drawn."""
-MOST_SEEDED, MOST_NAMED_CELLS, MOST_SCORES = 12, 30, 4
-"""Languages whose cells are drawn seed by seed, cells named on an axis, and columns of scores that are drawn."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """What all figures are drawn from; `names` is what a language is called when pointed at."""
-
-    draft: Draft
-    results: "Results"
-    names: Mapping[str, str]
-
-    @property
-    def level(self) -> float:
-        return self.results.matrix.level
-
-    def at(self, place: int) -> Estimate:
-        return self.draft.estimates[place]
-
-    def open(self, entry: Entry) -> bool:
-        """Tell whether a contrast cannot be told from 0."""
-        return LETTERS[entry.judged.verdict(self.level)] in OPEN
 
 
 def draw(draft: Draft, results: "Results") -> list[Figure]:
     """Return the figures; one that would have nothing to show is left out."""
     if results.inputs.part is not None or not results.found.cells:
         return []
-    stage = _Stage(draft, results, _names(results))
-    kinds = (_matrix, _asymmetry, _likeness, _mixtures, _downstream, _seeds)
+    stage = Stage(draft, results, names_of(results))
+    kinds = (_matrix, _asymmetry, likeness, mixtures, downstream, seeds)
     return [figure for kind in kinds if (figure := kind(stage)) is not None]
 
 
-def _names(results: "Results") -> dict[str, str]:
-    """Return the code, or the name where a table gives one, and the script."""
-    columns = results.inputs.attributes.columns
-    called = {name.lower(): column for name, column in columns.items()}
-    names = {}
-    for code in results.inputs.languages:
-        own, script = (called.get(key, {}).get(code, "") for key in ("name", "script"))
-        told = [part[:40] for part in (own and code, script) if part]
-        names[code] = f"{(own or code)[:40]} ({', '.join(told)})" if told else code
-    return names
-
-
-def _figure(name: str, title: str, caption: str, spec: Json) -> Figure:
-    return Figure(id=name, title=title, caption=caption, file=name, spec=spec)
-
-
-def _matrix(stage: _Stage) -> Figure:
+def _matrix(stage: Stage) -> Figure:
     results = stage.results
     languages = results.inputs.languages
     order = [languages[place] for place in leaf_order(results.found.array(languages))]
@@ -93,9 +57,9 @@ def _matrix(stage: _Stage) -> Figure:
     if len(order) > 2:
         caption += " Languages stand beside those with which they hurt each other least (average linkage)."
     if len(order) <= MOST_NUMBERED:
-        caption += " Intervals are in the table."
+        caption += " Intervals, each for itself, are in the table."
     spec = {**matrix_map(order, [stage.names[code] for code in order], spots), **_listing(order, spots)}
-    return _figure("matrix", "Who hurts whom?", caption, spec)
+    return figure_of("matrix", "Who hurts whom?", caption, spec)
 
 
 def _marks(count: Mapping[str, int]) -> str:
@@ -115,7 +79,7 @@ def _marks(count: Mapping[str, int]) -> str:
     return f" {text[0].upper()}{text[1:]}." if text else ""
 
 
-def _spot(stage: _Stage, target: str, source: str) -> Spot:
+def _spot(stage: Stage, target: str, source: str) -> Spot:
     if target == source:
         return Spot(letter="d")
     entry = stage.results.found.cells.get((target, source))
@@ -152,25 +116,57 @@ def _words(spot: Spot) -> str:
     return span(ends)
 
 
-def _asymmetry(stage: _Stage) -> Figure | None:
+def _asymmetry(stage: Stage) -> Figure | None:
     found = sorted(stage.results.found.asymmetries.items(),
                    key=lambda item: (stage.open(item[1]), -abs(item[1].judged.crossed.value), item[0]))  # fmt: skip
     if not found:
         return None
     cells = stage.results.found.cells
-    drawn, rest = found[:MOST_POINTS], found[MOST_POINTS:]
+    whole = len(found) if len(found) <= MOST_POINTS else FIRST_POINTS
+    drawn, rest = found[:whole], found[whole:]
     rows = [
         {
-            **_ends("x", stage.at(cells[a, b].place)),
-            **_ends("y", stage.at(cells[b, a].place)),
+            **ends_of("x", stage.at(cells[a, b].place)),
+            **ends_of("y", stage.at(cells[b, a].place)),
             "pair": f"{a}, {b}",
-            f"first, {a} or {b} by name": f"{a}",
-            "first": f"{stage.names[a]}: {span(stage.at(cells[a, b].place))}",
-            "second": f"{stage.names[b]}: {span(stage.at(cells[b, a].place))}",
-            "difference": span(stage.at(entry.place)),
+            "loss of the first": span(stage.at(cells[a, b].place)),
+            "loss of the second": span(stage.at(cells[b, a].place)),
+            "first less second": span(stage.at(entry.place)),
+            "verdict": "not mutual" if not stage.open(entry) else entry.judged.verdict(stage.level),
             "open": stage.open(entry),
             "named": place < MOST_LABELS and not stage.open(entry),
         }
         for place, ((a, b), entry) in enumerate(drawn)
     ]
-    return None if not rows else None
+    shown = sum(not stage.open(entry) for _, entry in found)
+    spec = points(
+        rows,
+        x=Axis("x", f"Change for the first, {UNIT}", ".2f"),
+        y=Axis("y", f"Change for the second, {UNIT}", ".2f"),
+        label="pair",
+        told=("pair", "loss of the first", "loss of the second", "first less second", "verdict"),
+        alike=True,
+        cloud=[(value_of(cells[a, b]), value_of(cells[b, a])) for (a, b), _ in rest],
+    )
+    caption = (
+        "A point is a pair of languages: how the loss of each changes with the other added, the first by alphabet "
+        f"along the bottom. Bars are {percent(stage.level)} intervals, each for itself. On the diagonal both "
+        "change alike. "
+    )
+    caption += (
+        f"Filled: the two changes differ ({shown} of {many(len(found), 'pair', 'pairs')}, corrected)."
+        if shown
+        else f"For none of {many(len(found), 'pair', 'pairs')} could a difference of the two changes be shown."
+    )
+    if shown < len(found) and shown:
+        caption += " Hollow: no difference could be shown."
+    if shown > 1:
+        caption += f" Named: the {min(shown, MOST_LABELS)} largest of those."
+    if rest:
+        caption += f" Dots without bars: the other {len(rest):,} pairs{_of_rest(stage, rest)}."
+    return figure_of("asymmetry", "Is the harm mutual?", caption, spec)
+
+
+def _of_rest(stage: Stage, rest: Sequence[tuple[object, Entry]]) -> str:
+    left = sum(not stage.open(entry) for _, entry in rest)
+    return f", {left:,} of which differ" if left else ""

@@ -184,11 +184,9 @@ def _sides(codes: Sequence[str]) -> Json:
 
 
 def _layers(count: int, far: float, places: int) -> list[Json]:
-    title = "Change of the held-out loss in nats per byte: blue helps, orange hurts"
-    legend = {"title": title, "titleLimit": 0, "orient": "top", "gradientLength": 200, "format": "+.2~g",
-              "tickCount": 5}  # fmt: skip
-    if len(title) * 6 > 320:
-        legend["title"] = ["Change of the held-out loss in nats per byte:", "blue helps, orange hurts"]
+    title = ["Change of the held-out loss in nats per byte:", "blue helps, orange hurts"]
+    legend = {"title": title, "titleLimit": 0, "orient": "top", "gradientLength": 230, "format": "+.2~g"}
+    legend |= {"tickCount": 5, "labelOverlap": "greedy", "labelSeparation": 6}
     scale = {"scheme": "blueorange", "domain": [-far, far]}
     shade = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     layers: list[Json] = [

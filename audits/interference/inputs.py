@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 from audits.context import Context, Plan
 from audits.interference import Options, slurm
+from audits.interference.effects import EFFECTS, names_of
 from audits.interference.outlook import coordinates_of, cost_of, measured_cost, notes_of
 from audits.interference.settings import (
     Languages,
@@ -40,6 +41,8 @@ from probes.model_results import SUBFOLDER, Results
 
 BPE = "bpe"
 """Tokenizer that is trained on the languages themselves."""
+MOST_PER_TOKEN, LEAST_COUNTED, MOST_READ = 8, 2**20, 2**31
+"""Bytes that a token stands for at most, on average; bytes of a language that are read at least, and at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ class Inputs:
         Training set and number of the seed of each job.
     table
         Given losses.
+    unpaired
+        Languages that were asked for and are in no pair.
     """
 
     kind: Kind
@@ -79,6 +84,7 @@ class Inputs:
     attributes: Attributes
     similarities: tuple[Similarity, ...]
     downstream: Downstream | None
+    unpaired: tuple[str, ...] = ()
 
 
 def plan(options: Options, context: Context) -> Plan:
@@ -90,18 +96,21 @@ def plan(options: Options, context: Context) -> Plan:
         Where anything is wrong that the user can mend.
     """
     training, part = settle_training(options), settle_part(options)
+    _check_folders(options)
     inputs, subject = _given(options, training) if options.losses else _trained(options, training, part, context)
     similarities = tuple(one for file in options.similarity for one in read_similarity(Path(file), inputs.languages))
-    _check_names([one.name for one in similarities])
     downstream = None if options.downstream is None else read_downstream(options.downstream, inputs.languages)
     inputs = replace(inputs, similarities=similarities, downstream=downstream)
+    _check_names([*EFFECTS, *names_of(inputs), *(() if downstream is None else downstream.names)])
     settled = {
         "langs": inputs.languages,
-        "window": training.window,
-        "steps": training.steps,
-        "rate": training.rate,
-        "matrix_rate": training.matrix_rate,
+        "window": inputs.training.window,
+        "steps": inputs.training.steps,
+        "rate": inputs.training.rate,
+        "matrix_rate": inputs.training.matrix_rate,
     }
+    if options.sbatch is not None:
+        slurm.check(options.sbatch)
     return Plan(
         inputs=inputs,
         subject=subject,
@@ -119,8 +128,21 @@ def _check_names(names: Sequence[str]) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(
-            f"Two similarities are named {twice[0]!r}.", where="--similarity", hint="Rename a column or a file."
+            f"Two columns are named {twice[0]!r}: of langs.csv, of --similarity or of --downstream.",
+            where="--similarity",
+            hint="Rename one of them.",
         )
+
+
+def _check_folders(options: Options) -> None:
+    """Refuse what is no folder: of results, which may yet have to be made, or of other machines."""
+    if options.results is not None and options.results.exists() and not options.results.is_dir():
+        raise InputError(f"{options.results} is no folder.", where="--results", hint="Name a folder.")
+    for name in options.merge:
+        if not Path(name).is_dir():
+            raise InputError(f"There is no folder {name}.", where="--merge", hint="Check the path.")
+    if options.losses is not None and options.corpus is not None and not options.corpus.is_dir():
+        raise InputError("There is no such folder.", where=str(options.corpus), hint="Check the path.")
 
 
 def _given(options: Options, training: Training) -> tuple[Inputs, None]:
@@ -139,6 +161,7 @@ def _given(options: Options, training: Training) -> tuple[Inputs, None]:
     folder = options.corpus or options.losses.parent
     present = {chosen for chosen, _, _ in table.rows}
     pairs = settle_pairs(options, table.languages)
+    used = {code for pair in pairs for code in pair}
     wanted = {*((code,) for code in table.languages), *pairs, *(chosen for chosen in present if len(chosen) > 2)}
     if options.pairs != ("all",) and (missing := [pair for pair in pairs if pair not in present]):
         raise InputError(
@@ -162,6 +185,7 @@ def _given(options: Options, training: Training) -> tuple[Inputs, None]:
         attributes=read_attributes(folder, table.languages),
         similarities=(),
         downstream=None,
+        unpaired=tuple(code for code in table.languages if code not in used),
     )
     return made, None
 
@@ -202,15 +226,18 @@ def _trained(
     if folders:
         sets = tuple(chosen for chosen in sets if chosen in folders)
         training = replace(training, steps=0)
+    elif not training.steps:
+        # One model as it is has one loss of a language, whatever else is asked of it.
+        sets = tuple(chosen for chosen in sets if len(chosen) == 1)
     window = training.window if model is None else min(training.window, model.longest)
     training = replace(training, window=window)
-    train_bytes = max(training.steps * training.batch * window * (1 if options.tokenizer == "bytes" else 8), 1)
+    train_bytes = _train_bytes(options, training)
     texts = {
         code: read_language(
             options.corpus,
             code,
             seed=context.seed,
-            train_bytes=min(train_bytes, 2**31),
+            train_bytes=train_bytes,
             held_bytes=options.held_out,
         )
         for code in languages
@@ -232,9 +259,17 @@ def _trained(
         attributes=read_attributes(options.corpus, [code for code in languages if code in used]),
         similarities=(),
         downstream=None,
+        unpaired=tuple(code for code in languages if code not in used),
     )
-    jobs, places = _jobs(made, options, context, model, folders, min(train_bytes, 2**31))
+    jobs, places = _jobs(made, options, context, model, folders, train_bytes)
     return replace(made, jobs=jobs, places=places), subject
+
+
+def _train_bytes(options: Options, training: Training) -> int:
+    """Return how much of a language is read: as much as its windows can hold, or what counts of tokens need."""
+    per_token = 1 if options.tokenizer == BYTES.name and options.model is None else MOST_PER_TOKEN
+    asked = training.steps * training.batch * training.window * per_token
+    return min(max(asked, LEAST_COUNTED), MOST_READ)
 
 
 def _codes_of(folder: Path) -> tuple[str, ...]:

@@ -52,6 +52,8 @@ def _judge_matrix(draft: Draft, results: "Results", context: Context) -> None:
     cells = results.found.cells
     if not cells:
         text = "There is no cell with a number: nothing can be said of interference."
+        if not any(len(chosen) > 1 for chosen in results.inputs.sets):
+            text += " One model as it is has losses only: let it be trained on pairs (--steps), or give one for each."
         if results.matrix.failed:
             text += (
                 f" {many(len(results.matrix.failed), 'loss', 'losses')} came from models that had not converged: train "
@@ -73,16 +75,30 @@ def _judge_matrix(draft: Draft, results: "Results", context: Context) -> None:
         "holm": f"with no false one in {percent(context.level)} of such matrices",
         "bh": f"with at most {percent(1 - context.level)} false ones expected",
     }[results.options.correction]
-    missing = sum(2 for chosen in results.inputs.sets if len(chosen) == 2) - len(cells)
+    failed, absent = _without_number(results)
     text = (
         f"Of {many(len(cells), 'cell', 'cells')}, {counts['interference']} show interference, {counts['synergy']} "
         f"synergy and {counts['indistinguishable']} neither, {corrected} ({_where(results)})."
     )
-    if missing:
-        text += f" {many(missing, 'cell has', 'cells have')} no number: a model did not converge."
+    if failed:
+        text += f" {many(failed, 'cell has', 'cells have')} no number: a model did not converge."
+    if absent:
+        text += f" {many(absent, 'cell was', 'cells were')} not measured."
     text += _noise_words(draft, results, verdicts)
     strongest = sorted(cells.values(), key=lambda entry: -abs(entry.judged.crossed.value))
     draft.find("interference.matrix", "info", text, [entry.place for entry in strongest])
+
+
+def _without_number(results: "Results") -> tuple[int, int]:
+    """Return how many cells lack a model that converged, and how many were never measured."""
+    failed = absent = 0
+    for chosen in results.inputs.sets:
+        for target in chosen if len(chosen) == 2 else ():
+            (source,) = (code for code in chosen if code != target)
+            if (target, source) not in results.found.cells:
+                gone = (chosen, target) in results.matrix.failed or ((target,), target) in results.matrix.failed
+                failed, absent = failed + gone, absent + (not gone)
+    return failed, absent
 
 
 def _where(results: "Results") -> str:
@@ -135,8 +151,8 @@ def _say_extremes(draft: Draft, results: "Results", verdicts: Mapping[tuple[str,
             continue
         target, source = max(shown, key=lambda where: sign * results.found.cells[where].judged.crossed.value)
         entry = results.found.cells[target, source]
-        alone = results.matrix.losses
-        own = [cell.loss for (chosen, _, code), cell in alone.cells.items() if chosen == (target,) and code == target]
+        losses, alone = results.matrix.losses, (target,)
+        own = [losses.cells[alone, seed, target].loss for seed in sorted(losses.seeds(alone, target))]
         share = abs(entry.judged.crossed.value) / (sum(own) / len(own)) if sum(own) else 0.0
         size = size_words(draft.estimates[entry.place])
         word = "raises" if sign > 0 else "lowers"
@@ -209,9 +225,9 @@ def p_share(p: float) -> str:
     """Return a share of arrangements.
 
     >>> p_share(0.4), p_share(0.00005)
-    ('0.40', 'below 0.001')
+    ('0.40', 'less than 0.001')
     """
-    return "below 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+    return "less than 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
 def _similarity_words(draft: Draft, one: Tested) -> tuple[Severity, str, list[int]]:
@@ -235,22 +251,20 @@ def _similarity_words(draft: Draft, one: Tested) -> tuple[Severity, str, list[in
 def _judge_mixtures(draft: Draft, results: "Results", context: Context) -> None:
     mixed = results.mixed
     if mixed.errors:
-        off = [
-            key
-            for key, one in mixed.errors.items()
-            if one.judged.verdict(context.level) not in ("indistinguishable", "untested")
-        ]
+        verdicts = [one.judged.verdict(context.level) for one in mixed.errors.values()]
+        off = sum(verdict in ("interference", "synergy") for verdict in verdicts)
         worst = max(mixed.errors.items(), key=lambda item: abs(item[1].judged.crossed.value))
         (chosen, target), entry = worst
         count = len(mixed.errors)
+        known = "untested" not in verdicts
+        beyond = f"; it is off beyond the noise in {off} of {many(count, 'case', 'cases')}" if known else ""
         text = (
-            f"The effects of pairs foretell a language's loss in a real mixture of three within "
-            f"{abs(entry.judged.crossed.value):.2g} nats per byte; the prediction is off beyond the noise in "
-            f"{len(off)} of {many(count, 'case', 'cases')}, most for {target} in {'+'.join(chosen)}: "
-            f"{_off_words(draft, entry)}."
+            "The sum of the effects of pairs foretells a language's loss in a real mixture of three within "
+            f"{abs(entry.judged.crossed.value):.2g} nats per byte{beyond}. It is farthest off for {target} in "
+            f"{'+'.join(chosen)}: {_off_words(draft, entry)}."
         )
         draft.find("interference.mixtures", "info", text, [one.place for one in mixed.errors.values()])
-    if mixed.ranked:
+    if len(mixed.ranked) > 1:
         best, *_, worst_set = mixed.ranked
         first, last = (draft.estimates[mixed.ranked[one].place] for one in (best, worst_set))
         if first.high is not None and last.low is not None and first.high < last.low:

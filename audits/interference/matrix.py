@@ -75,9 +75,18 @@ class Matrix:
         return Contrast(tuple(parts))
 
     def _sums(self, chosen: Languages, code: str, seeds: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return the nats of each sentence, (seeds, sentences), as they would be at the weights of the first seed."""
         key = (chosen, code, seeds)
         if key not in self._stacked:
-            self._stacked[key] = np.stack([self.losses.cells[chosen, seed, code].sums for seed in seeds])
+            cells = [self.losses.cells[chosen, seed, code] for seed in seeds]
+            first = cells[0].weights
+            at = [
+                cell.sums
+                if np.array_equal(cell.weights, first)
+                else np.divide(cell.sums * first, cell.weights, out=np.zeros_like(first), where=cell.weights > 0)
+                for cell in cells
+            ]
+            self._stacked[key] = np.stack(at)
         return self._stacked[key]
 
     def judge(self, family: Sequence[Weights]) -> list[Judged | None]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from audits.interference import Options
 from audits.interference.settings import Languages
-from audits.numbers import counted
 from audits.records import Coordinate
 from audits.wording import listed, many
 
@@ -56,16 +55,19 @@ def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
 def measured_cost(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
     """Time a few steps of a model of one language and of one of the largest mixture, and say what all of them take."""
     from probes.executor import one_thread
-    from probes.language_models import measure
 
     missing = [job for place, job in enumerate(inputs.jobs) if _mine(inputs, place) and not job.results.has(job.key)]
     if not missing:
         return (("time", "nothing is left to train"),)
     seconds: dict[int, float] = {}
     with one_thread(), tempfile.TemporaryDirectory() as place:
+        if inputs.tokenizer_file is not None:
+            Path(place, "tokenizer.json").write_bytes(inputs.tokenizer_file)
         for size in sorted({len(job.codes) for job in missing}):
             job = next(job for job in missing if len(job.codes) == size)
-            seconds[size] = _timed(job, Path(place), measure)
+            if inputs.tokenizer_file is not None:
+                job = replace(job, corpus=replace(job.corpus, tokenizer=Path(place, "tokenizer.json")))
+            seconds[size] = _timed(job, Path(place))
         total = sum(seconds[len(job.codes)] for job in missing)
         lanes = inputs.workers.lanes(len(missing))
         width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
@@ -84,18 +86,19 @@ def _mine(inputs: "Inputs", place: int) -> bool:
     return inputs.part is None or inputs.part.has(place)
 
 
-def _timed(job: "Job", place: Path, measure: "object") -> float:
+def _timed(job: "Job", place: Path) -> float:
     """Return the seconds of one model, from few steps of its training and one scoring."""
     from probes.cache import Cache
-    from probes.language_models import measure as measured
+    from probes.language_models import measure
 
     few = min(TIMED_STEPS, job.recipe.steps)
     small = replace(job, recipe=replace(job.recipe, steps=few), cache=Cache(place))
-    measured(replace(small, recipe=replace(small.recipe, steps=min(1, few)), scored=()))
+    # The first step pays for what is set up once; so does the first reading of the texts.
+    measure(replace(small, recipe=replace(small.recipe, steps=min(1, few)), scored=()))
     begun = time.perf_counter()
-    measured(replace(small, scored=()))
+    measure(replace(small, scored=()))
     trained = time.perf_counter()
-    measured(replace(small, recipe=replace(small.recipe, steps=0)))
+    measure(replace(small, recipe=replace(small.recipe, steps=0)))
     scored = time.perf_counter()
     return (trained - begun) / max(few, 1) * job.recipe.steps + (scored - trained)
 
@@ -139,6 +142,8 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[Told]:
         text = f"{many(count, 'held-out sentence', 'held-out sentences')} of {target} ({share:.1%}) "
         text += f"are trained on as {source}: {source} seems to help {target} more than it does."
         found.append(("seen-before", text, {"target": target, "source": source}))
+    for code in inputs.unpaired:
+        found.append(("unpaired", f"{code} is in no pair: it takes no part.", {}))
     if inputs.attributes.path is None:
         found.append(("no-attributes", "There is no langs.csv: nothing is said of script and family.", {}))
     else:
@@ -177,7 +182,7 @@ def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
         "b": languages,
         "order": ("unigram", "bigram"),
         "attribute": names_of(inputs),
-        "test": ("script", "family", *names_of(inputs)),
+        "test": ("script", "family", *names_of(inputs), *scores),
         "correction": ("none", "holm"),
         "adjusted": ("no", "yes"),
         "mixture": tuple(sorted({*mixtures, *("+".join(chosen) for chosen in inputs.sets if len(chosen) > 2)})),
@@ -186,8 +191,3 @@ def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
         "of": ("triples", "downstream"),
         "side": ("received", "caused", "cell"),
     }
-
-
-def counts_words(inputs: "Inputs") -> str:
-    """Return what there is to compare, for the page."""
-    return counted(len(inputs.languages), "languages")

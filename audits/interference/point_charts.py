@@ -1,6 +1,7 @@
 """How are cells drawn as points: against each other, in groups, and over trainings?"""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -207,7 +208,9 @@ def _lines_of(ends: Sequence[tuple[float, float]], x: Axis, y: Axis, alike: bool
 def _cloud(cloud: Sequence[tuple[float, float]], sides: Json) -> list[Json]:
     if not cloud:
         return []
-    first, second = ([float(f"{pair[side]:.3g}") for pair in cloud] for side in (0, 1))
+    low, high = sides["x"]["scale"]["domain"]
+    places = 3 - math.floor(math.log10(high - low))
+    first, second = ([round(pair[side], places) for pair in cloud] for side in (0, 1))
     mark = {"type": "point", "filled": True, "size": 8, "opacity": 0.35, "color": UNDECIDED}
     where = {"x": {**sides["x"], "field": "a"}, "y": {**sides["y"], "field": "b"}}
     return [

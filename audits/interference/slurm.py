@@ -8,18 +8,42 @@ from audits.context import Context
 from audits.interference import Options
 from audits.interference.settings import Part
 from audits.options import flag_of, specs_of
+from probes.errors import InputError
 
 _LEFT_OUT = ("array", "sbatch")
+_HEAD = "#!/bin/bash\n#SBATCH --job-name=miles-interference\n"
+
+
+def check(path: Path) -> None:
+    """Refuse a place for the job that would overwrite something else, or cannot be written.
+
+    Raises
+    ------
+    InputError
+        With the mend.
+    """
+    if not path.parent.is_dir() or path.is_dir():
+        raise InputError(f"No file can be written at {path}.", where="--sbatch", hint="Name a file in a folder.")
+    own = path.is_file() and path.read_bytes()[: len(_HEAD)] == _HEAD.encode()
+    if path.exists() and not own:
+        raise InputError(f"{path} is there already, and no job of ours.", where="--sbatch", hint="Name another file.")
 
 
 def script(options: Options, part: Part, context: Context) -> str:
     """Return the text of an sbatch file, and in it the command that makes the report of all parts."""
     shared = options if options.results else replace(options, results=Path("results"))
-    command = [*_words(shared), "--seed", str(context.seed)]
+    command = [*_words(shared), "--seed", str(context.seed), "--level", str(context.level)]
+    command += ["--device", context.device, "--dtype", context.dtype]
     task = [*command, "--workers", "1"] if not options.workers else command
+    broken = [word for word in (*command, str(Path.cwd())) if not word.isprintable()]
+    if broken:
+        raise InputError(
+            f"{broken[0]!r} cannot stand in a job: it has a line break or the like.",
+            where="--sbatch",
+            hint="Rename the file or folder.",
+        )
     lines = [
-        "#!/bin/bash",
-        "#SBATCH --job-name=miles-interference",
+        *_HEAD.splitlines(),
         f"#SBATCH --array=1-{part.of}",
         f"#SBATCH --cpus-per-task={max(options.workers, 1)}",
         "#SBATCH --mem=4G",

@@ -1,7 +1,7 @@
 """Counts: what each model lost on each held-out sentence, wherever it was trained."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,10 +55,18 @@ class Losses:
     cells: Mapping[tuple[Languages, int, str], Cell]
     curves: Mapping[tuple[Languages, int, str], tuple[float, ...]]
     diverged: frozenset[tuple[Languages, int]]
+    _seeds: dict[tuple[Languages, str], frozenset[int]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        found: dict[tuple[Languages, str], set[int]] = {}
+        for chosen, seed, code in self.cells:
+            found.setdefault((chosen, code), set()).add(seed)
+        # The record is frozen; this is made once, since every contrast asks for it.
+        object.__setattr__(self, "_seeds", {key: frozenset(seeds) for key, seeds in found.items()})
 
     def seeds(self, chosen: Languages, code: str) -> frozenset[int]:
         """Return the seeds whose model of a training set was scored on a language."""
-        return frozenset(seed for one, seed, lang in self.cells if one == chosen and lang == code)
+        return self._seeds.get((chosen, code), frozenset())
 
 
 def from_models(languages: Languages, found: Iterable[tuple[Languages, int, Mapping[str, Any]]]) -> Losses:
