@@ -6,7 +6,7 @@ import numpy as np
 
 from audits.charts import Axis
 from audits.interference.drawing import MOST_LABELS, MOST_POINTS, UNIT, Stage, ends_of, figure_of, value_of
-from audits.interference.effects import EFFECTS, Tested
+from audits.interference.effects import EFFECTS, Association
 from audits.interference.estimating import Entry
 from audits.interference.point_charts import groups, points, ranked, stacked
 from audits.numbers import percent
@@ -89,7 +89,7 @@ def _effect_words(stage: Stage, name: str) -> str:
     return f"{text} {_chance(tested, 1 - stage.level)}"
 
 
-def _chance(tested: Tested, alpha: float) -> str:
+def _chance(tested: Association, alpha: float) -> str:
     if tested.test.smallest_p > alpha:
         return (
             f"So few ways to deal the {_plural(tested.name)} to the languages could not show that {tested.name} is "
@@ -142,23 +142,26 @@ def mixtures(stage: Stage) -> Figure | None:
         row["named"] = True
     spec = points(
         rows[:MOST_POINTS],
-        x=Axis("x", f"Change predicted from the pairs, {UNIT}", ".2f"),
-        y=Axis("y", "Change in the real mixture", ".2f"),
+        x=Axis("x", f"Predicted change, {UNIT}", ".2f"),
+        y=Axis("y", f"Real change, {UNIT}", ".2f"),
         label="cell",
         told=("held-out", "added", "real less predicted"),
         alike=True,
     )
     caption = (
         "A point is one language in a mixture of three; the change is against its loss when it is trained on alone. "
-        f"Bars: the {percent(stage.level)} interval of real less predicted. On the diagonal the effects of "
-        "the two pairs add up. "
+        "Predicted is the sum of the changes that the two others cause in pairs; on the diagonal it is right. "
     )
+    if any(row["y_low"] is not None for row in rows):
+        caption += f"Bars: the {percent(stage.level)} interval of real less predicted. "
     total = many(len(rows), "case", "cases")
     caption += (
         f"Filled: off beyond the noise ({len(shown)} of {total})."
         if shown
         else f"In none of {total} could the prediction be shown to be off."
     )
+    if 0 < len(shown) < len(rows):
+        caption += " Hollow: not shown to be off."
     if len(rows) > MOST_POINTS:
         caption += f" The other {len(rows) - MOST_POINTS:,} are in the tables."
     return figure_of("mixtures", "Do the effects of pairs add up in mixtures?", caption, spec)
@@ -182,14 +185,15 @@ def downstream(stage: Stage) -> Figure | None:
                 rows.append({**point, **told, "code": code, "open": False, "named": False})
         for row in rows:
             row["named"] = len(rows) <= MOST_NAMED
-        x = Axis("x", f"Mean change of the language's loss, {UNIT}", ".2f")
+        x = Axis("x", f"Mean change, {UNIT}", ".2f")
         view = points(rows, x=x, y=Axis("y", one.score, zero=False), label="code",
                       told=("language", "received", "score"), alike=False)  # fmt: skip
         views.append((one.score, view))
         p = stage.at(one.p).value
         parts.append(f"{one.score}: rank correlation {span(stage.at(one.correlation))}, p {p_words(p)}")
     caption = (
-        f"A point is a language; bars are {percent(stage.level)} intervals of what it receives. {'; '.join(parts)}."
+        "A point is a language; its mean change is over all languages that were added to it, bars are "
+        f"{percent(stage.level)} intervals of that. {'; '.join(parts)}."
     )
     if len(related) > len(views):
         caption += f" {many(len(related) - len(views), 'more score is', 'more scores are')} in the tables."

@@ -37,7 +37,7 @@ MOST_OVERLAP = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
+class Association:
     """One likeness of languages and its test.
 
     Parameters
@@ -65,7 +65,7 @@ class Tested:
 class Effects:
     """All tests, in the order in which they stand in the report, and why others are not there."""
 
-    tests: tuple[Tested, ...]
+    tests: tuple[Association, ...]
     untested: Mapping[str, str]
 
 
@@ -92,7 +92,7 @@ def explain(
     if inputs.part is not None or not found.cells:
         return Effects(tests=(), untested={})
     cells = found.array(inputs.languages)
-    made: list[Tested] = []
+    made: list[Association] = []
     untested: dict[str, str] = {}
     likenesses = _likenesses(inputs)
     for one in likenesses:
@@ -168,13 +168,13 @@ def _likenesses(inputs: "Inputs") -> list[_Likeness]:
     return found
 
 
-def _tested(draft: Draft, context: Context, one: _Likeness, test: QapTest, place: int, given: str = "") -> Tested:
+def _tested(draft: Draft, context: Context, one: _Likeness, test: QapTest, place: int, given: str = "") -> Association:
     where = {
         "test": one.name,
         "correction": "none",
         **({"adjusted": "yes" if given else "no"} if one.name in EFFECTS else {}),
     }
-    return Tested(
+    return Association(
         name=one.name,
         kind=one.kind,
         effect=place,
@@ -274,7 +274,7 @@ def _adjusted(
     context: Context,
     likenesses: Sequence[_Likeness],
     cells: Floats,
-) -> list[Tested]:
+) -> list[Association]:
     """Add the effects of script given family, and of family given script, where the languages can part the two."""
     both = {one.name: one for one in likenesses if one.name in EFFECTS}
     if len(both) < len(EFFECTS):

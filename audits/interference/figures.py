@@ -8,8 +8,8 @@ from audits.charts import Axis
 from audits.context import Draft
 from audits.interference.clustering import leaf_order
 from audits.interference.drawing import (
-    LETTERS,
     FIRST_POINTS,
+    LETTERS,
     MOST_LABELS,
     MOST_POINTS,
     UNIT,
@@ -47,8 +47,8 @@ def _matrix(stage: Stage) -> Figure:
     spots = [[_spot(stage, target, source) for source in order] for target in order]
     count = Counter(spot.letter for row in spots for spot in row)
     caption = (
-        "Each row is a language whose held-out text is read, each column one that was added to it. Colour: the change "
-        f"of the loss ({UNIT}); positive is harm."
+        "Each row is a language whose held-out text is read, each column one that was added to it. Where its loss "
+        f"rises ({UNIT} above 0), the row is hurt."
     )
     if any(count[letter] for letter in DECIDED):
         rule = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[results.matrix.correction]
@@ -56,7 +56,7 @@ def _matrix(stage: Stage) -> Figure:
     caption += _marks(count)
     if len(order) > 2:
         caption += " Languages stand beside those with which they hurt each other least (average linkage)."
-    if len(order) <= MOST_NUMBERED:
+    if len(order) <= MOST_NUMBERED and any(spot.half is not None for row in spots for spot in row):
         caption += " Intervals, each for itself, are in the table."
     spec = {**matrix_map(order, [stage.names[code] for code in order], spots), **_listing(order, spots)}
     return figure_of("matrix", "Who hurts whom?", caption, spec)
@@ -150,15 +150,16 @@ def _asymmetry(stage: Stage) -> Figure | None:
     )
     caption = (
         "A point is a pair of languages: how the loss of each changes with the other added, the first by alphabet "
-        f"along the bottom. Bars are {percent(stage.level)} intervals, each for itself. On the diagonal both "
-        "change alike. "
+        "along the bottom. On the diagonal both change alike. "
     )
+    if any(row["x_low"] is not None for row in rows):
+        caption += f"Bars are {percent(stage.level)} intervals, each for itself. "
     caption += (
         f"Filled: the two changes differ ({shown} of {many(len(found), 'pair', 'pairs')}, corrected)."
         if shown
         else f"For none of {many(len(found), 'pair', 'pairs')} could a difference of the two changes be shown."
     )
-    if shown < len(found) and shown:
+    if shown and any(row["open"] for row in rows):
         caption += " Hollow: no difference could be shown."
     if shown > 1:
         caption += f" Named: the {min(shown, MOST_LABELS)} largest of those."

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
-from audits.interference.effects import EFFECTS, Tested
+from audits.interference.effects import EFFECTS, Association
 from audits.interference.estimating import Entry
 from audits.numbers import percent
 from audits.records import Severity
@@ -194,7 +194,9 @@ def _judge_likenesses(draft: Draft, results: "Results", context: Context) -> Non
             draft.find("interference.similarity", severity, text, places, attribute=one.name)
 
 
-def _effect_words(draft: Draft, results: "Results", one: Tested, context: Context) -> tuple[Severity, str, list[int]]:
+def _effect_words(
+    draft: Draft, results: "Results", one: Association, context: Context
+) -> tuple[Severity, str, list[int]]:
     """Return what the permutation test of script or family allows to say."""
     estimate = draft.estimates[one.effect]
     kept = f"Of these languages, those of one {one.name} hurt each other"
@@ -230,7 +232,7 @@ def p_share(p: float) -> str:
     return "less than 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
-def _similarity_words(draft: Draft, one: Tested) -> tuple[Severity, str, list[int]]:
+def _similarity_words(draft: Draft, one: Association) -> tuple[Severity, str, list[int]]:
     estimate = draft.estimates[one.effect]
     likeness = f"in {one.name}" if one.kind != "given" else f"by {one.name}"
     if one.name in EFFECTS:

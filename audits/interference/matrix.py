@@ -71,7 +71,7 @@ class Matrix:
             mine = [(chosen, weight) for (chosen, lang), weight in weights.items() if lang == code]
             first = self.losses.cells[mine[0][0], order[0], code]
             deltas = sum(weight * self._sums(chosen, code, order) for chosen, weight in mine)
-            parts.append(Part(np.asarray(deltas), first.weights, first.factor))
+            parts.append(Part(np.asarray(deltas), first.weights, first.factor, code))
         return Contrast(tuple(parts))
 
     def _sums(self, chosen: Languages, code: str, seeds: tuple[int, ...]) -> NDArray[np.float64]:

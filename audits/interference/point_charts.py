@@ -14,6 +14,8 @@ HEIGHT, SQUARE, ROW = 300, 380, 64
 GOLDEN = 0.6180339887
 """Steps of this share never come near each other: dots of a row are spread without chance."""
 SPREAD = 0.62
+EDGE = 0.3
+"""Share of a chart's width at its right edge in which labels stand to the left of their points."""
 LABELS = {"above": ("left", 7, -7), "below": ("left", 7, 14), "above left": ("right", -7, -7),
           "below left": ("right", -7, 14)}  # fmt: skip
 _ZERO: Json = {"type": "rule", "color": UNDECIDED, "strokeDash": [4, 3]}
@@ -52,11 +54,12 @@ def points(
     height = SQUARE if alike else HEIGHT
     named = [row for row in table if row["named"]]
     name_points(named, Side(x.field, *ends[0], PANEL_WIDTH * 1.5), Side(y.field, *ends[1], height), label)
+    _turn_in(named, x.field, ends[0])
     layers = [*_lines_of(ends, x, y, alike), *_cloud(cloud, sides), *_bars(x, y, sides)]
     hints = [{"field": key, "type": "nominal", "title": key} for key in told]
     tone = {"condition": {"test": "datum.open", "value": UNDECIDED}, "value": OKABE_ITO[0]}
     fill = {"condition": {"test": "datum.open", "value": "transparent"}, "value": OKABE_ITO[0]}
-    fainter = {"condition": {"test": "datum.open", "value": 0.6}, "value": 1}
+    fainter = {"condition": {"test": "datum.open", "value": 0.8}, "value": 1}
     layers.append(
         {
             "mark": {"type": "point", "size": 50, "strokeWidth": 1.5},
@@ -238,6 +241,14 @@ def _bars(x: Axis, y: Axis, sides: Json) -> list[Json]:
             }
         )
     return found
+
+
+def _turn_in(rows: Sequence[Json], field: str, ends: tuple[float, float]) -> None:
+    """Hold labels near the right edge on their right side: a phone would cut them."""
+    edge = ends[1] - EDGE * (ends[1] - ends[0])
+    for row in rows:
+        if row[field] > edge:
+            row["side"] = f"{row['side'].removesuffix(' left')} left"
 
 
 def _words(rows: Sequence[Json], sides: Json) -> list[Json]:
