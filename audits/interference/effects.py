@@ -261,7 +261,7 @@ def _add_contrast(draft: Draft, matrix: Matrix, name: str, weights: Weights, adj
         return None
     made = row(f"{name}_effect", judged.crossed, matrix.level, where, 1)
     if made.low is None:
-        draft.warn("no-interval", f"One seed and no sentences: the effect of {name} has no interval.")
+        draft.warn("no-interval", f"Nothing varies over seeds or sentences: the effect of {name} has no interval.")
     return draft.add(made)
 
 

@@ -103,7 +103,7 @@ def row(name: str, crossed: Crossed, level: float, where: Mapping[str, Coordinat
 
 
 def _method(crossed: Crossed, family: int) -> str:
-    shared = f", variances over seeds drawn together from {family:,} of its kind" if family > 2 else ""
+    shared = ", variances over seeds drawn together from others of its kind" if family > 2 else ""
     if not crossed.seeds_known:
         return "Student's t over held-out sentences, with one seed"
     over = f"over {crossed.seeds} seeds"
@@ -135,7 +135,8 @@ def _add_family(
         estimate = row(name, one.crossed, matrix.level, where(key), len(family))
         found[key] = Entry(judged=one, place=draft.add(estimate))
         if estimate.low is None:
-            draft.warn("no-interval", "One seed and no sentences: this number has no interval.", **where(key))
+            text = "Nothing varies over seeds or sentences, or there is one of each: this number has no interval."
+            draft.warn("no-interval", text, **where(key))
     return found
 
 

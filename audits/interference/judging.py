@@ -10,6 +10,7 @@ from audits.interference.estimating import Entry
 from audits.numbers import percent
 from audits.records import Severity
 from audits.statistics.crossed import Crossed
+from audits.statistics.qap import QapTest
 from audits.wording import listed, many, p_words, size_words, span
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ GRAVE, CONSIDERABLE = 0.10, 0.03
 """Shares of a language's own loss from which interference is high, and medium; below it is low."""
 QUIET_SEEDS = 0.2
 """Share of the largest shown effect that the scatter over seeds may have."""
+MOST_CITED = 10
+"""Estimates that a finding names as its evidence."""
 _BUDGETS = {
     "same-data": "at the same data of each language",
     "same-total": "at the same total, half of each language's data",
@@ -86,7 +89,7 @@ def _judge_matrix(draft: Draft, results: "Results", context: Context) -> None:
         text += f" {many(absent, 'cell was', 'cells were')} not measured."
     text += _noise_words(draft, results, verdicts)
     strongest = sorted(cells.values(), key=lambda entry: -abs(entry.judged.crossed.value))
-    draft.find("interference.matrix", "info", text, [entry.place for entry in strongest])
+    draft.find("interference.matrix", "info", text, [entry.place for entry in strongest[:MOST_CITED]])
 
 
 def _without_number(results: "Results") -> tuple[int, int]:
@@ -209,8 +212,7 @@ def _effect_words(
     alpha = 1 - context.level
     test = one.test
     plural = {"family": "families"}.get(one.name, f"{one.name}s")
-    ways = f"{test.arrangements:,} ways" if test.exact else f"{test.arrangements:,} random ways"
-    said = f"of {ways} to deal {plural} to the languages, a share of {p_share(test.p)} parts the cells as far"
+    said = f"of {ways_words(test)} to deal {plural} to the languages, {as_far_words(test)} as far"
     if test.smallest_p > alpha:
         text = (
             f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {said}, and none could "
@@ -223,13 +225,17 @@ def _effect_words(
     return "info", text, [one.effect, one.p]
 
 
-def p_share(p: float) -> str:
-    """Return a share of arrangements.
+def ways_words(test: QapTest) -> str:
+    """Return how many arrangements were looked at."""
+    return f"{test.arrangements:,} {'ways' if test.exact else 'random ways'}"
 
-    >>> p_share(0.4), p_share(0.00005)
-    ('0.40', 'less than 0.001')
-    """
-    return "less than 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+def as_far_words(test: QapTest) -> str:
+    """Return how many of the arrangements part the cells as far as the real one, which is one of them."""
+    count = round(test.p * test.arrangements)
+    if count >= test.arrangements:
+        return "all part the cells"
+    return f"{count:,} part{'s' if count == 1 else ''} the cells"
 
 
 def _similarity_words(draft: Draft, one: Association) -> tuple[Severity, str, list[int]]:
@@ -265,7 +271,8 @@ def _judge_mixtures(draft: Draft, results: "Results", context: Context) -> None:
             f"{abs(entry.judged.crossed.value):.2g} nats per byte{beyond}. It is farthest off for {target} in "
             f"{'+'.join(chosen)}: {_off_words(draft, entry)}."
         )
-        draft.find("interference.mixtures", "info", text, [one.place for one in mixed.errors.values()])
+        cited = sorted(mixed.errors.values(), key=lambda one: -abs(one.judged.crossed.value))[:MOST_CITED]
+        draft.find("interference.mixtures", "info", text, [one.place for one in cited])
     if len(mixed.ranked) > 1:
         best, *_, worst_set = mixed.ranked
         first, last = (draft.estimates[mixed.ranked[one].place] for one in (best, worst_set))

@@ -30,7 +30,8 @@ def models_words(sets: Sequence[Languages], seeds: int) -> str:
     '9 (2 languages, 1 pair; 3 seeds)'
     """
     sizes = ((1, "language", "languages"), (2, "pair", "pairs"), (3, "triple", "triples"))
-    parts = [many(count, one, more) for size, one, more in sizes if (count := sum(len(s) == size for s in sets))]
+    counts = ((sum(len(chosen) == size for chosen in sets), one, more) for size, one, more in sizes)
+    parts = [f"{count:,} {one if count == 1 else more}" for count, one, more in counts if count]
     return f"{len(sets) * seeds:,} ({', '.join(parts)}; {many(seeds, 'seed', 'seeds')})"
 
 

@@ -25,6 +25,8 @@ LIMITATIONS = (
     "Texts of different languages differ in what they are about as well as in language; a matrix cannot part the two.",
     "Intervals hold other trainings and other held-out sentences of the same texts. They do not hold other texts or "
     "other languages; only the permutation tests speak of languages, and only by relabelling these.",
+    "An effect of script is a mean over pairs of one family and of two, and one of family over pairs of scripts: where "
+    "these differ in sign they cancel.",
     "Nats per byte compare a language with itself. Equal bytes are not equal text: a script of three bytes a letter "
     "has a third of the letters.",
 )
