@@ -243,6 +243,8 @@ def _trained(
         for code in languages
     }
     tokenizer, file = _tokenizer(options, model, texts)
+    if tokenizer is BYTES:
+        _check_window(window, texts)
     made = Inputs(
         kind="scored" if not training.steps else "trained",
         languages=tuple(code for code in languages if code in used),
@@ -263,6 +265,18 @@ def _trained(
     )
     jobs, places = _jobs(made, options, context, model, folders, train_bytes)
     return replace(made, jobs=jobs, places=places), subject
+
+
+def _check_window(window: int, texts: Mapping[str, LanguageText]) -> None:
+    """Refuse a window of bytes that a text does not fill; with other tokens that shows when the text is cut."""
+    sizes = {code: sum(len(line) + 1 for line in text.held) for code, text in texts.items()}
+    least = min(sizes, key=lambda code: sizes[code])
+    if sizes[least] < window:
+        raise InputError(
+            f"The held-out text of {least} has {sizes[least]:,} bytes and fills no window of {window:,}.",
+            where="--window",
+            hint=f"Give {sizes[least]:,} at most, or more --held-out.",
+        )
 
 
 def _train_bytes(options: Options, training: Training) -> int:

@@ -1,0 +1,194 @@
+"""What is said of a matrix: as grave as its shares, never more than its verdicts, with the evidence for it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from audits.context import Draft
+from audits.interference import judging
+from audits.records import Estimate, Finding
+from audits.statistics.qap import QapTest
+
+CONTEXT: Any = SimpleNamespace(level=0.95)
+
+
+class World:
+    """A matrix with verdicts by hand."""
+
+    def __init__(self, *, part: Any = None, correction: str = "holm", noise: float | None = 0.01) -> None:
+        self.draft = Draft()
+        self.cells: dict[Any, Any] = {}
+        self.asymmetries: dict[Any, Any] = {}
+        self.tests: list[Any] = []
+        self.losses: dict[Any, Any] = {}
+        self.failed: dict[Any, str] = {}
+        self.part, self.correction, self.noise = part, correction, noise
+
+    def entry(self, name: str, value: float, verdict: str, **where: str) -> Any:
+        made = Estimate(
+            name=name, value=value, low=value - 0.05, high=value + 0.05, method="t", n=3, unit="seeds", where=where
+        )
+        judged = SimpleNamespace(
+            verdict=lambda level: verdict,
+            crossed=SimpleNamespace(value=value, high=value + 0.05, seed_sd=0.01, seeds=3, se=0.01, df=2.0),
+        )
+        return SimpleNamespace(place=self.draft.add(made), judged=judged)
+
+    def cell(self, target: str, source: str, value: float, verdict: str, alone: float = 2.0) -> None:
+        self.cells[target, source] = self.entry("interference", value, verdict, target=target, source=source)
+        self.losses[(target,), 0, target] = SimpleNamespace(loss=alone)
+
+    def asymmetry(self, a: str, b: str, value: float, verdict: str) -> None:
+        self.asymmetries[a, b] = self.entry("asymmetry", value, verdict, a=a, b=b)
+
+    def test(
+        self, name: str, value: float, p: float, adjusted: float, smallest: float = 0.001, kind: str = "class"
+    ) -> None:
+        effect = self.entry("script_effect", value, "", adjusted="no").place
+        place = self.entry("p_value", p, "", test=name).place
+        test = SimpleNamespace(p=p, smallest_p=smallest, exact=True, arrangements=35, value=value)
+        self.tests.append(
+            SimpleNamespace(name=name, kind=kind, effect=effect, p=place, test=test, adjusted=adjusted, given="")
+        )
+
+    def found(self) -> dict[str, Finding]:
+        codes = sorted({code for pair in self.cells for code in pair})
+        sets = [tuple(sorted(pair)) for pair in {frozenset(pair) for pair in self.cells}]
+        jobs = tuple(range(6))
+        results: Any = SimpleNamespace(
+            inputs=SimpleNamespace(
+                part=self.part, jobs=jobs, sets=sets, table=None, kind="trained", languages=tuple(codes)
+            ),
+            options=SimpleNamespace(correction=self.correction, budget="same-total"),
+            found=SimpleNamespace(
+                cells=self.cells, asymmetries=self.asymmetries, seed_sd=self.noise, received={}, caused={}
+            ),
+            matrix=SimpleNamespace(
+                losses=SimpleNamespace(cells=self.losses, seeds=lambda chosen, code: {0}),
+                failed=self.failed,
+                level=0.95,
+            ),
+            effects=SimpleNamespace(tests=self.tests, untested={}),
+            mixed=SimpleNamespace(errors={}, mean=None, ranked={}),
+            downstream=SimpleNamespace(related=()),
+        )
+        judging.judge(self.draft, results, CONTEXT)
+        return {one.id.removeprefix("interference."): one for one in self.draft.findings}
+
+
+@pytest.mark.parametrize(("alone", "severity"), [(1.9, "high"), (2.1, "medium"), (6.6, "medium"), (6.8, "low")])
+def test_interference_is_as_grave_as_its_share(alone: float, severity: str) -> None:
+    world = World()
+    world.cell("a", "b", 0.2, "interference", alone)
+    world.cell("b", "a", 0.1, "interference", 0.1)
+    told = world.found()["interference"]
+    assert told.severity == severity and told.where == {"target": "a", "source": "b"}
+    assert [world.draft.estimates[place].value for place in told.evidence] == [0.2]
+    assert "at the same total" in told.statement and f"{0.2 / alone:.1%}" in told.statement
+
+
+def test_only_what_is_shown_is_told() -> None:
+    world = World()
+    world.cell("a", "b", 9.0, "indistinguishable")
+    world.cell("b", "a", -9.0, "indistinguishable")
+    world.asymmetry("a", "b", 18.0, "indistinguishable")
+    assert set(world.found()) == {"matrix"}
+
+
+def test_the_largest_of_each_sign_is_told() -> None:
+    world = World()
+    for target, source, value in (("a", "b", 0.1), ("b", "a", 0.3), ("a", "c", -0.2), ("c", "a", -0.1)):
+        world.cell(target, source, value, "interference" if value > 0 else "synergy")
+    world.cell("b", "c", 5.0, "indistinguishable")
+    found = world.found()
+    assert found["interference"].where == {"target": "b", "source": "a"}
+    assert found["synergy"].where == {"target": "a", "source": "c"} and found["synergy"].severity == "info"
+    assert "2 show interference, 2 synergy and 1 neither" in found["matrix"].statement
+
+
+@pytest.mark.parametrize(("value", "hurt", "other"), [(0.3, "a", "b"), (-0.3, "b", "a")])
+def test_an_asymmetry_names_who_fares_worse(value: float, hurt: str, other: str) -> None:
+    world = World()
+    world.cell("a", "b", 0.1, "indistinguishable")
+    world.asymmetry("a", "b", value, "interference" if value > 0 else "synergy")
+    assert f"{hurt} fares worse than {other}" in world.found()["asymmetry"].statement
+
+
+@pytest.mark.parametrize(("noise", "warned"), [(0.01, False), (0.05, True)])
+def test_seeds_that_scatter_much_are_warned_of(noise: float, warned: bool) -> None:
+    world = World(noise=noise)
+    world.cell("a", "b", 0.2, "interference")
+    assert "scatters" in world.found()["matrix"].statement
+    assert ("seed-noise" in {one.id for one in world.draft.warnings}) == warned
+
+
+def test_without_verdicts_and_without_cells_that_is_all_that_is_said() -> None:
+    world = World(noise=None)
+    world.cell("a", "b", 0.2, "untested")
+    assert set(world.found()) == {"untested"}
+    world = World()
+    world.failed = {(("a",), "a"): "stuck"}
+    found = world.found()
+    assert set(found) == {"none"} and "train longer" in found["none"].statement
+
+
+def test_a_part_says_how_much_of_the_work_it_was() -> None:
+    part = SimpleNamespace(number=2, of=3, has=lambda place: place % 3 == 1)
+    found = World(part=part).found()
+    assert set(found) == {"part"} and "Part 2 of 3 is done: 2 models of 6" in found["part"].statement
+
+
+@pytest.mark.parametrize(
+    ("p", "adjusted", "smallest", "says", "never"),
+    [
+        (0.001, 0.001, 0.001, "more than chance would do", "not shown"),
+        (0.03, 0.06, 0.001, "is not shown", "more than chance"),
+        (0.5, 0.5, 0.001, "is not shown", "more than chance"),
+        (0.067, 0.067, 0.067, "cannot be shown with these languages", "is not shown"),
+        (0.5, 0.5, 0.067, "cannot be shown with these languages", "is not shown"),
+    ],
+)
+def test_a_script_is_the_reason_only_where_relabelling_says_so(
+    p: float, adjusted: float, smallest: float, says: str, never: str
+) -> None:
+    world = World()
+    world.cell("a", "b", 0.1, "indistinguishable")
+    world.test("script", 0.2, p, adjusted, smallest)
+    text = world.found()["script"].statement
+    assert says in text and never not in text and "35 ways" in text
+    assert "hurt each other more than those of two" in text
+
+
+@pytest.mark.parametrize(("value", "says"), [(0.2, "more than"), (-0.2, "less than"), (0.01, "cannot be told here")])
+def test_the_effect_of_script_is_told_with_its_sign_or_not_at_all(value: float, says: str) -> None:
+    world = World()
+    world.cell("a", "b", 0.1, "indistinguishable")
+    world.test("script", value, 0.5, 0.5)
+    assert says in world.found()["script"].statement
+
+
+@pytest.mark.parametrize(("adjusted", "told"), [(0.05, True), (0.051, False)])
+def test_a_similarity_is_told_only_where_it_is_shown(adjusted: float, told: bool) -> None:
+    world = World()
+    world.cell("a", "b", 0.1, "indistinguishable")
+    world.test("near", -0.6, 0.01, adjusted, kind="given")
+    found = world.found()
+    assert ("similarity" in found) == told
+    assert not told or "the less they hurt each other" in found["similarity"].statement
+
+
+@pytest.mark.parametrize(
+    ("p", "arrangements", "exact", "words"),
+    [
+        (1.0, 15, True, "15 ways all part the cells"),
+        (1 / 15, 15, True, "15 ways 1 parts the cells"),
+        (3 / 15, 15, True, "15 ways 3 part the cells"),
+        (1 / 20_001, 20_001, False, "20,001 random ways 1 parts the cells"),
+    ],
+)
+def test_arrangements_are_counted(p: float, arrangements: int, exact: bool, words: str) -> None:
+    test = QapTest(
+        value=0.1, p=p, arrangements=arrangements, exact=exact, smallest_p=1 / arrangements, cells=30, languages=6
+    )
+    assert f"{judging.ways_words(test)} {judging.as_far_words(test)}" == words

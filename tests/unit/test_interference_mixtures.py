@@ -1,0 +1,81 @@
+"""Are mixtures of three foretold by the sum of their pairs' effects, and ranked by what is foretold?"""
+
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audits.context import Draft
+from audits.interference.estimating import estimate
+from audits.interference.matrix import Matrix
+from audits.interference.mixtures import SHOWN, Mixed, mix
+from audits.interference.table import Cell, Losses
+
+EFFECT = {"a": 0.1, "b": 0.2, "c": -0.3, "d": 0.4, "e": 0.0}
+
+
+def mixed(languages: str, *, triples: tuple[str, ...] = (), extra: float = 0.0, without: tuple[str, ...] = (),
+          failed: Any = None, part: Any = None) -> tuple[Draft, Mixed]:  # fmt: skip
+    """Return what is said of mixtures in which a source adds its effect to the loss of every other language."""
+    rng = np.random.default_rng(0)
+    sets = [(code,) for code in languages] + [
+        pair for pair in combinations(languages, 2) if "".join(pair) not in without
+    ]
+    sets += [tuple(three) for three in triples]
+    cells = {}
+    for chosen in sets:
+        for code in chosen:
+            mean = 2.0 + sum(EFFECT[other] for other in chosen if other != code) + (extra if len(chosen) == 3 else 0.0)
+            for seed, noise in enumerate(rng.permutation([-0.001, 0.0, 0.001])):
+                cells[chosen, seed, code] = Cell(sums=np.array([mean + noise]), weights=np.ones(1), factor=1.0)
+    losses = Losses(languages=tuple(languages), cells=cells, curves={}, diverged=frozenset())
+    matrix = Matrix(losses=losses, failed=failed or {}, level=0.95, correction="holm")
+    draft, inputs = Draft(), SimpleNamespace(part=part, sets=tuple(sets), languages=tuple(languages))
+    found = estimate(draft, matrix, {}, sets)
+    return draft, mix(draft, matrix, found, inputs, SimpleNamespace(level=0.95))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("extra", [0.0, 0.5, -0.5])
+def test_the_error_is_what_pairs_leave_of_a_mixture(extra: float) -> None:
+    draft, found = mixed("abcd", triples=("abc", "bcd"), extra=extra)
+    assert set(found.errors) == {(tuple(three), code) for three in ("abc", "bcd") for code in three}
+    for entry in found.errors.values():
+        assert draft.estimates[entry.place].value == pytest.approx(extra, abs=1e-9)
+        verdict = {0.0: "indistinguishable", 0.5: "interference", -0.5: "synergy"}[extra]
+        assert entry.judged.verdict(0.95) == verdict
+    assert found.mean is not None and draft.estimates[found.mean.place].value == pytest.approx(extra, abs=1e-9)
+    assert draft.estimates[found.mean.place].where == {"of": "triples"}
+
+
+def test_a_mixture_without_a_pair_has_no_error() -> None:
+    _, found = mixed("abc", triples=("abc",), without=("ab",))
+    assert set(found.errors) == {(("a", "b", "c"), "c")}
+
+
+def test_a_mixture_that_failed_has_no_error() -> None:
+    _, found = mixed("abc", triples=("abc",), failed={(("a", "b", "c"), "b"): "stuck"})
+    assert {code for _, code in found.errors} == {"a", "c"}
+
+
+def test_mixtures_are_ranked_by_the_mean_rise_of_their_losses() -> None:
+    draft, found = mixed("abcde")
+    # Each of the three hears the other two: a mixture's mean is two thirds of the sum of its effects.
+    totals = {three: 2 / 3 * sum(EFFECT[code] for code in three) for three in combinations("abcde", 3)}
+    order = sorted(totals, key=lambda three: totals[three])
+    assert list(found.ranked) == [*order[:SHOWN], *order[-SHOWN:]]
+    for three, entry in found.ranked.items():
+        assert draft.estimates[entry.place].value == pytest.approx(totals[three])
+        assert draft.estimates[entry.place].where == {"mixture": "+".join(three)}
+
+
+def test_only_whole_mixtures_are_ranked() -> None:
+    _, found = mixed("abcd", without=("ad", "bd"))
+    assert list(found.ranked) == [("a", "b", "c")]
+    assert not mixed("abc")[1].ranked, "one mixture of three languages is no choice"
+
+
+def test_a_part_of_the_models_says_nothing_of_mixtures() -> None:
+    _, found = mixed("abcd", triples=("abc",), part=object())
+    assert not found.errors and not found.ranked and found.mean is None

@@ -1,0 +1,123 @@
+"""Is what was asked of an interference audit settled as documented, and refused by its flag where it cannot be?"""
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from audits.interference import Options
+from audits.interference.settings import (
+    Part,
+    settle_pairs,
+    settle_part,
+    settle_training,
+    settle_triples,
+    training_seed,
+)
+from probes.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (64, 300, 32, 3e-3, 0.02)),
+        ({"model": "somewhere"}, (128, 100, 32, 5e-5, 0.0)),
+        ({"model": "somewhere", "steps": 0, "window": 16}, (16, 0, 32, 5e-5, 0.0)),
+        ({"rate": 0.01, "matrix_rate": 0.0, "batch": 3}, (64, 300, 3, 0.01, 0.0)),
+    ],
+)
+def test_defaults_depend_on_whether_an_encoder_is_given(options: dict[str, Any], expected: tuple[float, ...]) -> None:
+    found = settle_training(Options(**options))
+    assert (found.window, found.steps, found.batch, found.rate, found.matrix_rate) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        ({"steps": 0}, "--steps"),
+        ({"model": "somewhere", "steps": -1}, "--steps"),
+        ({"window": 7}, "--window"),
+        ({"batch": 2}, "--batch"),
+        ({"layers": 0}, "--layers"),
+        ({"hidden": 7}, "--hidden"),
+        ({"hidden": 10}, "--hidden"),
+        ({"heads": 0}, "--heads"),
+        ({"front": 4}, "--front"),
+        ({"front": -1}, "--front"),
+        ({"seeds": 0}, "--seeds"),
+        ({"check_triples": -1}, "--check-triples"),
+        ({"held_out": 0}, "--held-out"),
+        ({"permutations": 99}, "--permutations"),
+        ({"workers": -1}, "--workers"),
+        ({"vocabulary": 299}, "--vocabulary"),
+        ({"rate": 0.0}, "--rate"),
+        ({"rate": float("nan")}, "--rate"),
+        ({"matrix_rate": -0.1}, "--matrix-rate"),
+        ({"matrix_rate": float("inf")}, "--matrix-rate"),
+        ({"margin": 1.0}, "--margin"),
+        ({"margin": float("nan")}, "--margin"),
+    ],
+)
+def test_numbers_that_make_no_training_are_refused(options: dict[str, Any], flag: str) -> None:
+    with pytest.raises(InputError) as told:
+        settle_training(Options(**options))
+    assert told.value.where == flag and told.value.hint
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"front": 0}, {"front": 1}, {"margin": 0.0}, {"hidden": 8, "heads": 8}, {"seeds": 1}, {"matrix_rate": 0}],
+)
+def test_the_ends_of_what_is_allowed_are_taken(options: dict[str, Any]) -> None:
+    settle_training(Options(**options))
+
+
+def test_pairs_are_sorted_whatever_their_order() -> None:
+    assert settle_pairs(Options(), ["c", "a", "b"]) == (("a", "b"), ("a", "c"), ("b", "c"))
+    assert settle_pairs(Options(pairs=("c-b", "b-a")), ["a", "b", "c"]) == (("a", "b"), ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    "pairs", [("a",), ("a-",), ("a-a",), ("a-b-c",), ("a-x",), ("a-b", "b-a"), ("all", "a-b"), ("",)]
+)
+def test_pairs_that_are_none_are_refused(pairs: tuple[str, ...]) -> None:
+    with pytest.raises(InputError) as told:
+        settle_pairs(Options(pairs=pairs), ["a", "b", "c"])
+    assert told.value.where == "--pairs"
+
+
+def test_triples_are_of_known_pairs_and_follow_the_seed() -> None:
+    pairs = [pair for pair in combinations("abcdef", 2) if pair != ("a", "b")]
+    drawn = {seed: settle_triples(Options(check_triples=5), pairs, seed) for seed in range(6)}
+    for triples in drawn.values():
+        assert len(set(triples)) == 5 and list(triples) == sorted(triples)
+        assert all(pair in pairs for three in triples for pair in combinations(three, 2))
+    assert settle_triples(Options(check_triples=5), pairs, 3) == drawn[3] and len(set(drawn.values())) > 1
+    assert settle_triples(Options(), pairs, 0) == ()
+    # Of six languages 20 triples, four of them with the missing pair.
+    assert len(settle_triples(Options(check_triples=16), pairs, 0)) == 16
+    with pytest.raises(InputError, match="16 mixtures"):
+        settle_triples(Options(check_triples=17), pairs, 0)
+
+
+@pytest.mark.parametrize("of", [1, 3, 7])
+def test_parts_are_a_partition(of: int) -> None:
+    parts = [settle_part(Options(array=f"{number}/{of}")) for number in range(1, of + 1)]
+    for place in range(20):
+        assert sum(part is not None and part.has(place) for part in parts) == 1
+    assert settle_part(Options()) is None and parts[-1] == Part(number=of, of=of)
+
+
+@pytest.mark.parametrize(
+    "array", ["", "x", "0/3", "4/3", "1/0", "-1/3", "1/3/3", "1.0/3", "1 /3", "9999999999/9999999999"]
+)
+def test_parts_that_are_none_are_refused(array: str) -> None:
+    with pytest.raises(InputError) as told:
+        settle_part(Options(array=array))
+    assert told.value.where == "--array"
+
+
+def test_seeds_of_trainings_differ_and_can_be_had_again() -> None:
+    seeds = [training_seed(seed, place) for seed in range(10) for place in range(10)]
+    assert len(set(seeds)) == 100 and all(0 <= seed < 2**31 for seed in seeds)
+    assert training_seed(3, 4) == seeds[34]
