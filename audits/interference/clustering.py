@@ -22,9 +22,9 @@ def leaf_order(matrix: NDArray[np.float64]) -> list[int]:
 
     Examples
     --------
-    Languages 0 and 2 help each other, and both are hurt by language 1.
+    Languages 0 and 2 help each other; languages 1 and 2 hurt each other less than 0 and 1 do.
 
-    >>> leaf_order(np.array([[0.0, 0.3, -0.1], [0.2, 0.0, 0.2], [-0.1, 0.3, 0.0]]))
+    >>> leaf_order(np.array([[0.0, 0.4, -0.1], [0.4, 0.0, 0.2], [-0.1, 0.2, 0.0]]))
     [0, 2, 1]
     """
     count = len(matrix)
@@ -43,5 +43,8 @@ def leaf_order(matrix: NDArray[np.float64]) -> list[int]:
 def _leaves(far: NDArray[np.float64]) -> list[int]:
     from scipy.cluster.hierarchy import leaves_list, linkage
 
-    order = [int(place) for place in leaves_list(linkage(far[np.triu_indices(len(far), 1)], "average", True))]
+    order = [
+        int(place)
+        for place in leaves_list(linkage(far[np.triu_indices(len(far), 1)], "average", optimal_ordering=True))
+    ]
     return order if order[0] < order[-1] else order[::-1]

@@ -19,7 +19,7 @@ SIZE, HELD = 150_000, 20_000
 STEPS, BATCH, WINDOW, SEEDS = 100, 24, 64, 3
 PART = STEPS * BATCH * WINDOW + 2 * HELD
 """Bytes of a part of the one language: no window is read twice, or two parts would be better than one."""
-FAMILIES = ("Arian", "Borian")
+FAMILIES = ("Astric", "Borean")
 LANGUAGES: Mapping[str, tuple[int, int, str]] = {
     "al1": (0, 0, "Latn"),
     "al2": (0, 1, "Latn"),
