@@ -5,7 +5,6 @@ process shares is neither read nor changed.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch.nn import functional
 
 from probes.diffusion import Prediction
 from probes.errors import InputError
+from probes.executor import one_thread
 from probes.generative_networks import MlpDenoiser, MlpDiscriminator, MlpGenerator, fresh_denoiser, fresh_gan
 from probes.progress import Progress, Silent
 
@@ -29,17 +29,6 @@ def stream(seed: int, purpose: str) -> torch.Generator:
     """Return a generator for one purpose; those of other purposes and seeds are independent of it."""
     words = np.random.SeedSequence([seed, *purpose.encode()])
     return torch.Generator().manual_seed(int(words.generate_state(1)[0]))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one core: over such small matrices two wait for each other, and sums depend on their number."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def train_denoiser(

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from probes.errors import InputError
+from probes.executor import one_thread
 from probes.generative_networks import MlpDenoiser, MlpDiscriminator, MlpGenerator, fresh_denoiser, fresh_gan
-from probes.generative_training import BETAS, check_training, one_thread, step_with, stream
+from probes.generative_training import BETAS, check_training, step_with, stream
 from probes.loading.accountants import ACCOUNT
 from probes.progress import Progress, Silent
 

@@ -4,11 +4,13 @@ Shadow models have the network of the audited one and fresh weights; each is tra
 a second on the other half, so that every point is in as many models as any other. All are asked with the same noise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -18,13 +20,16 @@ from torch import nn
 from probes.attacks.denoiser import Request, score_denoiser
 from probes.cache import Cache
 from probes.diffusion import Denoiser
-from probes.errors import InputError
-from probes.generative_training import fit_denoiser, one_thread, stream
+from probes.errors import IncompleteError, InputError
+from probes.executor import Workers, check_complete, run_jobs
+from probes.generative_training import fit_denoiser, stream
 from probes.loading.hashing import sha256_json
 from probes.loading.point_sets import PointSet
 from probes.progress import Progress, Silent
 
 KIND = "shadow-models"
+POINTS = "shadow-points"
+"""Kind of the entry from which workers read the points; it is removed when they are done."""
 VERSION = 1
 """Raised whenever training changes, so that no weights trained otherwise are taken for these."""
 
@@ -47,6 +52,20 @@ class Shadows:
 
     keep: Bools
     scores: Mapping[Request, Floats]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Job:
+    """One shadow model as a worker is told of it: `points` is the key of the entry that holds them."""
+
+    denoiser: Denoiser
+    points: str
+    content: str
+    kept: Bools
+    model: int
+    recipe: Recipe
+    ask: Mapping[str, Any]
+    cache: Cache
 
 
 def complementary_halves(models: int, points: int, seed: int) -> Bools:
@@ -75,7 +94,7 @@ def train_and_score(
     *,
     count: int,
     recipe: Recipe,
-    workers: int,
+    workers: Workers,
     seed: int,
     draws: int,
     batch: int,
@@ -90,7 +109,7 @@ def train_and_score(
     count
         Models, an even number.
     workers
-        Processes that train side by side, each on one core; 0: one for each core. On a GPU, one after the other.
+        Those of other machines need the folder of the cache under the same path. On a GPU, one model after the other.
     seed
         Of the halves, of training, and of the noise that the points meet: the seed with which the audited model is
         asked, for scores are only comparable under the same noise.
@@ -99,26 +118,41 @@ def train_and_score(
     ------
     InputError
         Where the network cannot be given fresh weights, or a training diverges.
+    IncompleteError
+        Where the workers of a model died.
     """
-    from joblib import Parallel, delayed
-
     keep = complementary_halves(count, len(points), seed)
     values = points.block(0, len(points))
     values = 2 * values - 1 if points.pixels else values
     fresh_weights(denoiser.module, seed)
     ask: dict[str, Any] = {"requests": tuple(requests), "seed": seed, "draws": draws, "batch": batch, "device": device}
-    jobs = (
-        delayed(_shadow)(_shaped(denoiser), points.sha256, values, keep[model], model, recipe, ask, cache)
-        for model in range(count)
-    )
-    lanes = 1 if device != "cpu" else (workers or -1)
-    rows: list[dict[Request, Floats] | None] = [None] * count
-    with (progress or Silent()).phase("Training shadow models", count, "models") as advance:
-        for model, scores in Parallel(n_jobs=lanes, return_as="generator_unordered")(jobs):
+    rows: dict[int, dict[Request, Floats]] = {}
+    with (
+        _kept(values, cache) as key,
+        (progress or Silent()).phase("Training shadow models", count, "models") as advance,
+    ):
+        common: dict[str, Any] = {"denoiser": _shaped(denoiser), "points": key, "content": points.sha256, "ask": ask}
+        jobs = [_Job(**common, kept=keep[model], model=model, recipe=recipe, cache=cache) for model in range(count)]
+
+        def done(model: int, scores: dict[Request, Floats]) -> None:
             rows[model] = scores
             advance(1)
-    done = [row for row in rows if row is not None]
-    return Shadows(keep=keep, scores={one: np.stack([row[one] for row in done]) for one in requests})
+
+        lost = run_jobs(_shadow, jobs, workers if device == "cpu" else replace(workers, count=1), done=done)
+    check_complete(lost, count, "shadow models")
+    return Shadows(keep=keep, scores={one: np.stack([rows[model][one] for model in range(count)]) for one in requests})
+
+
+@contextmanager
+def _kept(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
+    """Keep the points where every worker can read them; sent with each job, they would be copied as often."""
+    # Of this run alone: another may end first.
+    key = uuid4().hex
+    cache.write(POINTS, key, {"values": torch.from_numpy(np.ascontiguousarray(values))})
+    try:
+        yield key
+    finally:
+        cache.path(POINTS, key).unlink(missing_ok=True)
 
 
 def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
@@ -152,61 +186,68 @@ def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
 
 
 def _shaped(denoiser: Denoiser) -> Denoiser:
-    """Return the denoiser on the CPU without gradients, as it is sent to a worker."""
-    return replace(denoiser, module=deepcopy(denoiser.module).cpu())
+    """Return the denoiser on the CPU without gradients and weights, as it is sent to a worker."""
+    module = deepcopy(denoiser.module).cpu()
+    for weight in module.parameters():
+        # One number that stands for all: shadows draw their own.
+        weight.data = weight.new_zeros(()).expand(weight.shape)
+    return replace(denoiser, module=module)
 
 
-def _shadow(
-    denoiser: Denoiser,
-    content: str,
-    values: NDArray[np.float32],
-    kept: Bools,
-    model: int,
-    recipe: Recipe,
-    ask: Mapping[str, Any],
-    cache: Cache,
-) -> tuple[int, dict[Request, Floats]]:
+def _shadow(job: _Job) -> dict[Request, Floats]:
     """Train one shadow model unless the cache has it, and score all points; on one core, for equal bits anywhere."""
+    denoiser, recipe, model, kept, cache, ask = job.denoiser, job.recipe, job.model, job.kept, job.cache, job.ask
+    values = _read(job)
     seed, device = int(ask["seed"]), str(ask["device"])
     own_seed = int(stream(seed, f"shadow {model}").initial_seed() % 2**31)
     module = fresh_weights(denoiser.module, own_seed)
     shapes = [[name, list(weight.shape)] for name, weight in module.state_dict().items()]
     schedule = [float(value) for value in denoiser.alphas_bar]
     # The hash of the audited model stands for all that a network computes and its layers do not show.
-    key = [VERSION, denoiser.sha256, version("torch"), shapes, schedule, denoiser.prediction, content]
+    key = [VERSION, denoiser.sha256, version("torch"), shapes, schedule, denoiser.prediction, job.content]
     key += [kept.tolist(), own_seed]
     key += [recipe.steps, recipe.batch, recipe.rate, device.partition(":")[0]]
     held = cache.read(KIND, key)
-    with one_thread():
-        if held is not None and held.keys() == module.state_dict().keys():
-            module.load_state_dict(held)
-        else:
-            fit_denoiser(
-                module.to(device),
-                np.ascontiguousarray(values[kept]),
-                alphas_bar=denoiser.alphas_bar,
-                steps=recipe.steps,
-                batch=min(recipe.batch, int(kept.sum())),
-                rate=recipe.rate,
-                seed=own_seed,
-                prediction=denoiser.prediction,
-                label=f"shadow model {model}",
-            )
-            cache.write(KIND, key, {name: weight.cpu() for name, weight in module.state_dict().items()})
-        shadow = replace(
-            denoiser, module=module.requires_grad_(False).eval(), sha256=sha256_json(key), path=f"shadow model {model}"
+    if held is not None and held.keys() == module.state_dict().keys():
+        module.load_state_dict(held)
+    else:
+        fit_denoiser(
+            module.to(device),
+            np.ascontiguousarray(values[kept]),
+            alphas_bar=denoiser.alphas_bar,
+            steps=recipe.steps,
+            batch=min(recipe.batch, int(kept.sum())),
+            rate=recipe.rate,
+            seed=own_seed,
+            prediction=denoiser.prediction,
+            label=f"shadow model {model}",
         )
-        scores = score_denoiser(
-            shadow,
-            values,
-            ask["requests"],
-            seed=seed,
-            draws=int(ask["draws"]),
-            batch=int(ask["batch"]),
-            device=device,
-            dtype="float32",
-            cache=cache,
-            progress=Silent(),
-            label="",
+        cache.write(KIND, key, {name: weight.cpu() for name, weight in module.state_dict().items()})
+    shadow = replace(
+        denoiser, module=module.requires_grad_(False).eval(), sha256=sha256_json(key), path=f"shadow model {model}"
+    )
+    return score_denoiser(
+        shadow,
+        values,
+        ask["requests"],
+        seed=seed,
+        draws=int(ask["draws"]),
+        batch=int(ask["batch"]),
+        device=device,
+        dtype="float32",
+        cache=cache,
+        progress=Silent(),
+        label="",
+    )
+
+
+def _read(job: _Job) -> NDArray[np.float32]:
+    entry = job.cache.read(POINTS, job.points)
+    if entry is None:
+        raise IncompleteError(
+            "A worker cannot read the points.",
+            where=str(job.cache.path(POINTS, job.points)),
+            hint="Workers on other machines need the folder of MILES_CACHE under the same path.",
         )
-    return model, scores
+    values: NDArray[np.float32] = entry["values"].numpy()
+    return values

@@ -11,6 +11,7 @@ from audits.options import argument, option
 from audits.registry import AuditSpec
 
 TASKS = ("sid", "asr")
+BACKENDS = ("loky", "dask", "ray")
 _DATA, _PROBES, _GROUPS = "Data", "Probes", "Groups and statistics"
 
 
@@ -58,6 +59,19 @@ class Options:
         "Probe shuffled labels and a randomly initialised twin of the encoder too.", False, panel=_PROBES
     )
     batch: int = option("Most clips in one forward pass.", 8, metavar="N", panel=_PROBES)
+    workers: int = option(
+        "Processes that fit probes side by side; 0: one for each core, 1: this process.", 1, metavar="N", panel=_PROBES
+    )
+    backend: str = option(
+        "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
+        "loky",
+        choices=BACKENDS,
+        metavar="|".join(BACKENDS),
+        panel=_PROBES,
+    )
+    scheduler: str | None = option(
+        "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS", panel=_PROBES
+    )
     max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=_GROUPS)
     min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS)
     bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS)

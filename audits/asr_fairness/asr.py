@@ -1,7 +1,7 @@
 """What is said? A CTC probe on the frames of every layer, speakers kept apart, and its errors clip by clip."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,15 +10,18 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD, TaskCounts
-from audits.asr_fairness.inputs import Recording
+from audits.asr_fairness.inputs import Recording, workers_of
 from audits.asr_fairness.splits import across_speakers
 from audits.asr_fairness.stacks import Stack
 from audits.context import Context
 from audits.statistics import generator
 from probes.ctc import Alphabet, Utterances, fit_ctc
+from probes.executor import Workers, check_complete, run_jobs
 from probes.loading.vocabularies import Vocabulary
+from probes.progress import Silent
 from probes.words import count_characters, count_words, normalise
 
+KIND = "fairness-probes"
 ALIGNMENTS = 4
 STEP_FRAMES = 8000
 """Frames of one step, about, for an alphabet of up to 64 symbols."""
@@ -59,16 +62,61 @@ def transcribe(
     if control == "shuffled-labels":
         shown = [texts[place] for place in generator(context.seed, "asr", control).permutation(len(texts))]
     alphabet = Alphabet.of(texts)
+    fits = [
+        _Fit(stack=stack, turn=slice(start, start + size), texts=shown, alphabet=alphabet, split=split)
+        for stack in stacks
+        for size in [_layers_at_once(stack, options)]
+        for start in range(0, len(stack.places), size)
+    ]
+    workers = workers_of(options)
+    if not workers.here:
+        _fit_away(fits, workers, options, context)
     heard: Hypotheses = {}
-    for stack in stacks:
-        for start in range(0, len(stack.places), size := _layers_at_once(stack, options)):
-            places = stack.places[start : start + size]
-            source = _Clips(stack, places, [alphabet.encode(text) for text in shown], split, len(alphabet))
-            for layer, paths in zip(
-                stack.layers[start : start + size], _paths(source, stack, places, shown, options, context), strict=True
-            ):
-                heard[layer] = [alphabet.decode(path) for path in paths]
+    for fit in fits:
+        for layer, paths in zip(fit.stack.layers[fit.turn], _paths(fit, options, context), strict=True):
+            heard[layer] = [alphabet.decode(path) for path in paths]
     return heard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fit:
+    """Probes that are fitted together: some layers of a stack, on these transcripts."""
+
+    stack: Stack
+    turn: slice
+    texts: list[str]
+    alphabet: Alphabet
+    split: AsrSplit
+
+    def clips(self) -> "_Clips":
+        """Return the recordings as these probes read them."""
+        targets = [self.alphabet.encode(text) for text in self.texts]
+        return _Clips(self.stack, self.stack.places[self.turn], targets, self.split, len(self.alphabet))
+
+    def key(self, options: Options, context: Context) -> list[object]:
+        """Return all that the fit depends on."""
+        stack, split = self.stack, self.split
+        key = ["ctc", 2, _clips_at_once(stack, len(self.alphabet)), stack.key, list(stack.places[self.turn])]
+        key += [self.texts, options.folds, options.probe_epochs, context.seed]
+        return [*key, split.fold.tolist(), split.dev.tolist()]
+
+
+def _fit_away(fits: Sequence[_Fit], workers: Workers, options: Options, context: Context) -> None:
+    """Let workers fit what the cache has not, and put it there."""
+    silent = replace(context, progress=Silent())
+    jobs = [
+        (replace(fit, stack=fit.stack.shipped()), options, silent)
+        for fit in fits
+        if not context.cache.has(KIND, fit.key(options, context))
+    ]
+    with context.progress.phase("Transcription probes", len(jobs), "fits") as advance:
+        lost = run_jobs(_fit_and_keep, jobs, workers, done=lambda *_: advance(1))
+    check_complete(lost, len(jobs), "fits of transcription probes")
+
+
+def _fit_and_keep(job: tuple[_Fit, Options, Context]) -> None:
+    fit, options, context = job
+    context.cache.write(KIND, fit.key(options, context), _fit(fit.clips(), options, context))
 
 
 class _Clips:
@@ -114,15 +162,12 @@ def _layers_at_once(stack: Stack, options: Options) -> int:
     return max(1, int(MEMORY // ((options.folds * 12 + 16) * width**2)))
 
 
-def _paths(
-    source: _Clips, stack: Stack, places: Sequence[int], texts: list[str], options: Options, context: Context
-) -> list[list[Tensor]]:
-    key = ["ctc", 2, source.step, stack.key, list(places), texts, options.folds, options.probe_epochs, context.seed]
-    key += [source.fold.tolist(), source.dev.tolist()]
-    entry = context.cache.read("fairness-probes", key)
+def _paths(fit: _Fit, options: Options, context: Context) -> list[list[Tensor]]:
+    key = fit.key(options, context)
+    entry = context.cache.read(KIND, key)
     if entry is None:
-        entry = _fit(source, options, context)
-        context.cache.write("fairness-probes", key, entry)
+        entry = _fit(fit.clips(), options, context)
+        context.cache.write(KIND, key, entry)
     counts = entry["counts"].tolist()
     return [list(row.split(count)) for row, count in zip(_rows(entry), counts, strict=True)]
 

@@ -12,6 +12,7 @@ from audits.groups import GroupSet, group_sets
 from audits.records import Skipped, Source, Subject
 from probes.activations import check_family
 from probes.errors import InputError
+from probes.executor import Workers
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
@@ -92,6 +93,7 @@ def plan(options: Options, context: Context) -> Plan:
         Where anything is wrong that the user can mend.
     """
     _check_options(options)
+    workers_of(options)
     folder = find_model(options.model)
     check_family(folder)
     layers = _layers(options, folder)
@@ -127,6 +129,17 @@ def plan(options: Options, context: Context) -> Plan:
         notes=(*(note.message for note in manifest.notes), *notes_of(inputs, options)),
         coordinates=coordinates_of(inputs, options),
     )
+
+
+def workers_of(options: Options) -> Workers:
+    """Return who fits the probes.
+
+    Raises
+    ------
+    InputError
+        Where the options of it contradict each other, or ask for a package that is not installed.
+    """
+    return Workers(count=options.workers, backend=options.backend, scheduler=options.scheduler)
 
 
 def _identity(item: Recording) -> list[object]:

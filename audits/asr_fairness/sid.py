@@ -10,13 +10,16 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import TaskCounts
-from audits.asr_fairness.inputs import Recording
+from audits.asr_fairness.inputs import Recording, workers_of
 from audits.asr_fairness.splits import within_speakers
 from audits.asr_fairness.stacks import Stack
 from audits.context import Context
 from audits.statistics import generator
+from probes.executor import Workers, check_complete, run_jobs
 from probes.linear import softmax_probe, standardise
 
+KIND = "fairness-probes"
+SHUFFLED = "shuffled-labels"
 PENALTY = 1.0
 MEMORY = 4e8
 """Bytes of pooled vectors that are held at once; more layers are taken in turns."""
@@ -65,7 +68,10 @@ def measure_sid(
     Under the control "shuffled-labels" the probes are trained on labels shuffled over the training clips.
     """
     clips = np.flatnonzero(split.fold >= 0)
-    columns = [_answers(stack, split, clips, options, context, control) for stack in stacks]
+    workers = workers_of(options)
+    if not workers.here:
+        _fit_away(stacks, split, clips, workers, context, control)
+    columns = [_answers(stack, split, clips, context, control) for stack in stacks]
     wrong = split.labels[clips][:, None] != np.concatenate(columns, axis=0).T
     return TaskCounts(
         task="sid",
@@ -80,39 +86,102 @@ def measure_sid(
 
 
 def _answers(
-    stack: Stack, split: SidSplit, clips: NDArray[np.int64], options: Options, context: Context, control: str
+    stack: Stack, split: SidSplit, clips: NDArray[np.int64], context: Context, control: str
 ) -> NDArray[np.int64]:
-    shuffled = control == "shuffled-labels"
-    key = ["sid", 2, stack.key, stack.places, split.labels.tolist(), split.fold.tolist(), PENALTY]
-    key += [[clips.tolist() for clips in split.training], context.seed, shuffled]
-    entry = context.cache.read("fairness-probes", key)
+    key = _key(stack, split, context, control)
+    entry = context.cache.read(KIND, key)
     if entry is None:
-        entry = {"answers": _fit(stack, split, clips, context, shuffled)}
-        context.cache.write("fairness-probes", key, entry)
+        entry = {"answers": _fit(stack, split, clips, context, control)}
+        context.cache.write(KIND, key, entry)
     answers: NDArray[np.int64] = entry["answers"].numpy()
     return answers
 
 
-def _fit(stack: Stack, split: SidSplit, clips: NDArray[np.int64], context: Context, shuffled: bool) -> Tensor:
+def _key(stack: Stack, split: SidSplit, context: Context, control: str) -> list[object]:
+    key = ["sid", 2, stack.key, stack.places, split.labels.tolist(), split.fold.tolist(), PENALTY]
+    return [*key, [clips.tolist() for clips in split.training], context.seed, control == SHUFFLED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fold:
+    """The probes of one fold: clips to train on, with their labels, and clips to test."""
+
+    train: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    tested: NDArray[np.int64]
+    classes: int
+
+    def answers(self, vectors: Tensor) -> Tensor:
+        """Return what the probe of each layer takes each tested clip for; vectors are (layers, clips, width)."""
+        known, asked = standardise(vectors[:, self.train], vectors[:, self.tested])
+        weights, biases = softmax_probe(known, torch.from_numpy(self.labels), self.classes, penalty=PENALTY)
+        return (asked @ weights + biases[:, None]).argmax(-1)
+
+
+def _folds(split: SidSplit, context: Context, control: str) -> list[_Fold]:
     rng = generator(context.seed, "sid", "shuffled-labels")
-    labels = [rng.permutation(split.labels[train]) if shuffled else split.labels[train] for train in split.training]
-    parts = []
-    turns = _turns(stack, len(split.fold))
-    with context.progress.phase("Speaker probes", len(turns) * len(split.training), "fits") as advance:
-        for places in turns:
-            vectors = stack.embeddings.pooled(places)
-            answers = torch.full((len(places), len(split.fold)), -1, dtype=torch.long)
-            for number, train in enumerate(split.training):
-                tested = np.flatnonzero(split.fold == number)
-                known, asked = standardise(vectors[:, train], vectors[:, tested])
-                weights, biases = softmax_probe(known, torch.from_numpy(labels[number]), split.classes, penalty=PENALTY)
-                answers[:, tested] = (asked @ weights + biases[:, None]).argmax(-1)
+    return [
+        _Fold(
+            train=train,
+            labels=rng.permutation(split.labels[train]) if control == SHUFFLED else split.labels[train],
+            tested=np.flatnonzero(split.fold == number),
+            classes=split.classes,
+        )
+        for number, train in enumerate(split.training)
+    ]
+
+
+def _fit(stack: Stack, split: SidSplit, clips: NDArray[np.int64], context: Context, control: str) -> Tensor:
+    folds, turns = _folds(split, context, control), _turns(stack, len(split.fold))
+    answers = torch.full((len(stack.places), len(split.fold)), -1, dtype=torch.long)
+    with context.progress.phase("Speaker probes", len(turns) * len(folds), "fits") as advance:
+        for turn in turns:
+            vectors = stack.embeddings.pooled(stack.places[turn])
+            for fold in folds:
+                answers[turn, fold.tested] = fold.answers(vectors)
                 advance(1)
-            parts.append(answers[:, clips])
-    return torch.cat(parts)
+    return answers[:, clips]
 
 
-def _turns(stack: Stack, clips: int) -> list[tuple[int, ...]]:
+def _fit_away(
+    stacks: Sequence[Stack],
+    split: SidSplit,
+    clips: NDArray[np.int64],
+    workers: Workers,
+    context: Context,
+    control: str,
+) -> None:
+    """Let workers fit what the cache has not, the folds of every turn side by side, and put it there."""
+    missing = [stack for stack in stacks if not context.cache.has(KIND, _key(stack, split, context, control))]
+    folds = _folds(split, context, control)
+    found = [torch.full((len(stack.places), len(split.fold)), -1, dtype=torch.long) for stack in missing]
+    jobs = [
+        (number, turn, fold)
+        for number, stack in enumerate(missing)
+        for turn in _turns(stack, len(split.fold))
+        for fold in folds
+    ]
+    with context.progress.phase("Speaker probes", len(jobs), "fits") as advance:
+
+        def done(index: int, answers: NDArray[np.int64]) -> None:
+            number, turn, fold = jobs[index]
+            found[number][turn, fold.tested] = torch.from_numpy(answers)
+            advance(1)
+
+        shipped = [stack.shipped() for stack in missing]
+        sent = [(shipped[number], turn, fold) for number, turn, fold in jobs]
+        check_complete(run_jobs(_answer, sent, workers, done=done), len(jobs), "fits of speaker probes")
+    for stack, answers in zip(missing, found, strict=True):
+        context.cache.write(KIND, _key(stack, split, context, control), {"answers": answers[:, clips]})
+
+
+def _answer(job: tuple[Stack, slice, _Fold]) -> NDArray[np.int64]:
+    stack, turn, fold = job
+    answers: NDArray[np.int64] = fold.answers(stack.embeddings.pooled(stack.places[turn])).numpy()
+    return answers
+
+
+def _turns(stack: Stack, clips: int) -> list[slice]:
     one = stack.embeddings.pooled_width() * clips * 4
     size = max(1, int(MEMORY // max(one, 1)))
-    return [stack.places[start : start + size] for start in range(0, len(stack.places), size)]
+    return [slice(start, start + size) for start in range(0, len(stack.places), size)]

@@ -1,6 +1,7 @@
 """The layers that are probed: the encoder's own, the log-mel baseline, and the twin that learned nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE
@@ -8,7 +9,7 @@ from audits.asr_fairness.inputs import Inputs, Recording
 from audits.context import Context
 from probes.activations import LogMel, SpeechEncoder, batching_of, encoder_key
 from probes.embeddings import Embeddings, Item, clip_item
-from probes.errors import InputError
+from probes.errors import IncompleteError, InputError
 from probes.loading.hashing import sha256_json
 
 
@@ -22,23 +23,33 @@ class Stack:
         Numbers of the layers as reported, and their places in the embeddings.
     key
         Hash of everything that the embeddings depend on.
+    stored
+        The embeddings as far as the cache has them: neither encoder nor recordings.
     """
 
     embeddings: Embeddings
     layers: tuple[int, ...]
     places: tuple[int, ...]
     key: str
+    stored: Embeddings
+
+    def shipped(self) -> "Stack":
+        """Return the stack as it is sent to a worker, which reads the cache and never encodes."""
+        return replace(self, embeddings=self.stored)
 
 
 def encoder_stack(inputs: Inputs, options: Options, context: Context, *, random_seed: int | None = None) -> Stack:
     """Run the encoder over every recording that the cache has not, one forward pass a clip, for all tasks."""
+    how: dict[str, Any] = {
+        "key": encoder_key(inputs.folder, device=context.device, dtype=context.dtype, random_seed=random_seed),
+        "batching": batching_of(inputs.folder),
+        "cache": context.cache,
+        "largest": options.batch,
+    }
     embeddings = Embeddings(
         items_of(inputs.recordings),
         lambda: SpeechEncoder(inputs.folder, device=context.device, dtype=context.dtype, random_seed=random_seed),
-        key=encoder_key(inputs.folder, device=context.device, dtype=context.dtype, random_seed=random_seed),
-        batching=batching_of(inputs.folder),
-        cache=context.cache,
-        largest=options.batch,
+        **how,
     )
     label = "Encoding" if random_seed is None else "Encoding with the untrained twin"
     embeddings.compute(context.progress, label, frames="asr" in options.tasks)
@@ -46,24 +57,38 @@ def encoder_stack(inputs: Inputs, options: Options, context: Context, *, random_
     layers = tuple(range(depth)) if inputs.layers is None else inputs.layers
     if layers[-1] >= depth:
         raise InputError(f"There is no layer {layers[-1]}: the encoder has layers 0 to {depth - 1}.", where="--layers")
-    return _stack(embeddings, layers, layers, inputs, options)
+    return _stack(embeddings, how, layers, layers, inputs, options)
 
 
 def baseline_stack(inputs: Inputs, options: Options, context: Context) -> Stack:
     """Compute log-mel energies, layer -1."""
-    embeddings = Embeddings(
-        items_of(inputs.recordings), LogMel, key=LogMel.key, batching=LogMel.batching, cache=context.cache
-    )
+    how: dict[str, Any] = {"key": LogMel.key, "batching": LogMel.batching, "cache": context.cache}
+    embeddings = Embeddings(items_of(inputs.recordings), LogMel, **how)
     embeddings.compute(context.progress, "Log-mel energies", frames="asr" in options.tasks)
-    return _stack(embeddings, (BASELINE,), (0,), inputs, options)
+    return _stack(embeddings, how, (BASELINE,), (0,), inputs, options)
 
 
 def _stack(
-    embeddings: Embeddings, layers: tuple[int, ...], places: tuple[int, ...], inputs: Inputs, options: Options
+    embeddings: Embeddings,
+    how: dict[str, Any],
+    layers: tuple[int, ...],
+    places: tuple[int, ...],
+    inputs: Inputs,
+    options: Options,
 ) -> Stack:
+    items = items_of(inputs.recordings)
     # In the order of the manifest, in which answers are kept too.
-    key = sha256_json([embeddings.key, options.batch, [item.sha256 for item in items_of(inputs.recordings)]])
-    return Stack(embeddings=embeddings, layers=layers, places=places, key=key)
+    key = sha256_json([embeddings.key, options.batch, [item.sha256 for item in items]])
+    stored = Embeddings([replace(item, read=_absent) for item in items], _absent, **how)
+    return Stack(embeddings=embeddings, layers=layers, places=places, key=key, stored=stored)
+
+
+def _absent() -> NoReturn:
+    raise IncompleteError(
+        "A worker cannot read the embeddings of all recordings.",
+        where="--workers",
+        hint="Run it again. Workers on other machines need the folder of MILES_CACHE under the same path.",
+    )
 
 
 def items_of(recordings: tuple[Recording, ...]) -> list[Item]:

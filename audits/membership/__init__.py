@@ -13,6 +13,7 @@ TIERS = ("samples", "generator", "denoiser", "full")
 """What an attacker holds: samples only, the weights of a generator or a denoiser, or all (discriminator, gradients)."""
 SELECTIONS = ("split", "bonferroni", "fixed")
 MOST_FPR = 3
+BACKENDS = ("loky", "dask", "ray")
 _POINTS, _MODEL, _CLAIM, _STATISTICS, _SHADOWS = (
     "Points", "Models and samples", "Claimed privacy", "Numbers and intervals", "Shadow models"
 )  # fmt: skip
@@ -145,6 +146,16 @@ class Options:
     shadow_batch: int = option("Points in a step.", 128, metavar="N", panel=_SHADOWS)
     shadow_rate: float = option("Learning rate (Adam).", 1e-3, metavar="X", panel=_SHADOWS)
     workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=_SHADOWS)
+    backend: str = option(
+        "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
+        "loky",
+        choices=BACKENDS,
+        metavar="|".join(BACKENDS),
+        panel=_SHADOWS,
+    )
+    scheduler: str | None = option(
+        "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS", panel=_SHADOWS
+    )
 
 
 AUDIT = AuditSpec(

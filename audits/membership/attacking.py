@@ -10,7 +10,7 @@ from audits.membership import Options
 from audits.membership.inputs import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
-from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
+from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE, workers_of
 from audits.statistics.roc import Floats, area
 from probes.attacks.denoiser import Request, check_requests, default_requests, score_denoiser
 from probes.attacks.densities import density_ratio
@@ -133,7 +133,7 @@ def _from_denoiser(
             requests,
             count=options.shadows,
             recipe=recipe,
-            workers=options.workers,
+            workers=workers_of(options),
             **common,
             cache=context.cache,
             progress=context.progress,

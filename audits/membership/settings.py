@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from audits.membership import MOST_FPR, Options
 from audits.options import numbers
 from probes.errors import InputError
+from probes.executor import Workers
 
 SAMPLES = ("nearest", "calibrated", "monte-carlo", "domias", "shadow-discriminator")
 GENERATOR = ("latent-search",)
@@ -26,6 +27,17 @@ class Settings:
     timesteps: tuple[int, ...]
 
 
+def workers_of(options: Options) -> Workers:
+    """Return who trains shadow models.
+
+    Raises
+    ------
+    InputError
+        Where the options of it contradict each other, or ask for a package that is not installed.
+    """
+    return Workers(count=options.workers, backend=options.backend, scheduler=options.scheduler)
+
+
 def settle(options: Options) -> Settings:
     """Check all that needs no file.
 
@@ -37,6 +49,7 @@ def settle(options: Options) -> Settings:
     _check_inputs(options)
     _check_ranges(options)
     _check_attacks(options)
+    workers_of(options)
     rates = numbers("--fpr", options.fpr, example="0.1,0.01")
     for rate in rates:
         if not 0 < rate < 1:
@@ -110,7 +123,6 @@ def _check_ranges(options: Options) -> None:
     for flag, value, least in (
         ("--draws", options.draws, 1),
         ("--batch", options.batch, 1),
-        ("--workers", options.workers, 0),
         ("--shadow-steps", options.shadow_steps, 1),
         ("--shadow-batch", options.shadow_batch, 1),
         ("--latent", options.latent, 1),

@@ -66,8 +66,9 @@ def digits(seed: int) -> Singles:
 def train(points: Singles, kept: Bools, steps: int, seed: int) -> Any:
     """Train one model on some of the points, as the audit trains a shadow model."""
     from probes.diffusion import Denoiser, linear
+    from probes.executor import one_thread
     from probes.generative_networks import fresh_denoiser
-    from probes.generative_training import fit_denoiser, one_thread
+    from probes.generative_training import fit_denoiser
 
     module = fresh_denoiser(points.shape[1:], hidden=HIDDEN, layers=LAYERS, seed=seed)
     with one_thread():

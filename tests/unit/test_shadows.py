@@ -1,5 +1,6 @@
 """Do shadow models know the points that they are said to know, nothing of the audited model, and meet its noise?"""
 
+import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,12 @@ from probes import shadows
 from probes.attacks.denoiser import Request, score_denoiser
 from probes.cache import Cache
 from probes.diffusion import Denoiser, linear
-from probes.errors import InputError
+from probes.errors import IncompleteError, InputError
+from probes.executor import Workers, run_jobs
 from probes.generative_networks import fresh_denoiser
 from probes.loading.point_sets import PointSet, read_points
 from probes.progress import Silent
-from probes.shadows import KIND, Recipe, Shadows, complementary_halves, fresh_weights, train_and_score
+from probes.shadows import KIND, POINTS, Recipe, Shadows, complementary_halves, fresh_weights, train_and_score
 
 LOSS, SIMA = Request("loss", 20), Request("sima", 20)
 RECIPE = Recipe(steps=12, batch=8, rate=1e-3)
@@ -73,7 +75,14 @@ def denoiser(seed: int = 0, hidden: int = 8) -> Denoiser:
 
 
 def made(target: Denoiser, given: PointSet, cache: Cache, **more: Any) -> Shadows:
-    how: dict[str, Any] = {"count": 4, "recipe": RECIPE, "workers": 1, "seed": 3, "draws": 2, "batch": 64}
+    how: dict[str, Any] = {
+        "count": 4,
+        "recipe": RECIPE,
+        "workers": Workers(count=1),
+        "seed": 3,
+        "draws": 2,
+        "batch": 64,
+    }
     return train_and_score(target, given, [LOSS, SIMA], **{**how, "device": "cpu", **more}, cache=cache)
 
 
@@ -289,7 +298,7 @@ def test_other_training_is_not_taken_for_this(
 
 def test_the_number_of_processes_changes_no_bit(tmp_path: Path) -> None:
     given = points(tmp_path)
-    one, two = (made(denoiser(), given, Cache(tmp_path / f"{count}"), workers=count) for count in (1, 2))
+    one, two = (made(denoiser(), given, Cache(tmp_path / f"{count}"), workers=Workers(count=count)) for count in (1, 2))
     assert same(one, two)
     alike = [[path.read_bytes() for path in entries(Cache(tmp_path / f"{count}"))] for count in (1, 2)]
     assert len(alike[0]) == 4 and alike[0] == alike[1]
@@ -332,3 +341,26 @@ def test_a_training_that_diverges_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="diverged") as caught:
         made(denoiser(), points(tmp_path), cache, recipe=Recipe(steps=100, batch=8, rate=1e30))
     assert caught.value.where == "shadow model 0" and not entries(cache)
+
+
+@pytest.mark.parametrize("lost", [{}, {2: "its worker died (SIGKILL(-9))"}])
+def test_a_model_that_is_lost_is_told_and_the_points_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: dict[int, str]
+) -> None:
+    cache, seen = Cache(tmp_path / "cache"), []
+
+    def running(function: Any, jobs: Any, workers: Workers, *, done: Any) -> dict[int, str]:
+        seen.append((len(list(cache.folder.glob(f"{POINTS}/*/*"))), [len(pickle.dumps(job)) for job in jobs]))
+        kept = [job for place, job in enumerate(jobs) if place not in lost]
+        return run_jobs(function, kept, workers, done=done) or lost
+
+    monkeypatch.setattr(shadows, "run_jobs", running)
+    given, target = points(tmp_path, 2000), denoiser(hidden=256)
+    if lost:
+        with pytest.raises(IncompleteError, match=r"1 of 4 shadow models were lost; of number 3, its worker died"):
+            made(target, given, cache)
+    else:
+        made(target, given, cache)
+    # Neither points, 48 kB, nor weights, 0.3 MB, go with a job.
+    assert seen[0][0] == 1 and max(seen[0][1]) < 20_000
+    assert not list(cache.folder.glob(f"{POINTS}/*/*")) and len(entries(cache)) == 4 - len(lost)

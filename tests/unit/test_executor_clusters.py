@@ -1,0 +1,117 @@
+"""Do jobs on a Dask and a Ray cluster come to the same as here, at the same cost of a dead worker, and in silence?"""
+
+import os
+import socket
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from probes import cluster_pools
+from probes.errors import IncompleteError, InputError
+from probes.executor import Workers, run_jobs
+
+HERE = Path(__file__).parent
+CLUSTERS = ("dask", "ray")
+REFUSED = InputError("The file is empty.", where="points.csv, line 1", hint="Give points.")
+
+
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[Any]:
+    """Return the functions of the jobs, in a module that workers find too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(HERE)
+        patch.setenv("PYTHONPATH", str(HERE))
+        yield import_module("jobs_of_executor")
+
+
+@pytest.mark.parametrize("backend", CLUSTERS)
+def test_a_dead_worker_costs_its_own_job_only(
+    jobs: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], backend: str
+) -> None:
+    found: dict[int, int] = {}
+    given = [(str(tmp_path), number, {1: 1, 3: 9}.get(number, 0)) for number in range(6)]
+    lost = run_jobs(jobs.dies, given, Workers(count=2, backend=backend), done=found.__setitem__)
+    assert lost == {3: "its worker died"}
+    assert found == {number: number**3 for number in (0, 1, 2, 4, 5)}
+    assert jobs.marks(tmp_path, range(6)) == [1, 2, 1, 2, 1, 1]
+    assert os.getpid() not in jobs.workers_of(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("backend", CLUSTERS)
+def test_what_a_job_raises_ends_the_others_and_comes_back_whole(
+    jobs: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], backend: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        run_jobs(jobs.refuses, [(str(tmp_path), number) for number in range(4)], Workers(count=2, backend=backend))
+    assert vars(caught.value) == vars(REFUSED) and caught.value.args == REFUSED.args
+    assert not any(jobs.alive(process) for process in jobs.workers_of(tmp_path))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def port() -> int:
+    """Return one at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("backend", CLUSTERS)
+def test_a_scheduler_that_does_not_answer_is_told(
+    jobs: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], port: int, backend: str
+) -> None:
+    monkeypatch.setattr(cluster_pools, "PATIENCE", 1.0)
+    address = f"127.0.0.1:{port}"
+    with pytest.raises(InputError, match="cluster answers there") as caught:
+        run_jobs(jobs.process, [1], Workers(backend=backend, scheduler=address))
+    assert caught.value.where == f"--scheduler {address}" and caught.value.hint
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_listener_that_is_no_head_is_told(jobs: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    def answer() -> None:
+        with listener.accept()[0] as line:
+            line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answering = Thread(target=answer)
+        answering.start()
+        with pytest.raises(InputError, match="is no head of a cluster"):
+            run_jobs(jobs.process, [1], Workers(backend="ray", scheduler=f"127.0.0.1:{listener.getsockname()[1]}"))
+        answering.join()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:ten", ""])
+@pytest.mark.parametrize("backend", CLUSTERS)
+def test_what_is_no_address_is_told(jobs: Any, monkeypatch: pytest.MonkeyPatch, backend: str, address: str) -> None:
+    monkeypatch.setattr(cluster_pools, "PATIENCE", 1.0)
+    with pytest.raises(InputError):
+        run_jobs(jobs.process, [1], Workers(backend=backend, scheduler=address))
+
+
+def test_a_running_dask_cluster_serves(jobs: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import dask
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(cluster_pools, "PATIENCE", 2.0)
+    more: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+    several = {"distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}}
+    with dask.config.set(several), LocalCluster(n_workers=0, threads_per_worker=2, silence_logs=50, **more) as cluster:
+        there = Workers(backend="dask", scheduler=cluster.scheduler_address)
+        with pytest.raises(InputError, match="has no workers"):
+            run_jobs(jobs.process, [1], there)
+        cluster.scale(1)
+        found: dict[int, list[int]] = {}
+        assert run_jobs(jobs.threads_of, range(3), there, done=found.__setitem__) == {}
+        # One job at a time, for threads would share what torch keeps for all of a process.
+        assert sorted(found) == [0, 1, 2] and {count for counts in found.values() for count in counts} == {1}
+        # It is left running, and a lost one is no fault of a job.
+        assert len(cluster.scheduler_info["workers"]) == 1
+        with pytest.raises(IncompleteError, match="The Dask cluster is gone"):
+            run_jobs(jobs.process, range(3), there, done=lambda *_: cluster.close(5))

@@ -1,0 +1,178 @@
+"""Are probes the same that workers fitted, and does the audit fit only what is missing?"""
+
+import csv
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from audits import asr_fairness
+from audits.asr_fairness import Options, asr, sid
+from audits.asr_fairness.inputs import plan
+from audits.asr_fairness.measuring import Measured, measure
+from audits.asr_fairness.stacks import Stack
+from audits.context import Cache, Context
+from probes.embeddings import POOLED
+from probes.errors import IncompleteError, InputError
+from probes.executor import BACKENDS, Workers, run_jobs
+
+TEXTS = ("no go up so we", "up at no do so", "we do so at up", "go in at we do")
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
+    """Return what an audit of a small encoder is asked, on four clips of each of twelve speakers."""
+    import soundfile
+
+    from probes.loading.guarded import transformers
+
+    folder = tmp_path_factory.mktemp("corpus")
+    hub = transformers()
+    config = hub.Wav2Vec2Config(
+        hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=24, conv_dim=(8,) * 5,
+        conv_kernel=(10, 3, 3, 3, 2), conv_stride=(5, 4, 2, 2, 2), num_conv_pos_embeddings=8,
+        num_conv_pos_embedding_groups=2,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        hub.Wav2Vec2Model(config).save_pretrained(folder / "encoder")
+    rng, rows = np.random.default_rng(0), []
+    for speaker in range(12):
+        for take, text in enumerate(TEXTS):
+            times = np.arange(int(16000 * (0.3 + 0.1 * take))) / 16000
+            sound = 0.3 * np.sin(2 * np.pi * (90 + 12 * speaker) * times) + 0.05 * rng.normal(size=times.size)
+            soundfile.write(folder / f"{speaker}-{take}.wav", sound, 16000, subtype="PCM_16")
+            rows.append((f"{speaker}-{take}.wav", f"s{speaker}", text, ("female", "male")[speaker % 2]))
+    with (folder / "clips.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([("path", "speaker", "text", "gender"), *rows])
+    return Options(
+        model=str(folder / "encoder"), manifest=folder / "clips.csv", by=("gender",), folds=3, probe_epochs=1,
+        min_speakers=5, controls=True,
+    )  # fmt: skip
+
+
+Made = Callable[..., Measured]
+
+
+@pytest.fixture
+def made(options: Options) -> Made:
+    def measured(cache: Path, **changes: Any) -> Measured:
+        asked, context = replace(options, **changes), Context(cache=Cache(cache))
+        return measure(plan(asked, context).inputs, asked, context)
+
+    return measured
+
+
+def probes(cache: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in cache.glob(f"{sid.KIND}/*/*.safetensors")}
+
+
+def small_turns(patch: pytest.MonkeyPatch) -> None:
+    """Let every layer have a turn of its own, as in large encoders."""
+    patch.setattr(sid, "MEMORY", 1.0)
+    patch.setattr(asr, "MEMORY", 1.0)
+
+
+def forbidden(*_: Any) -> Any:
+    raise AssertionError("fitted here")
+
+
+def same(one: Measured, other: Measured) -> bool:
+    return one.hypotheses == other.hypotheses and all(
+        here.where == there.where
+        and here.layers == there.layers
+        and np.array_equal(here.errors, there.errors)
+        and np.array_equal(here.hits, there.hits)
+        for here, there in zip((*one.counts, *one.controls), (*other.counts, *other.controls), strict=True)
+    )
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the jobs that are sent to workers, and do them here, where all has been imported; but fit nothing else."""
+    counts: list[int] = []
+
+    def counted(function: Any, jobs: Any, workers: Workers, *, done: Any) -> dict[int, str]:
+        counts.append(len(jobs))
+        # As they arrive.
+        return run_jobs(function, pickle.loads(pickle.dumps(jobs)), Workers(count=1), done=done)
+
+    for module in (sid, asr):
+        monkeypatch.setattr(module, "run_jobs", counted)
+    return counts
+
+
+def test_workers_change_no_bit(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = made(tmp_path / "1", controls=False)
+    for module in (sid, asr):
+        monkeypatch.setattr(module, "_fit", forbidden)
+    assert same(one, made(tmp_path / "2", controls=False, workers=2))
+    assert len(probes(tmp_path / "1")) == 4 and probes(tmp_path / "1") == probes(tmp_path / "2")
+
+
+def test_layers_and_controls_are_fitted_side_by_side(
+    made: Made, sent: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_turns(monkeypatch)
+    one = made(tmp_path / "1")
+    assert sent == [] and same(one, made(tmp_path / "2", workers=2))
+    # Of log-mel and four layers the speakers in three folds, and the words; shuffled too; and of the untrained twin.
+    assert sent == [15, 5, 15, 5, 12, 4]
+    assert probes(tmp_path / "1") == probes(tmp_path / "2")
+
+
+def test_only_what_is_missing_is_fitted(made: Made, sent: list[int], tmp_path: Path) -> None:
+    first = made(tmp_path, controls=False)
+    kept = probes(tmp_path)
+    made(tmp_path, controls=False, workers=2)
+    assert sent == [0, 0]
+    sorted(tmp_path.glob(f"{sid.KIND}/*/*.safetensors"))[0].unlink()
+    assert same(first, made(tmp_path, controls=False, workers=2)) and probes(tmp_path) == kept
+    # The folds of one stack, or the words of one.
+    assert sent[2:] in ([0, 1], [3, 0])
+
+
+def test_a_worker_that_has_not_the_embeddings_says_so(
+    made: Made, sent: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = Stack.shipped
+
+    def cleared(stack: Stack) -> Stack:
+        for entry in tmp_path.glob(f"{POOLED}/*/*.safetensors"):
+            entry.unlink()
+        return shipped(stack)
+
+    monkeypatch.setattr(Stack, "shipped", cleared)
+    with pytest.raises(IncompleteError, match="cannot read the embeddings"):
+        made(tmp_path, controls=False, tasks=("sid",), workers=2)
+    assert sent == [6] and not probes(tmp_path)
+
+
+def test_fits_that_are_lost_are_told(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sid, "run_jobs", lambda *_, **more: {1: "its worker died (SIGKILL(-9))"})
+    with pytest.raises(IncompleteError, match="1 of 6 fits of speaker probes were lost; of number 2, its worker died"):
+        made(tmp_path, controls=False, workers=2)
+    assert not probes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        ({"workers": -1}, "--workers"),
+        ({"scheduler": "tcp://head:8786"}, "--scheduler"),
+        ({"backend": "x"}, "--backend"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(made: Made, tmp_path: Path, asked: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        made(tmp_path, **asked)
+    assert caught.value.where == where
+
+
+def test_options_offer_what_there_is() -> None:
+    assert asr_fairness.BACKENDS == BACKENDS
