@@ -30,6 +30,7 @@ AUDITS = {
 RUNS = {
     "asr_fairness": "first",
     "certification": "certified",
+    "interference": "matrix",
     "membership": "suite",
     "phoneme_errors": "phones",
     "precision_recall": "texts",
@@ -40,6 +41,7 @@ RUNS = {
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+    "interference": {"received", "interference.matrix", "interference.not-converged", "no-guard", "corpus", "one-seed"},
     "membership": {"leakage", "membership.verdict", "membership.flipped", "coins-doubtful", "other-shadows", "no-gdp"},
     "phoneme_errors": {"own_data_gain", "phonemes.neither", "phonemes.letters", "small-group", "phones-not-shared"},
     "precision_recall": {"density", "expected_coverage", "texts.outside", "few-texts", "other-lengths", "hubs"},
@@ -80,6 +82,16 @@ CANARIES = [
     *("--out", "runs/canaries"),
 ]
 """As on the page of membership."""
+LANGUAGES = [
+    *("interference", "--losses", "losses.csv", "--similarity", "distances.csv", "--downstream", "tagging.csv"),
+    *("--out", "runs/matrix"),
+]
+"""As on the page of interference."""
+SHORT = [
+    *("interference", "corpora", "--langs", "en,fr", "--steps", "20", "--hidden", "32", "--batch", "16"),
+    *("--seeds", "2", "--workers", "1", "--out", "runs/short"),
+]
+"""As on the page of interference."""
 COUNTS = ["audit-groups", "counts.csv", "--by", "accent", "age", "gender", "--bootstrap", "200"]
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
@@ -200,6 +212,12 @@ def names_used(folder: Path) -> set[str]:
             if file.stem == "cautions" and isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
                 found += _texts(node.value.elts[0])
             listed = isinstance(node, ast.Return) and isinstance(node.value, ast.List)
+            if (
+                file.stem == "outlook"
+                and isinstance(node, ast.Tuple)
+                and any(isinstance(one, ast.Dict) for one in node.elts[2:])
+            ):
+                found += _texts(node.elts[0])
             if file.stem in ("fitting", "outlook") and listed:
                 found += [text for pair in node.value.elts for text in _texts(getattr(pair, "elts", [None])[0])]
             if not isinstance(node, ast.Call):
@@ -216,7 +234,8 @@ def names_used(folder: Path) -> set[str]:
                 found += _texts(node.args[0].elts[0]) if isinstance(node.args[0].elts[-1], ast.Dict) else []
             if _is_call(node, "named"):
                 found += [form for text in _texts(node.args[0]) for form in (text, f"head_{text}")]
-    return set(found) - {""}
+    # What a phase of the work is called has spaces.
+    return {name for name in found if name and " " not in name}
 
 
 def spec_of(audit: str) -> registry.AuditSpec:
@@ -232,12 +251,17 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
 
 
 @pytest.mark.parametrize(
-    "audit", ["certification", "membership", "phoneme_errors", "precision_recall", "speaker_groups", "spectra"]
+    "audit",
+    [
+        *("certification", "interference", "membership", "phoneme_errors", "precision_recall", "speaker_groups"),
+        "spectra",
+    ],
 )
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:
     page = prose(AUDITS[audit])
     flags = {f"--{field.name.replace('_', '-')}" for field in fields(spec_of(audit).options)}
-    flags -= {"--model", "--manifest"} if audit == "speaker_groups" else {"--model", "--tokens"}
+    flags -= {"--model", "--manifest"} if audit == "speaker_groups" else {"--tokens", "--corpus"}
+    flags -= set() if audit == "interference" else {"--model"}
     assert [flag for flag in sorted(flags) if not re.search(rf"`{flag}[ `]", page)] == []
 
 
@@ -518,6 +542,76 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
         runs = [one_run_epsilon(points, points, points, delta=1e-5, level=level) for level in (0.95, 0.995)]
         row = " | ".join(f"{value:.2f}" for value in (*plain, *runs))
         assert f"| {points:,} | {row} |" in text
+
+
+def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> None:
+    import numpy as np
+
+    from audits.interference import convergence, downstream, effects, judging, mixtures, settings
+    from audits.interference.effect_figures import MOST_SEEDED
+    from audits.statistics import qap
+    from probes import masked_training
+    from probes.loading import language_corpora, loss_tables
+
+    text = " ".join(prose(AUDITS["interference"]).split()).casefold()
+    options = spec_of("interference").options()
+    training = settings.settle_training(options)
+    given = settings.settle_training(spec_of("interference").options(model="encoder"))
+    recipe = masked_training.Recipe(steps=1, batch=1, budget="same-data")
+    read = training.steps * training.batch * training.window
+    assert (convergence.LATEST_EXIT, mixtures.SHOWN, qap.ENUMERATED) == (0.5, 3, 8) and recipe.warmup == 0.1
+    assert (masked_training.DRAWS, language_corpora._HELD_SHARE, downstream.FEWEST, effects.FEWEST) == (2, 5, 5, 5)
+    assert qap.FEWEST == 4
+    for said in (
+        f"`high` from {judging.GRAVE:.0%} of".replace("%", " %"),
+        f"`medium` from {judging.CONSIDERABLE:.0%},".replace("%", " %"),
+        f"by more than {judging.QUIET_SEEDS:.0%} of the largest".replace("%", " %"),
+        f"`--margin`, {options.margin:g},",
+        f"{options.layers} layers, {options.hidden} wide, {options.heads} heads",
+        f"spans, {options.front};",
+        f"together, {training.window}; windows in a step, {training.batch}, of each language or of all; steps, "
+        f"{training.steps}.",
+        f"of muon for the matrices inside the layers, {training.matrix_rate:g};",
+        f"of adamw, {training.rate:.0e}".replace("e-0", "e-"),
+        f"windows of {given.window} tokens",
+        f"{given.steps} steps, `--rate` {given.rate:.0e}".replace("e-0", "e-"),
+        f"trainings of every model, {options.seeds}.",
+        f"`--vocabulary` tokens, {options.vocabulary:,};",
+        f"judged on, {options.held_out:,},",
+        f"orders are drawn, {options.permutations:,}.",
+        f"reads {read:,} bytes",
+        f"with `same-total` {read // 2:,}.",
+        f"{recipe.share:.0%} of the tokens are hidden".replace("%", " %"),
+        f"up to {effects.MOST_OVERLAP} languages",
+        f"up to {mixtures.MOST_MIXTURES:,} mixtures",
+        f"up to {MOST_SEEDED} languages",
+        f"fewer than {language_corpora.FEWEST_SENTENCES} sentences",
+        f"one above {loss_tables.UNIFORM:.2f},",
+    ):
+        assert said.casefold() in text, said
+    rows = re.findall(
+        r"^\| ([\d, ]+) \| (\d) \| (\d+) \| 0?([.\d]+) \|$", prose(AUDITS["interference"]), flags=re.MULTILINE
+    )
+    assert len(rows) > 10
+    for sizes, languages, arrangements, least in rows:
+        kinds = [kind for kind, size in enumerate(map(int, sizes.split(", "))) for _ in range(size)]
+        same = np.equal.outer(kinds, kinds).astype(float)
+        cells = np.random.default_rng(0).normal(size=same.shape)
+        test = qap.permutation_test(cells, same, statistic="difference", rng=np.random.default_rng(0))
+        assert (test.languages, test.arrangements, test.exact) == (int(languages), int(arrangements), True), sizes
+        assert f"{test.smallest_p:.2g}".lstrip("0") in (least, least.rstrip("0")), sizes
+
+
+def test_what_interference_knows_by_name_is_documented() -> None:
+    from audits.interference import BACKENDS, BUDGETS, CORRECTIONS, effects
+    from audits.interference.estimating import BASELINES
+
+    verdicts = {"interference", "synergy", "indistinguishable", "untested", "not converged", "not measured"}
+    told = {f"interference.{name}" for name in ("interference", "synergy", *effects.EFFECTS)}
+    page = coded(AUDITS["interference"])
+    known = {*BACKENDS, *BUDGETS, *CORRECTIONS, *BASELINES, *verdicts, *told, effects.OVERLAP, "bytes", "bpe", "all"}
+    assert known - page == set()
+    assert set(effects._NEVER) - coded(ROOT / "docs" / "formats.md") == set()
 
 
 def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
@@ -906,6 +1000,45 @@ def _memberships(folder: Path) -> None:
     (folder / "scores.csv").write_text("id,member,score,loss_t50\n" + "".join(lines), encoding="utf-8")
 
 
+def _languages(folder: Path) -> None:
+    """Write three small languages, and losses of six: those of one script help each other, and ar hurts most."""
+    import numpy as np
+
+    from probes.synthetic.languages import make_language
+
+    (folder / "corpora").mkdir()
+    made = {"ar": (3, "Geor"), "en": (1, "Latn"), "fr": (2, "Latn")}
+    for code, (family, script) in made.items():
+        lines = make_language(60_000, family=family, script=script)
+        (folder / "corpora" / f"{code}.txt").write_bytes(b"".join(line + b"\n" for line in lines))
+    table = "code,script,family,speakers\nar,Arab,Semitic,380\nbg,Cyrl,Slavic,7\nen,Latn,Germanic,1500\n"
+    table += "fa,Arab,Iranian,90\nfr,Latn,Romance,310\nuk,Cyrl,Slavic,40\n"
+    for place in (folder, folder / "corpora"):
+        (place / "langs.csv").write_text(table, encoding="utf-8")
+    codes, scripts = ("ar", "bg", "en", "fa", "fr", "uk"), "ACLALC"
+    rng = np.random.default_rng(0)
+    hard = {code: rng.normal(1.5, 0.3, 20) for code in codes}
+    rows, sets = [], [(a,) for a in codes] + [(a, b) for a in codes for b in codes if a < b] + [codes[:3]]
+    for chosen in sets:
+        for code in chosen:
+            alike = [scripts[codes.index(code)] == scripts[codes.index(other)] for other in chosen if other != code]
+            effect = sum(-0.02 if same else 0.06 for same in alike)
+            name = "+".join(other for other in chosen if other != code) or code
+            for seed in range(3):
+                level = effect + rng.normal(0, 0.004)
+                rows += [
+                    (code, name, seed, place, f"{value:.5f}", 60)
+                    for place, value in enumerate(hard[code] + level + rng.normal(0, 0.02, 20))
+                ]
+    with (folder / "losses.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([("lang", "with", "seed", "sentence", "loss", "bytes"), *rows])
+    pairs = [(a, b, round(float(rng.random()), 3)) for a in codes for b in codes if a < b]
+    with (folder / "distances.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([("a", "b", "syntax"), *pairs])
+    scores = "".join(f"{code},{0.7 + 0.02 * place:.2f}\n" for place, code in enumerate(codes))
+    (folder / "tagging.csv").write_text("code,tagging\n" + scores, encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the pages take for granted.
@@ -914,7 +1047,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     darcy.pt, darcy.npz, and the run grids; ours.tsv and theirs.jsonl for clips.csv, and the run groups; counts.csv;
     tokens.csv and after.csv, and the run phones; alignments for clips.csv; human.jsonl, fresh.jsonl, cold.jsonl and
     hot.jsonl, model, prompts.txt, and the run texts; members.npy, nonmembers.npy, reference.npy, suite.toml and what it
-    names, scores.csv, canaries.npz, and the runs suite and canaries.
+    names, scores.csv, canaries.npz, and the runs suite and canaries; corpora, langs.csv, losses.csv, distances.csv and
+    tagging.csv, and the runs matrix and short.
     """
     place = tmp_path_factory.mktemp("docs")
     work = place / "work"
@@ -929,6 +1063,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _alignments(work)
     _texts_of_models(work)
     _memberships(work)
+    _languages(work)
     by = ["--manifest", "clips.csv", "--by", "gender"]
     quick = ["--tasks", "sid", "--layers", "0,4", "--bootstrap", "200", "--permutations", "100"]
     for words in (
@@ -941,6 +1076,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         TEXT_SETS,
         SUITE,
         CANARIES,
+        LANGUAGES,
+        SHORT,
     ):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -989,6 +1126,10 @@ def _run_line(line: str, folder: Path) -> Outcome | None:
     words = shlex.split(line)
     assert words[0] == "miles", f"{line!r} is neither a call of miles nor a line that is run elsewhere"
     if words[1] == "demo":
+        _check_options(words[1:])
+        return None
+    if "--scheduler" in words:
+        # There is no such cluster here.
         _check_options(words[1:])
         return None
     return call(words[1:], folder)
@@ -1205,6 +1346,29 @@ def test_estimates_of_membership_have_the_coordinates_that_the_page_names(prepar
         assert values and values - words == set(), key
     told = {row["where"]["verdict"] for report in reports for row in report["findings"] if "verdict" in row["where"]}
     assert told == {"violation", "vacuous"}
+
+
+def test_estimates_of_interference_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
+    short = json.loads((prepared / "work/runs/short/report.json").read_text("utf-8"))
+    reports = [_report(prepared, "interference"), short]
+    documented, words = _documented_where(AUDITS["interference"]), coded(AUDITS["interference"])
+    seen = set()
+    for report in reports:
+        for row in report["estimates"]:
+            where = set(row["where"])
+            # Tests of script and family may be adjusted; an error of prediction is of a mixture, of all, or of a score.
+            apart = {"adjusted"} if row["name"] == "p_value" else documented["prediction_error"]
+            least = documented[row["name"]] - (apart if row["name"] in ("p_value", "prediction_error") else set())
+            assert least <= where <= documented[row["name"]], row
+            seen.add(row["name"])
+        told = {row["id"] for part in ("findings", "warnings") for row in report[part]}
+        assert told - words == set()
+        assert {figure["id"] for figure in report["figures"]} <= words
+    assert seen == set(spec_of("interference").estimates) == set(documented)
+    rows = [row for report in reports for row in report["estimates"]]
+    for key in ("order", "correction", "of", "side", "predictor"):
+        values = {str(row["where"][key]) for row in rows if key in row["where"]}
+        assert values and values - words == set(), key
 
 
 @pytest.mark.parametrize("audit", RUNS)
