@@ -63,11 +63,11 @@ class Options:
         metavar="same-data|same-total",
         panel=_MODELS,
     )
-    layers: int = option("Layers of the small encoders.", 2, metavar="N", panel=_MODELS)
-    hidden: int = option("Width of their states.", 64, metavar="N", panel=_MODELS)
-    heads: int = option("Attention heads of a layer.", 4, metavar="N", panel=_MODELS)
+    layers: int = option("Layers of the small encoders that are trained.", 2, metavar="N", panel=_MODELS)
+    hidden: int = option("Width of the encoders' states.", 64, metavar="N", panel=_MODELS)
+    heads: int = option("Attention heads in each layer.", 4, metavar="N", panel=_MODELS)
     front: int = option(
-        "Tokens that the convolution in front of them spans (odd); 0: none.", 9, metavar="N", panel=_MODELS
+        "Tokens that the convolution in front of the encoders spans (odd); 0: none.", 9, metavar="N", panel=_MODELS
     )
     window: int | None = option(
         "Tokens that are read together. Default: 64; with --model 128, or what it can take.", metavar="N", panel=_MODELS
@@ -100,12 +100,18 @@ class Options:
         metavar="FOLDER",
         panel=_MODELS,
     )
-    seeds: int = option("Trainings of every model; intervals need two, better three.", 3, metavar="N", panel=_MODELS)
+    seeds: int = option(
+        "How often every model is trained, from other random numbers each time (all follow from --seed). Verdicts need "
+        "two, better three.",
+        3,
+        metavar="N",
+        panel=_MODELS,
+    )
     check_triples: int = option(
         "Mixtures of three to train, to see whether the effects of pairs add up.", 0, metavar="N", panel=_MODELS
     )
     margin: float = option(
-        "Share of the loss of a unigram and a bigram model by which a model must beat them, or it has not converged.",
+        "A model has converged where it loses less than counts of tokens (unigram and bigram) do, by this share of it.",
         0.05,
         metavar="SHARE",
         panel=_STATISTICS,

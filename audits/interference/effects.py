@@ -80,7 +80,7 @@ class _Likeness:
 
 def names_of(inputs: "Inputs") -> tuple[str, ...]:
     """Return the names of all likenesses but script and family."""
-    columns = [name for name in inputs.attributes.columns if name.lower() not in (*EFFECTS, *_NEVER)]
+    columns = [name for name in inputs.attributes.columns if name.lower().replace("_", " ") not in (*EFFECTS, *_NEVER)]
     own = [OVERLAP] if inputs.texts and len(inputs.languages) <= MOST_OVERLAP else []
     return (*columns, *(one.name for one in inputs.similarities), *own)
 
@@ -92,6 +92,9 @@ def explain(
     if inputs.part is not None or not found.cells:
         return Effects(tests=(), untested={})
     cells = found.array(inputs.languages)
+    for given in inputs.similarities:
+        for note in given.notes:
+            draft.warn("similarity", note, attribute=given.name)
     made: list[Association] = []
     untested: dict[str, str] = {}
     likenesses = _likenesses(inputs)
