@@ -19,15 +19,16 @@ from probes.loading.language_corpora import read_language
 from probes.loading.masked_models import read_masked_model
 from probes.loading.text_tokenizers import BYTES, Tokenizer, read_tokenizer
 from probes.masked_lm import MaskedLM
-from probes.masked_training import Recipe, score, train
+from probes.masked_training import CURVE, Recipe, held_positions, score, train
 from probes.model_results import Results
 from probes.token_windows import Windows, cut
 
-VERSION = 1
+VERSION = 2
 """Raised whenever training or scoring changes, so that no model made otherwise is taken for these."""
 KIND = "language-models"
 _TEXTS = "language-windows"
 TRAINED, DIVERGED = "trained", "diverged"
+_MOST_NATS = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,15 @@ class Job:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What is known of a held-out text: hidden tokens of each sentence, tokens a byte, share of unknown tokens."""
+
+    masked: tuple[int, ...]
+    tokens_per_byte: float
+    unknown: float
+
+
 def fit(job: Job) -> str:
     """Train and score one model unless that was done before; return "trained" or "diverged".
 
@@ -128,11 +138,66 @@ def fit(job: Job) -> str:
     IncompleteError
         Where there is no room for what it scored.
     """
-    held = job.results.read(job.key)
-    if held is None:
-        held = measure(job)
-        job.results.write(job.key, held)
-    return str(held["status"])
+    found = None
+    if job.results.has(job.key):
+        tokenizer = _network(job)[1] if job.start is not None else tokenizer_of(job.corpus)
+        held = {code: held_of(job, code, tokenizer) for code in job.scored}
+        found = job.results.read(job.key, lambda value: check_value(value, job, held))
+    if found is None:
+        found = measure(job)
+        job.results.write(job.key, found)
+    return str(found["status"])
+
+
+def held_of(job: Job, code: str, tokenizer: Tokenizer) -> Held:
+    """Return what is known of a language's held-out text before any model is asked."""
+    held = windows_of(job.corpus, code, tokenizer, job.cache)[1]
+    positions = held_positions(held, share=job.recipe.share, seed=job.corpus.seed, code=code)
+    owner = torch.stack([held.sentence.long().gather(1, one) for one in positions])
+    unknown = 0.0 if tokenizer.unknown is None else float((held.ids == tokenizer.unknown).double().mean())
+    return Held(
+        masked=tuple(torch.bincount(owner.flatten(), minlength=held.sentences).tolist()),
+        tokens_per_byte=held.tokens / held.bytes,
+        unknown=unknown,
+    )
+
+
+def check_value(value: Mapping[str, Any], job: Job, held: Mapping[str, Held]) -> None:
+    """Refuse what cannot have been kept of this model, whoever wrote it.
+
+    Raises
+    ------
+    ValueError
+        Where anything contradicts what is known without the model: languages, hidden tokens, stretches of training.
+    """
+    status, losses, curves = value.get("status"), value.get("losses"), value.get("curves")
+    if status not in (TRAINED, DIVERGED) or not isinstance(losses, dict) or not isinstance(curves, dict):
+        raise ValueError("it is no result of a model")
+    trained = status == TRAINED
+    stretches = min(job.recipe.steps, CURVE)
+    if sorted(losses) != (sorted(job.scored) if trained else []):
+        raise ValueError("it was not scored on these languages")
+    if sorted(curves) != (list(job.codes) if trained and stretches else []):
+        raise ValueError("it was not trained on these languages")
+    if any(not _numbers(curve, stretches) for curve in curves.values()):
+        raise ValueError("its training has no such curve")
+    for code, row in losses.items():
+        known = held[code]
+        if not isinstance(row, dict) or list(known.masked) != row.get("masked"):
+            raise ValueError(f"other tokens of {code} were hidden")
+        if row.get("tokens_per_byte") != known.tokens_per_byte:
+            raise ValueError(f"the text of {code} was cut otherwise")
+        if not _numbers(row.get("nats"), len(known.masked)):
+            raise ValueError(f"its losses on {code} are none")
+
+
+def _numbers(values: object, count: int) -> bool:
+    """Tell whether these are so many numbers as a loss can be."""
+    return (
+        isinstance(values, list)
+        and len(values) == count
+        and all(type(value) in (int, float) and 0 <= value <= _MOST_NATS for value in values)
+    )
 
 
 def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, Any]:
@@ -182,6 +247,8 @@ def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, A
 def _network(job: Job) -> tuple[torch.nn.Module, Tokenizer]:
     if job.start is not None:
         found = read_masked_model(job.start)
+        if found.sha256 != job.start_hash:
+            raise _changed(job.start)
         return found.module, found.tokenizer
     tokenizer = tokenizer_of(job.corpus)
     assert job.sizes is not None
@@ -199,7 +266,14 @@ def _network(job: Job) -> tuple[torch.nn.Module, Tokenizer]:
 
 def tokenizer_of(corpus: Corpus) -> Tokenizer:
     """Return the tokenizer of a corpus."""
-    return BYTES if corpus.tokenizer is None else read_tokenizer(corpus.tokenizer)
+    found = BYTES if corpus.tokenizer is None else read_tokenizer(corpus.tokenizer)
+    if found.sha256 != corpus.tokenizer_hash:
+        raise _changed(str(corpus.tokenizer))
+    return found
+
+
+def _changed(where: str) -> InputError:
+    return InputError("It has changed since the run began.", where=where, hint="Run the same command again.")
 
 
 def windows_of(corpus: Corpus, code: str, tokenizer: Tokenizer, cache: Cache) -> tuple[Windows, Windows]:
@@ -212,9 +286,7 @@ def windows_of(corpus: Corpus, code: str, tokenizer: Tokenizer, cache: Cache) ->
             corpus.folder, code, seed=corpus.seed, train_bytes=corpus.train_bytes, held_bytes=corpus.held_bytes
         )
         if text.sha256 != corpus.hashes[code]:
-            raise InputError(
-                "The file has changed since the run began.", where=str(text.path), hint="Run the same command again."
-            )
+            raise _changed(str(text.path))
         made = (_cut(text.train, tokenizer, corpus.window), _cut(text.held, tokenizer, corpus.window))
         short = [name for name, one in zip(_SIDES, made, strict=True) if not len(one)]
         if short:

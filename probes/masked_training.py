@@ -66,13 +66,12 @@ class Trained:
 def rows_of(languages: tuple[str, ...], batch: int, budget: Budget) -> dict[str, int]:
     """Return the windows of each language in one step.
 
-    >>> rows_of(("en", "fr"), 32, "same-total"), rows_of(("en", "fr"), 32, "same-data")
-    ({'en': 16, 'fr': 16}, {'en': 32, 'fr': 32})
+    What cannot be shared out is left out: one language with a window more than another would be hurt less.
+
+    >>> rows_of(("en", "fr"), 33, "same-total"), rows_of(("en", "fr"), 33, "same-data")
+    ({'en': 16, 'fr': 16}, {'en': 33, 'fr': 33})
     """
-    if budget == "same-data":
-        return dict.fromkeys(languages, batch)
-    each, left = divmod(batch, len(languages))
-    return {code: each + (place < left) for place, code in enumerate(languages)}
+    return dict.fromkeys(languages, batch if budget == "same-data" else batch // len(languages))
 
 
 def train(
@@ -170,8 +169,9 @@ _TABLES = ("token.weight", "position")
 
 
 def _set_rates(optimisers: list[torch.optim.Optimizer], step: int, recipe: Recipe) -> None:
-    done = (step + 1) / recipe.steps
-    factor = min(1.0, done / recipe.warmup if recipe.warmup else 1.0) * (1 - done + 1 / recipe.steps)
+    rising = math.ceil(recipe.warmup * recipe.steps)
+    # In whole steps: the peak is reached at the last one that rises, and nothing would be left after the last of all.
+    factor = (step + 1) / rising if step < rising else (recipe.steps - step) / (recipe.steps - rising + 1)
     for optimiser in optimisers:
         for group in optimiser.param_groups:
             group["lr"] = group["peak"] * factor

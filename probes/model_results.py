@@ -7,7 +7,7 @@ file or none, and any number of runs may write into one folder: the same model g
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,8 +57,13 @@ class Results:
         """Return the places, from 0, of the keys that `has` knows; only both ends of each file are read."""
         return {place for place, key in enumerate(keys) if self.has(key)}
 
-    def read(self, key: object) -> dict[str, Any] | None:
+    def read(self, key: object, check: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any] | None:
         """Return the value written under a key, or None where no folder holds a whole one.
+
+        Parameters
+        ----------
+        check
+            Raises ValueError for a value that cannot be of this model; such a file counts as damaged.
 
         Raises
         ------
@@ -68,6 +73,8 @@ class Results:
         for path in self._paths(key):
             try:
                 value = _value(_bytes(path), key)
+                if check is not None:
+                    check(value)
             except _ABSENT:
                 continue
             except (OSError, ValueError, RecursionError) as error:

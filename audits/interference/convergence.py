@@ -46,7 +46,8 @@ def _failure(cell: Cell, baseline: Baseline | None, alone: bool, margin: float) 
     for name, least in (("unigram", baseline.unigram.loss), ("bigram", baseline.bigram.loss))[: 1 + alone]:
         if cell.loss > (1 - margin) * least:
             return (
-                f"it loses {cell.loss:.3f} nats per byte, not {margin:.0%} less than the {least:.3f} of a {name} model"
+                f"it loses {cell.loss:.3f} nats per byte; a model that has learnt from context loses less than "
+                f"{(1 - margin) * least:.3f}, {margin:.0%} below a {name} model"
             )
     return ""
 

@@ -50,6 +50,8 @@ class Association:
         P-value after Holm's correction for all likenesses.
     given
         Which other likeness is held fixed; empty for none.
+    contrast
+        Of an effect: p-value over seeds and sentences, after Holm's correction for all effects; None with one seed.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Association:
     test: QapTest
     adjusted: float
     given: str = ""
+    contrast: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,14 @@ class Effects:
 
     tests: tuple[Association, ...]
     untested: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """Place of an estimate, and the p-value of its contrast where it is one."""
+
+    place: int
+    contrast: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,10 +123,11 @@ def explain(
             untested[one.name] = str(error)
             draft.warn("no-test", f"Nothing is said of {one.name}: {error}.")
             continue
-        place = _add_effect(draft, matrix, found, inputs, one, test, cells, kept)
-        if place is not None:
-            made.append(_tested(draft, context, one, test, place))
+        added = _add_effect(draft, matrix, found, inputs, one, test, cells, kept)
+        if added is not None:
+            made.append(_tested(draft, context, one, test, added))
     made += _adjusted(draft, matrix, found, inputs, options, context, likenesses, cells)
+    made = _with_contrasts(made)
     corrected = adjust([one.test.p for one in made], "holm")
     made = [replace(tested, adjusted=p) for tested, p in zip(made, corrected, strict=True)]
     for tested in made:
@@ -123,6 +135,14 @@ def explain(
         value, low, high = scaled((raw.value, raw.low, raw.high), tested.adjusted)
         draft.add(replace(raw, value=value, low=low, high=high, where={**raw.where, "correction": "holm"}))
     return Effects(tests=tuple(made), untested=untested)
+
+
+def _with_contrasts(made: list[Association]) -> list[Association]:
+    """Return the effects with the p-values of their contrasts corrected for one another, by Holm."""
+    places = [place for place, one in enumerate(made) if one.contrast is not None]
+    corrected = adjust([one.contrast for one in made if one.contrast is not None], "holm")
+    found = dict(zip(places, corrected, strict=True))
+    return [replace(one, contrast=found.get(place)) for place, one in enumerate(made)]
 
 
 def complete(*likenesses: Floats) -> list[int]:
@@ -171,7 +191,9 @@ def _likenesses(inputs: "Inputs") -> list[_Likeness]:
     return found
 
 
-def _tested(draft: Draft, context: Context, one: _Likeness, test: QapTest, place: int, given: str = "") -> Association:
+def _tested(
+    draft: Draft, context: Context, one: _Likeness, test: QapTest, added: _Added, given: str = ""
+) -> Association:
     where = {
         "test": one.name,
         "correction": "none",
@@ -180,11 +202,12 @@ def _tested(draft: Draft, context: Context, one: _Likeness, test: QapTest, place
     return Association(
         name=one.name,
         kind=one.kind,
-        effect=place,
+        effect=added.place,
         p=draft.add(p_estimate(test, where, context.level)),
         test=test,
         adjusted=test.p,
         given=given,
+        contrast=added.contrast,
     )
 
 
@@ -223,13 +246,14 @@ def _add_effect(
     test: QapTest,
     cells: Floats,
     kept: Sequence[int],
-) -> int | None:
+) -> _Added | None:
     if one.name in EFFECTS:
         weights = _difference(matrix, found, inputs.languages, kept, one.matrix)
         return _add_contrast(draft, matrix, one.name, weights, "no")
     where = {"attribute": one.name}
     at = np.ix_(kept, kept)
-    return correlated(draft, "similarity_correlation", where, test, cells[at], one.matrix[at], matrix.level)
+    place = correlated(draft, "similarity_correlation", where, test, cells[at], one.matrix[at], matrix.level)
+    return _Added(place, None)
 
 
 def _places(
@@ -256,7 +280,7 @@ def _difference(matrix: Matrix, found: Found, languages: Sequence[str], kept: Se
     return combined(parts)
 
 
-def _add_contrast(draft: Draft, matrix: Matrix, name: str, weights: Weights, adjusted: str) -> int | None:
+def _add_contrast(draft: Draft, matrix: Matrix, name: str, weights: Weights, adjusted: str) -> _Added | None:
     (judged,) = matrix.judge([weights])
     where = {"adjusted": adjusted}
     if judged is None:
@@ -265,7 +289,7 @@ def _add_contrast(draft: Draft, matrix: Matrix, name: str, weights: Weights, adj
     made = row(f"{name}_effect", judged.crossed, matrix.level, where, 1)
     if made.low is None:
         draft.warn("no-interval", f"Nothing varies over seeds or sentences: the effect of {name} has no interval.")
-    return draft.add(made)
+    return _Added(draft.add(made), judged.crossed.p)
 
 
 def _adjusted(
@@ -307,9 +331,9 @@ def _adjusted(
             weights = matrix.cell(target, source)
             assert weights is not None
             parts.append((weight, weights))
-        place = _add_contrast(draft, matrix, name, combined(parts), "yes")
-        if place is not None:
-            made.append(_tested(draft, context, both[name], test, place, given=other))
+        added = _add_contrast(draft, matrix, name, combined(parts), "yes")
+        if added is not None:
+            made.append(_tested(draft, context, both[name], test, added, given=other))
     return made
 
 

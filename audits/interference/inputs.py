@@ -3,28 +3,31 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from audits.context import Context, Plan
 from audits.interference import Options, slurm
 from audits.interference.effects import EFFECTS, names_of
+from audits.interference.models import find_start, find_tokenizer, make_jobs
 from audits.interference.outlook import coordinates_of, cost_of, measured_cost, notes_of
 from audits.interference.settings import (
+    OF_MODELS,
+    OF_RESULTS,
+    OF_SMALL,
+    OF_TRAINING,
     Languages,
     Part,
     Training,
+    refuse_idle,
     settle_pairs,
     settle_part,
     settle_training,
     settle_triples,
-    training_seed,
 )
 from audits.interference.settings import Source as Kind
 from audits.records import Source, Subject
 from probes.errors import InputError
 from probes.executor import Workers
-from probes.language_models import Corpus, Job, Sizes
-from probes.loading.hashing import sha256_json
+from probes.language_models import Job
 from probes.loading.language_corpora import (
     Attributes,
     LanguageText,
@@ -34,13 +37,8 @@ from probes.loading.language_corpora import (
 )
 from probes.loading.language_tables import Downstream, Similarity, read_downstream, read_similarity
 from probes.loading.loss_tables import LossTable, read_losses
-from probes.loading.masked_models import MaskedModel, find_model_sets, read_masked_model
-from probes.loading.text_tokenizers import BYTES, Tokenizer, read_tokenizer, train_bpe
-from probes.masked_training import Recipe
-from probes.model_results import SUBFOLDER, Results
+from probes.loading.text_tokenizers import BYTES, Tokenizer
 
-BPE = "bpe"
-"""Tokenizer that is trained on the languages themselves."""
 MOST_PER_TOKEN, LEAST_COUNTED, MOST_READ = 8, 2**20, 2**31
 """Bytes that a token stands for at most, on average; bytes of a language that are read at least, and at most."""
 
@@ -148,15 +146,8 @@ def _check_folders(options: Options) -> None:
 def _given(options: Options, training: Training) -> tuple[Inputs, None]:
     """Read losses that were measured elsewhere."""
     assert options.losses is not None
-    for flag, value in (
-        ("--model", options.model),
-        ("--array", options.array),
-        ("--check-triples", options.check_triples),
-    ):
-        if value:
-            raise InputError(
-                "With --losses nothing is trained here.", where=flag, hint=f"Leave out {flag}, or --losses."
-            )
+    idle = (*OF_SMALL, *OF_TRAINING, *OF_MODELS, *OF_RESULTS)
+    refuse_idle(options, idle, "with --losses, where nothing is trained")
     table = read_losses(options.losses, codes=check_given(options.langs) if options.langs else None)
     folder = options.corpus or options.losses.parent
     present = {chosen for chosen, _, _ in table.rows}
@@ -222,7 +213,7 @@ def _trained(
     triples = settle_triples(options, pairs, context.seed)
     used = {code for pair in pairs for code in pair}
     sets: tuple[Languages, ...] = (*((code,) for code in languages if code in used), *pairs, *triples)
-    model, folders, subject = _model(options, sets)
+    model, folders, subject = find_start(options, sets)
     if folders:
         sets = tuple(chosen for chosen in sets if chosen in folders)
         training = replace(training, steps=0)
@@ -242,7 +233,7 @@ def _trained(
         )
         for code in languages
     }
-    tokenizer, file = _tokenizer(options, model, texts)
+    tokenizer, file = find_tokenizer(options, model, texts)
     if tokenizer is BYTES:
         _check_window(window, texts)
     made = Inputs(
@@ -263,7 +254,7 @@ def _trained(
         downstream=None,
         unpaired=tuple(code for code in languages if code not in used),
     )
-    jobs, places = _jobs(made, options, context, model, folders, train_bytes)
+    jobs, places = make_jobs(made, options, context, model, folders, train_bytes)
     return replace(made, jobs=jobs, places=places), subject
 
 
@@ -302,128 +293,6 @@ def _workers(options: Options, context: Context) -> Workers:
     # Models on one GPU would wait for one another.
     alone = context.device != "cpu" and options.workers == 0 and options.backend == "loky"
     return Workers(count=1 if alone else options.workers, backend=options.backend, scheduler=options.scheduler)
-
-
-def _model(
-    options: Options, sets: Sequence[Languages]
-) -> tuple[MaskedModel | None, Mapping[Languages, Path], Subject | None]:
-    """Find the encoder to start from, or one for each training set."""
-    if options.model is None:
-        return None, {}, None
-    if options.tokenizer != "bytes":
-        raise InputError("An encoder has its own tokenizer.", where="--tokenizer", hint="Leave it out.")
-    folder = Path(options.model)
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        found = find_model_sets(folder)
-        _check_sets(found, sets, folder)
-        chosen = {one: found[one] for one in sets if one in found}
-        models = {one: read_masked_model(path) for one, path in chosen.items()}
-        first = models[sets[0]]
-        for one, model in models.items():
-            if model.tokenizer.sha256 != first.tokenizer.sha256:
-                raise InputError(
-                    f"{chosen[one].name} has another tokenizer than {chosen[sets[0]].name}: their losses are not over "
-                    "the same hidden tokens.",
-                    where=str(folder),
-                    hint="Give models that share a tokenizer.",
-                )
-        longest = min(model.longest for model in models.values())
-        digest = sha256_json(sorted([["+".join(one), model.sha256] for one, model in models.items()]))
-        subject = Subject(path=str(folder), family=first.family, sha256=digest, parameters=first.parameters)
-        return replace(first, longest=longest), chosen, subject
-    model = read_masked_model(options.model)
-    subject = Subject(path=options.model, family=model.family, sha256=model.sha256, parameters=model.parameters)
-    return model, {}, subject
-
-
-def _check_sets(found: Mapping[Languages, Path], sets: Sequence[Languages], folder: Path) -> None:
-    alone = [chosen for chosen in sets if len(chosen) == 1 and chosen not in found]
-    pairs = [chosen for chosen in sets if len(chosen) == 2]
-    if alone or not any(pair in found for pair in pairs):
-        missing = alone[0] if alone else pairs[0]
-        raise InputError(
-            f"There is no model of {' and '.join(missing)}.",
-            where=str(folder),
-            hint=f"Give it as a subfolder {'+'.join(missing)}, or name fewer languages.",
-        )
-
-
-def _tokenizer(
-    options: Options, model: MaskedModel | None, texts: Mapping[str, LanguageText]
-) -> tuple[Tokenizer, bytes | None]:
-    if model is not None:
-        return model.tokenizer, None
-    if options.tokenizer == BYTES.name:
-        return BYTES, None
-    if options.tokenizer != BPE:
-        return read_tokenizer(Path(options.tokenizer)), None
-    content = train_bpe({code: text.train for code, text in texts.items()}, options.vocabulary)
-    with TemporaryDirectory() as place:
-        file = Path(place, "tokenizer.json")
-        file.write_bytes(content)
-        return read_tokenizer(file), content
-
-
-def _jobs(
-    inputs: Inputs,
-    options: Options,
-    context: Context,
-    model: MaskedModel | None,
-    folders: Mapping[Languages, Path],
-    train_bytes: int,
-) -> tuple[tuple[Job, ...], tuple[tuple[Languages, int], ...]]:
-    training = inputs.training
-    recipe = Recipe(
-        steps=training.steps,
-        batch=training.batch,
-        budget="same-data" if options.budget == "same-data" else "same-total",
-        rate=training.rate,
-        matrix_rate=training.matrix_rate,
-    )
-    assert options.corpus is not None and inputs.tokenizer is not None
-    folder = (options.results or context.cache.folder / SUBFOLDER).absolute()
-    file = None if options.tokenizer == BYTES.name else Path(options.tokenizer).absolute()
-    if inputs.tokenizer_file is not None:
-        file = folder / f"tokenizer-{inputs.tokenizer.sha256[:16]}.json"
-    corpus = Corpus(
-        folder=options.corpus.absolute(),
-        hashes={code: text.sha256 for code, text in inputs.texts.items()},
-        seed=context.seed,
-        train_bytes=train_bytes,
-        held_bytes=options.held_out,
-        tokenizer=file,
-        tokenizer_hash=inputs.tokenizer.sha256,
-        window=training.window,
-    )
-    sizes = Sizes(layers=options.layers, width=options.hidden, heads=options.heads, front=options.front)
-    results = Results(folder, tuple(Path(other).absolute() for other in options.merge))
-    # What is scored as it is has no seed.
-    seeds = range(options.seeds if training.steps else 1)
-    places = tuple((chosen, number) for number in seeds for chosen in inputs.sets)
-    jobs = tuple(
-        Job(
-            codes=chosen,
-            scored=chosen,
-            seed=training_seed(context.seed, number),
-            corpus=corpus,
-            recipe=recipe,
-            sizes=None if model else sizes,
-            start=str(folders.get(chosen, options.model)) if model else None,
-            start_hash=_hash(model, folders.get(chosen)),
-            device=context.device,
-            dtype=context.dtype,
-            cache=context.cache,
-            results=results,
-        )
-        for chosen, number in places
-    )
-    return jobs, places
-
-
-def _hash(model: MaskedModel | None, folder: Path | None) -> str:
-    if model is None:
-        return ""
-    return model.sha256 if folder is None else read_masked_model(folder).sha256
 
 
 def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:

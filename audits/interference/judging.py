@@ -58,10 +58,9 @@ def _judge_matrix(draft: Draft, results: "Results", context: Context) -> None:
         if not any(len(chosen) > 1 for chosen in results.inputs.sets):
             text += " One model as it is has losses only: let it be trained on pairs (--steps), or give one for each."
         if results.matrix.failed:
-            text += (
-                f" {many(len(results.matrix.failed), 'loss', 'losses')} came from models that had not converged: train "
-            )
-            text += "longer (--steps)."
+            steps = results.inputs.training.steps
+            text += f" {many(len(results.matrix.failed), 'loss', 'losses')} came from models that had not converged"
+            text += f": train longer (--steps; these had {steps:,})." if steps else "."
         draft.find("interference.none", "info", text)
         return
     verdicts = {where: entry.judged.verdict(context.level) for where, entry in cells.items()}
@@ -203,7 +202,7 @@ def _effect_words(
     """Return what the permutation test of script or family allows to say."""
     estimate = draft.estimates[one.effect]
     kept = f"Of these languages, those of one {one.name} hurt each other"
-    if estimate.low is not None and estimate.high is not None and estimate.low <= 0 <= estimate.high:
+    if one.contrast is None or one.contrast > 1 - context.level:
         kept = f"Whether languages of one {one.name} hurt each other more or less than others cannot be told here"
         kept += f" (difference {span(estimate)} nats per byte)"
     else:
@@ -276,10 +275,11 @@ def _judge_mixtures(draft: Draft, results: "Results", context: Context) -> None:
     if len(mixed.ranked) > 1:
         best, *_, worst_set = mixed.ranked
         first, last = (draft.estimates[mixed.ranked[one].place] for one in (best, worst_set))
-        if first.high is not None and last.low is not None and first.high < last.low:
+        if mixed.apart is not None and mixed.apart <= 1 - context.level:
             text = (
-                f"If effects of pairs add up, {listed(best)} go together best of all mixtures of three (mean rise "
-                f"{span(first)} nats per byte) and {listed(worst_set)} worst ({span(last)})."
+                f"If effects of pairs add up, {listed(best)} go together better than {listed(worst_set)}: the mean "
+                f"rise of their losses is {span(first)} against {span(last)} nats per byte, the least and the most "
+                f"of all mixtures of three (p {p_words(mixed.apart)}, corrected for their having been picked)."
             )
             places = [mixed.ranked[one].place for one in (best, worst_set)]
             draft.find("interference.recommended", "info", text, places, mixture="+".join(best))

@@ -3,7 +3,8 @@
 The loss of i in {i, j, k} is predicted as L_i(i) + I[i<-j] + I[i<-k], and set against real mixtures of three.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING
@@ -24,17 +25,21 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixed:
-    """Errors of prediction by mixture and target, their mean, and the mixtures predicted to be best and worst."""
+    """Errors of prediction by mixture and target, their mean, and the mixtures predicted to be best and worst.
+
+    `apart` is the p-value of the best and the worst being alike, corrected for their having been picked.
+    """
 
     errors: dict[tuple[Languages, str], Entry]
     mean: Entry | None
     ranked: dict[Languages, Entry]
+    apart: float | None
 
 
 def mix(draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs", context: Context) -> Mixed:
     """Add the errors of prediction on real mixtures, and what is predicted of the best and worst ones."""
     if inputs.part is not None:
-        return Mixed(errors={}, mean=None, ranked={})
+        return Mixed(errors={}, mean=None, ranked={}, apart=None)
     family = {
         (chosen, target): weights
         for chosen in inputs.sets
@@ -52,7 +57,8 @@ def mix(draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs", context: C
                 judged=judged,
                 place=draft.add(row("prediction_error", judged.crossed, matrix.level, {"of": "triples"}, 1)),
             )
-    return Mixed(errors=errors, mean=mean, ranked=_ranked(draft, matrix, found, inputs))
+    ranked, apart = _ranked(draft, matrix, found, inputs)
+    return Mixed(errors=errors, mean=mean, ranked=ranked, apart=apart)
 
 
 def _error(matrix: Matrix, chosen: Languages, target: str) -> Weights | None:
@@ -76,11 +82,16 @@ def _added(
     return found
 
 
-def _ranked(draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs") -> dict[Languages, Entry]:
-    """Rank all mixtures of three by the mean predicted rise of their members' losses; add the ends of the list."""
+def _ranked(
+    draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs"
+) -> tuple[dict[Languages, Entry], float | None]:
+    """Rank all mixtures of three by the mean predicted rise of their members' losses; add the ends of the list.
+
+    The p-value is of best and worst being alike, corrected for their having been picked.
+    """
     languages = inputs.languages
     if not len(languages) >= 4 or comb(len(languages), 3) > MOST_MIXTURES:
-        return {}
+        return {}, None
     value = {where: entry.judged.crossed.value for where, entry in found.cells.items()}
     totals = {}
     for three in combinations(languages, 3):
@@ -88,16 +99,33 @@ def _ranked(draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs") -> dic
         if all(where in value for where in wanted):
             totals[three] = sum(value[where] for where in wanted) / 3
     order = sorted(totals, key=lambda three: (totals[three], three))
-    chosen = list(dict.fromkeys([*order[:SHOWN], *order[-SHOWN:]]))
-    family = {}
-    for three in chosen:
-        cells = [matrix.cell(a, b) for a in three for b in three if a != b]
-        family[three] = combined([(1 / 3, cell) for cell in cells if cell is not None])
+    family: dict[Languages, Weights] = {three: _mean(matrix, three) for three in order}
+    # All are judged, so that those at the ends lend their variances from more than themselves.
+    judged = dict(zip(order, matrix.judge(list(family.values())), strict=True))
     made: dict[Languages, Entry] = {}
-    for three, judged in zip(family, matrix.judge(list(family.values())), strict=True):
-        if judged is not None:
+    for three in dict.fromkeys([*order[:SHOWN], *order[-SHOWN:]]):
+        one = judged[three]
+        if one is not None:
             estimate = row(
-                "predicted_interference", judged.crossed, matrix.level, {"mixture": "+".join(three)}, len(family)
+                "predicted_interference", one.crossed, matrix.level, {"mixture": "+".join(three)}, len(family)
             )
-            made[three] = Entry(judged=judged, place=draft.add(estimate))
-    return made
+            picked = f"{estimate.method}; one of the ends of {len(order):,} mixtures"
+            estimate = estimate if estimate.low is None else replace(estimate, method=picked)
+            made[three] = Entry(judged=one, place=draft.add(estimate))
+    return made, _apart(matrix, family, order)
+
+
+def _mean(matrix: Matrix, three: Languages) -> Weights:
+    """Return the contrast: mean rise of the members' losses, as effects of pairs predict it."""
+    cells = [matrix.cell(a, b) for a in three for b in three if a != b]
+    return combined([(1 / 3, cell) for cell in cells if cell is not None])
+
+
+def _apart(matrix: Matrix, family: Mapping[Languages, Weights], order: Sequence[Languages]) -> float | None:
+    """Return the p-value of the worst mixture against the best, times the ordered pairs that could have been these."""
+    if len(order) < 2:
+        return None
+    (judged,) = matrix.judge([combined([(1.0, family[order[-1]]), (-1.0, family[order[0]])])])
+    if judged is None or judged.crossed.p is None:
+        return None
+    return min(1.0, judged.crossed.p * len(order) * (len(order) - 1))

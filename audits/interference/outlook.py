@@ -88,7 +88,10 @@ def _mine(inputs: "Inputs", place: int) -> bool:
 
 
 def _timed(job: "Job", place: Path) -> float:
-    """Return the seconds of one model, from few steps of its training and one scoring."""
+    """Return the seconds of one model, from few steps of its training and one scoring.
+
+    Seconds of the processor: those of a clock would count whatever else the machine is doing.
+    """
     from probes.cache import Cache
     from probes.language_models import measure
 
@@ -96,11 +99,11 @@ def _timed(job: "Job", place: Path) -> float:
     small = replace(job, recipe=replace(job.recipe, steps=few), cache=Cache(place))
     # The first step pays for what is set up once; so does the first reading of the texts.
     measure(replace(small, recipe=replace(small.recipe, steps=min(1, few)), scored=()))
-    begun = time.perf_counter()
+    begun = time.process_time()
     measure(replace(small, scored=()))
-    trained = time.perf_counter()
+    trained = time.process_time()
     measure(replace(small, recipe=replace(small.recipe, steps=0)))
-    scored = time.perf_counter()
+    scored = time.process_time()
     return (trained - begun) / max(few, 1) * job.recipe.steps + (scored - trained)
 
 

@@ -14,6 +14,13 @@ from probes.errors import InputError
 Languages = tuple[str, ...]
 """A training set: codes, sorted."""
 MOST_SEEDS = 1000
+OF_SMALL = ("layers", "hidden", "heads", "front", "matrix_rate", "vocabulary")
+"""Options of the small encoders, which a given one does not have."""
+OF_TRAINING = ("budget", "steps", "batch", "rate", "seeds", "check_triples")
+"""Options of training, beside those."""
+OF_MODELS = ("held_out", "window", "tokenizer", "model", "margin", "workers", "backend", "scheduler", "array", "sbatch")
+OF_RESULTS = ("results", "merge")
+"""Options of models, and of what is kept of them, of which there are none where losses are given."""
 Number = TypeVar("Number", int, float)
 _PART = re.compile(r"(\d{1,9})/(\d{1,9})")
 
@@ -67,25 +74,29 @@ def _or(value: Number | None, default: Number) -> Number:
 
 def _check_numbers(options: Options, training: Training) -> None:
     whole = (
-        ("--window", training.window, 8, 8192),
-        ("--steps", training.steps, 0 if options.model else 1, 10**7),
-        ("--batch", training.batch, 3, 65_536),
-        ("--layers", options.layers, 1, 96),
-        ("--hidden", options.hidden, 8, 16_384),
-        ("--heads", options.heads, 1, 256),
-        ("--front", options.front, 0, 63),
-        ("--seeds", options.seeds, 1, MOST_SEEDS),
-        ("--check-triples", options.check_triples, 0, 100_000),
-        ("--held-out", options.held_out, 1000, 2**28),
-        ("--permutations", options.permutations, 100, 10**7),
-        ("--workers", options.workers, 0, 100_000),
-        ("--vocabulary", options.vocabulary, 300, 65_536),
+        ("--window", training.window, 8, 8192, 64),
+        ("--steps", training.steps, 0 if options.model else 1, 10**7, 300),
+        ("--batch", training.batch, 3, 65_536, 32),
+        ("--layers", options.layers, 1, 96, 2),
+        ("--hidden", options.hidden, 8, 16_384, 64),
+        ("--heads", options.heads, 1, 256, 4),
+        ("--front", options.front, 0, 63, 9),
+        ("--seeds", options.seeds, 1, MOST_SEEDS, 3),
+        ("--check-triples", options.check_triples, 0, 100_000, 2),
+        ("--held-out", options.held_out, 1000, 2**28, 40_000),
+        ("--permutations", options.permutations, 100, 10**7, 20_000),
+        ("--workers", options.workers, 0, 100_000, 2),
+        ("--vocabulary", options.vocabulary, 300, 65_536, 4096),
     )
-    for flag, value, least, most in whole:
+    for flag, value, least, most, usual in whole:
         if not least <= value <= most:
             raise InputError(
-                f"{value:,} is not from {least:,} to {most:,}.", where=flag, hint=f"Such as {flag} {least}."
+                f"{value:,} is not from {least:,} to {most:,}.", where=flag, hint=f"Such as {flag} {usual}."
             )
+    if options.vocabulary != Options().vocabulary and options.tokenizer != "bpe":
+        raise InputError(
+            "Only a tokenizer that is trained here is given a size.", where="--vocabulary", hint="Add --tokenizer bpe."
+        )
     rates = (("--rate", training.rate, False), ("--matrix-rate", training.matrix_rate, True))
     for flag, rate, zero in rates:
         if not math.isfinite(rate) or not 0 <= rate <= 10 or (rate == 0 and not zero):
@@ -95,13 +106,28 @@ def _check_numbers(options: Options, training: Training) -> None:
     if options.hidden % options.heads:
         raise InputError(
             f"A width of {options.hidden} cannot be split among {options.heads} heads.",
-            where="--hidden",
-            hint="Give a multiple of --heads.",
+            where="--hidden and --heads",
+            hint="Give a width that is a multiple of the heads.",
         )
     if options.front and options.front % 2 == 0:
         raise InputError(
             f"A front end of {options.front} tokens has no middle.", where="--front", hint="Give an odd number, or 0."
         )
+
+
+def refuse_idle(options: Options, names: Sequence[str], why: str) -> None:
+    """Refuse options that would do nothing here.
+
+    Raises
+    ------
+    InputError
+        Where one of them differs from its default.
+    """
+    defaults = Options()
+    for name in names:
+        if getattr(options, name) != getattr(defaults, name):
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"{flag} does nothing {why}.", where=flag, hint="Leave it out.")
 
 
 def settle_pairs(options: Options, languages: Sequence[str]) -> tuple[Languages, ...]:
@@ -149,7 +175,7 @@ def settle_triples(options: Options, pairs: Sequence[Languages], seed: int) -> t
         raise InputError(
             f"These pairs make {len(possible):,} mixtures of three.",
             where="--check-triples",
-            hint=f"Give {len(possible)} at most, or more languages.",
+            hint=f"Give {len(possible)} at most, or more languages." if possible else "Name three languages or more.",
         )
     chosen = generator(seed, "triples").choice(len(possible), options.check_triples, replace=False)
     return tuple(possible[place] for place in sorted(chosen.tolist()))
@@ -173,7 +199,9 @@ def settle_part(options: Options) -> Part | None:
     number, of = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= of:
         raise InputError(
-            f"{options.array!r} is no part of the work.", where="--array", hint="Such as --array 3/100, from 1/100 on."
+            f"{options.array!r} is no part of the work: I/N is the I-th of N, from 1 to N.",
+            where="--array",
+            hint="Such as --array 3/100.",
         )
     return Part(number=number, of=of)
 

@@ -1,5 +1,7 @@
 """From jobs to counts: train what is missing, wherever there are workers, and collect what all models lost."""
 
+from typing import Any
+
 import numpy as np
 
 from audits.context import Context, Draft
@@ -8,11 +10,14 @@ from audits.interference.inputs import Inputs
 from audits.interference.table import Cell, Losses, from_models, from_table
 from audits.report_file import write_bytes
 from probes.byte_ngrams import baseline_losses
-from probes.errors import IncompleteError
+from probes.errors import IncompleteError, InputError
 from probes.executor import run_jobs
-from probes.language_models import fit, windows_of
+from probes.language_models import Held, Job, check_value, fit, held_of, windows_of
 from probes.masked_training import held_positions
 from probes.token_windows import Windows
+
+MOST_UNKNOWN, FEW_UNKNOWN = 0.1, 0.001
+"""Shares of unknown tokens above which a language is refused, and is warned of."""
 
 
 def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
@@ -29,17 +34,18 @@ def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
     jobs = [inputs.jobs[place] for place in chosen]
     results = inputs.jobs[0].results
     tokenizer = inputs.jobs[0].corpus.tokenizer
-    if inputs.tokenizer_file is not None and tokenizer is not None and not tokenizer.is_file():
+    if inputs.tokenizer_file is not None and tokenizer is not None:
         tokenizer.parent.mkdir(parents=True, exist_ok=True)
+        # Also over one that lies there: somebody else may have written it.
         write_bytes(tokenizer, inputs.tokenizer_file)
-    done = results.found([job.key for job in jobs])
-    missing = [job for place, job in enumerate(jobs) if place not in done]
+    held = _held(inputs, draft, context)
+
+    def read(job: Job) -> dict[str, Any] | None:
+        return results.read(job.key, lambda value: check_value(value, job, held))
+
+    values = [read(job) for job in jobs]
+    missing = [job for job, value in zip(jobs, values, strict=True) if value is None]
     if missing:
-        with context.progress.phase("Cutting texts", len(inputs.texts), "languages") as advance:
-            for code in inputs.texts:
-                # Once here, and read by every worker that shares the cache.
-                _windows(inputs, code)
-                advance(1)
         name = "Training models" if inputs.training.steps else "Scoring models"
         with context.progress.phase(name, len(missing), "models") as advance:
             lost = run_jobs(fit, missing, inputs.workers, done=lambda place, result: advance(1))
@@ -51,18 +57,41 @@ def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
                 where="--workers",
                 hint="Fewer workers at once need less memory. The same command goes on from what is finished.",
             )
-    # Read back even where just made: what counts is what lies in the folder. A damaged one is made anew.
     found = []
-    for job, place in zip(jobs, chosen, strict=True):
-        value = results.read(job.key)
-        if value is None:
-            fit(job)
-            value = results.read(job.key)
-        assert value is not None
-        found.append((inputs.places[place][0], inputs.places[place][1], value))
+    for job, place, value in zip(jobs, chosen, values, strict=True):
+        # Read back even where just made: what counts is what lies in the folder.
+        kept = value or read(job)
+        if kept is None:
+            raise IncompleteError(
+                f"The result of {'+'.join(job.codes)} was written and cannot be read.",
+                where=str(results.path(job.key)),
+                hint="Look at the disk; the same command goes on from what is finished.",
+            )
+        found.append((*inputs.places[place], kept))
     for problem in results.problems():
         draft.warn("damaged-result", str(problem))
     return from_models(inputs.languages, found)
+
+
+def _held(inputs: Inputs, draft: Draft, context: Context) -> dict[str, Held]:
+    """Cut all texts, once for every worker that shares the cache, and refuse tokens that stand for too much."""
+    assert inputs.tokenizer is not None
+    found: dict[str, Held] = {}
+    with context.progress.phase("Cutting texts", len(inputs.texts), "languages") as advance:
+        for code in inputs.texts:
+            one = found[code] = held_of(inputs.jobs[0], code, inputs.tokenizer)
+            if one.unknown > MOST_UNKNOWN:
+                raise InputError(
+                    f"The tokenizer does not know {one.unknown:.0%} of the tokens of {code}: what it cannot "
+                    "tell apart, no model can lose on.",
+                    where=inputs.tokenizer.name,
+                    hint="Give a tokenizer of all these languages, or --tokenizer bytes or bpe.",
+                )
+            if one.unknown > FEW_UNKNOWN:
+                text = f"{one.unknown:.1%} of the held-out tokens of {code} are unknown to the tokenizer."
+                draft.warn("unknown-tokens", text, lang=code)
+            advance(1)
+    return found
 
 
 def baselines_of(inputs: Inputs, context: Context) -> dict[str, Baseline]:

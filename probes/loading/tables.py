@@ -93,7 +93,8 @@ def nearest_name(path: Path) -> str | None:
         names = sorted(item.name for item in path.parent.iterdir())
     except OSError:
         return None
-    same = [name for name in names if Path(name).stem == path.stem]
+    same = [name for name in names if name.casefold() == path.name.casefold()]
+    same += [name for name in names if Path(name).stem == path.stem]
     # Comparing spellings is slow; among very many names the first letters narrow the choice.
     pool = names if len(names) <= 5000 else [name for name in names if name[:3] == path.name[:3]][:5000]
     found = same or get_close_matches(path.name, pool, n=1)
