@@ -103,8 +103,16 @@ class _LokyPool:
         return len(self._free)
 
     def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
+        from concurrent.futures import BrokenExecutor
+
         lane = self._free.pop()
-        ticket = lane.submit(call, function, job)
+        try:
+            ticket = lane.submit(call, function, job)
+        except BrokenExecutor:
+            # Its worker died while it had nothing to do.
+            lane.shutdown(kill_workers=True)
+            lane = self._lane()
+            ticket = lane.submit(call, function, job)
         self._busy[ticket] = lane
         return ticket
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from audits.interference.estimating import Found
 from audits.records import Estimate
 from audits.statistics import generator
 from audits.statistics.binomial import clopper_pearson
+from audits.statistics.multiplicity import adjust, scaled
 from audits.statistics.qap import Undefined, permutation_test
 
 if TYPE_CHECKING:
@@ -29,13 +30,17 @@ _ALL = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Related:
-    """One column of scores: places of the correlation and of its p-value, and of the errors of prediction."""
+    """One column of scores: places of the correlation and of its p-value, and of the errors of prediction.
+
+    `adjusted` is the p-value after Holm's correction for all columns.
+    """
 
     score: str
     side: str
     correlation: int
     p: int
     errors: tuple[int, ...]
+    adjusted: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,12 @@ def relate(draft: Draft, found: Found, inputs: "Inputs", options: Options, conte
         )
         if one is not None:
             made.append(one)
-    return Downstreamed(related=tuple(made))
+    corrected = adjust([draft.estimates[one.p].value for one in made], "holm")
+    for one, p in zip(made, corrected, strict=True):
+        raw = draft.estimates[one.p]
+        value, low, high = scaled((raw.value, raw.low, raw.high), p)
+        draft.add(replace(raw, value=value, low=low, high=high, where={**raw.where, "correction": "holm"}))
+    return Downstreamed(related=tuple(replace(one, adjusted=p) for one, p in zip(made, corrected, strict=True)))
 
 
 def _of_languages(

@@ -23,7 +23,7 @@ MOST_NAMED = 8
 
 def likeness(stage: Stage) -> Figure | None:
     """Draw the cells of pairs with one script, or one family, beside those of others."""
-    columns = stage.results.inputs.attributes.columns
+    columns = {name.lower(): column for name, column in stage.results.inputs.attributes.columns.items()}
     rows: list[Json] = []
     means: dict[str, float] = {}
     parts = []

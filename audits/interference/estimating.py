@@ -1,6 +1,7 @@
 """The numbers of the matrix: losses, cells, asymmetries, and what a language receives and causes on average."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -66,12 +67,16 @@ def with_of(chosen: Languages, code: str) -> str:
     return "+".join(other for other in chosen if other != code) or code
 
 
-def estimate(draft: Draft, matrix: Matrix, baselines: Mapping[str, Baseline], sets: Sequence[Languages]) -> Found:
-    """Add the estimates of the matrix, and warnings for the cells that have none."""
+def estimate(
+    draft: Draft, matrix: Matrix, baselines: Mapping[str, Baseline], sets: Sequence[Languages], *, whole: bool = True
+) -> Found:
+    """Add the estimates of the matrix, and warnings for the cells that have none; of a part of it, its losses only."""
     found = Found()
     pairs = [chosen for chosen in sets if len(chosen) == 2]
     _add_baselines(draft, baselines, matrix.level)
     _add_losses(draft, matrix, sets)
+    if not whole:
+        return found
     wanted = [where for a, b in pairs for where in ((a, b), (b, a))]
     cells = {where: matrix.cell(*where) for where in wanted}
     made = {where: weights for where, weights in cells.items() if weights is not None}
@@ -251,10 +256,22 @@ def _add_sums(draft: Draft, matrix: Matrix, found: Found, cells: Mapping[tuple[s
             if mine:
                 lines[code] = combined([(1 / len(mine), weights) for weights in mine])
         made = _add_family(draft, matrix, name, lines, _line(label))
+        _say_partial(draft, name, label, found)
         if side == 0:
             found.received = made
         else:
             found.caused = made
+
+
+def _say_partial(draft: Draft, name: str, label: str, found: Found) -> None:
+    """Warn of means over fewer cells than others have: they are of other partners."""
+    side = 0 if label == "target" else 1
+    counts = Counter(where[side] for where in found.cells)
+    most = max(counts.values(), default=0)
+    for code, count in sorted(counts.items()):
+        if count < most:
+            text = f"The mean of {code} ({name}) is over {count} partners, others' over {most}: they do not compare."
+            draft.warn("partial-mean", text, **{label: code})
 
 
 def _add_seed_deviation(draft: Draft, found: Found, level: float) -> None:

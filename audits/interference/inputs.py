@@ -99,7 +99,8 @@ def plan(options: Options, context: Context) -> Plan:
     similarities = tuple(one for file in options.similarity for one in read_similarity(Path(file), inputs.languages))
     downstream = None if options.downstream is None else read_downstream(options.downstream, inputs.languages)
     inputs = replace(inputs, similarities=similarities, downstream=downstream)
-    _check_names([*EFFECTS, *names_of(inputs), *(() if downstream is None else downstream.names)])
+    effects = [name.lower() for name in inputs.attributes.columns if name.lower() in EFFECTS]
+    _check_names([*effects, *names_of(inputs), *(() if downstream is None else downstream.names)])
     settled = {
         "langs": inputs.languages,
         "window": inputs.training.window,

@@ -293,13 +293,14 @@ def _off_words(draft: Draft, entry: Entry) -> str:
 
 def _judge_downstream(draft: Draft, results: "Results", context: Context) -> None:
     for one in results.downstream.related:
-        p, correlation = draft.estimates[one.p], draft.estimates[one.correlation]
+        correlation = draft.estimates[one.correlation]
         what = "the interference that a language receives" if one.side == "received" else "the cells of the matrix"
-        if p.value <= 1 - context.level:
+        p = f"p {p_words(one.adjusted)} after Holm"
+        if one.adjusted <= 1 - context.level:
             way = "rises" if correlation.value > 0 else "falls"
-            text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} (p {p_words(p.value)})."
+            text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} ({p})."
         else:
-            text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} (p {p_words(p.value)})."
+            text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} ({p})."
         if one.errors:
             ours, plain = (draft.estimates[place] for place in one.errors)
             text += f" Left out, a language is foretold within {span(ours)}; by the mean of the others {span(plain)}."

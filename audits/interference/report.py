@@ -69,7 +69,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
         for place, chosen in enumerate(dict.fromkeys(chosen for chosen, _ in inputs.places) or inputs.sets)
         if inputs.part is None or any((chosen, seed) for one, seed, _ in losses.cells if one == chosen)
     )
-    found = estimate(draft, matrix, baselines, sets)
+    found = estimate(draft, matrix, baselines, sets, whole=inputs.part is None)
     effects = explain(draft, matrix, found, inputs, options, context)
     mixed = mix(draft, matrix, found, inputs, context)
     downstream = relate(draft, found, inputs, options, context)

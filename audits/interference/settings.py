@@ -142,7 +142,7 @@ def settle_pairs(options: Options, languages: Sequence[str]) -> tuple[Languages,
         return tuple(combinations(sorted(languages), 2))
     found: list[Languages] = []
     for text in options.pairs:
-        codes = tuple(sorted(text.split("-")))
+        codes = _split_pair(text, languages)
         if len(codes) != 2 or codes[0] == codes[1] or not all(codes):
             raise InputError(f"{text!r} is no pair.", where="--pairs", hint="Such as --pairs en-fr,en-de, or all.")
         unknown = [code for code in codes if code not in languages]
@@ -156,6 +156,20 @@ def settle_pairs(options: Options, languages: Sequence[str]) -> tuple[Languages,
             raise InputError(f"The pair {text!r} is given twice.", where="--pairs", hint="Name each once.")
         found.append(codes)
     return tuple(sorted(found))
+
+
+def _split_pair(text: str, languages: Sequence[str]) -> Languages:
+    """Return the two codes of a pair; a code from a table of losses may itself have a hyphen.
+
+    >>> _split_pair("zh-TW-en", ["en", "zh-TW"]), _split_pair("fr-en", ["en"])
+    (('en', 'zh-TW'), ('en', 'fr'))
+    """
+    words = text.split("-")
+    for place in range(1, len(words)):
+        both = "-".join(words[:place]), "-".join(words[place:])
+        if {*both} <= {*languages}:
+            return tuple(sorted(both))
+    return tuple(sorted(words))
 
 
 def settle_triples(options: Options, pairs: Sequence[Languages], seed: int) -> tuple[Languages, ...]:
