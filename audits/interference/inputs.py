@@ -201,6 +201,13 @@ def _trained(
 ) -> tuple[Inputs, Subject | None]:
     """Read the texts, and settle every model that is to be trained or scored."""
     if options.corpus is None:
+        taken = [code for code in options.langs if Path(code).is_dir()]
+        if taken:
+            raise InputError(
+                f"--langs took the folder {taken[0]!r} for a language, as it takes all words that follow it.",
+                where="--langs",
+                hint=f"Put the folder first: miles interference {taken[0]} --langs ...",
+            )
         raise InputError(
             "CORPUS_DIR is missing.", where="CORPUS_DIR", hint="Name a folder of <code>.txt files, or give --losses."
         )

@@ -122,7 +122,9 @@ def _noise_words(draft: Draft, results: "Results", verdicts: Mapping[tuple[str, 
     if not shown:
         least = smallest_shown([one.judged.crossed for one in results.found.cells.values()], results.matrix.level)
         said = (
-            f" An effect below about {least:.2g} nats per byte could not have been seen in every cell." if least else ""
+            f" To be shown in any cell it fell on, an effect had to be about {least:.2g} nats per byte."
+            if least
+            else ""
         )
         return f" A cell scatters by {noise:.2g} nats per byte from one training to another.{said}"
     share = noise / max(shown)
@@ -179,10 +181,11 @@ def _judge_asymmetry(draft: Draft, results: "Results", context: Context) -> None
         return
     (a, b), entry = max(shown.items(), key=lambda item: abs(item[1].judged.crossed.value))
     hurt, other = (a, b) if entry.judged.crossed.value > 0 else (b, a)
+    rank = "the only asymmetry" if len(shown) == 1 else f"the largest of {len(shown)} asymmetries"
     text = (
-        f"Together, {hurt} fares worse than {other}: the rise of its loss is larger by "
-        f"{size_words(draft.estimates[entry.place])} nats per byte, the largest of {len(shown)} asymmetries shown "
-        f"among {many(len(results.found.asymmetries), 'pair', 'pairs')}."
+        f"Trained together, {hurt} suffers more than {other}: its loss changes for the worse by "
+        f"{size_words(draft.estimates[entry.place])} nats per byte more, {rank} shown among "
+        f"{many(len(results.found.asymmetries), 'pair', 'pairs')}."
     )
     draft.find("interference.asymmetry", "low", text, [entry.place], a=a, b=b)
 

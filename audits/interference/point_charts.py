@@ -137,7 +137,7 @@ def ranked(rows: Sequence[Mapping[str, Any]], *, value: Axis, label: str, told: 
     ends = _widened(span_of([*table, *every], [value.field, "low", "high"], zero=True))
     up = _side(value, ends)
     names = [str(row[label]) for row in table]
-    axis: Json = {"title": "Cells, by value (added → held-out)", "grid": False, "ticks": False, "labels": labelled}
+    axis: Json = {"title": "Cells, by value (held-out ← added)", "grid": False, "ticks": False, "labels": labelled}
     if labelled:
         axis |= {"values": list(range(len(table))), "labelExpr": f"{json.dumps(names)}[datum.value]",
                  "labelAngle": -90, "labelAlign": "right", "labelBaseline": "middle", "labelOverlap": "greedy",

@@ -20,8 +20,6 @@ from audits.interference.training import baselines_of, collect
 from audits.records import Coverage, Skipped
 
 LIMITATIONS = (
-    "All is said of models of this size, trained for this long, on these texts. Interference shrinks in larger models, "
-    "and grows or turns with the amount of data: a small matrix ranks partners, it does not size the harm elsewhere.",
     "Texts of different languages differ in what they are about as well as in language; a matrix cannot part the two.",
     "Intervals hold other trainings and other held-out sentences of the same texts. They do not hold other texts or "
     "other languages; only the permutation tests speak of languages, and only by relabelling these.",
@@ -53,7 +51,11 @@ class Results:
 def run(options: Options, plan: Plan, context: Context) -> Draft:
     """Carry the audit out on checked inputs."""
     inputs: Inputs = plan.inputs
-    draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs), title=_title(inputs, options))
+    draft = Draft(
+        limitations=[_about_models(inputs, options), *LIMITATIONS],
+        coverage=_coverage(inputs),
+        title=_title(inputs, options),
+    )
     for id, message, where in warnings_of(inputs, options):
         draft.warn(id, message, **where)
     losses = collect(inputs, draft, context)
@@ -87,6 +89,23 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     draft.figures = draw(draft, results)
     draft.records = records_of(results)
     return draft
+
+
+def _about_models(inputs: Inputs, options: Options) -> str:
+    """Return of which models alone the report speaks."""
+    training = inputs.training
+    seen = training.steps * training.batch * training.window
+    length = f"for {training.steps:,} steps, {seen:,} tokens of a language at most"
+    if inputs.kind != "trained":
+        what = "the models whose losses these are" if inputs.table is not None else "these models as they are"
+    elif options.model is not None:
+        what = f"this encoder, trained on {length}"
+    else:
+        what = f"masked language models of {options.layers} layers and a width of {options.hidden}, trained {length}"
+    return (
+        f"All is said of {what}, on these texts. Interference shrinks in larger models, and grows or turns with the "
+        "amount of data: a matrix ranks partners, it does not size the harm elsewhere."
+    )
 
 
 def _title(inputs: Inputs, options: Options) -> str:
