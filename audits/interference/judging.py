@@ -74,8 +74,8 @@ def _judge_matrix(draft: Draft, results: "Results", context: Context) -> None:
         return
     _say_extremes(draft, results, verdicts)
     corrected = {
-        "holm": f"with no false one in {percent(context.level)} of such matrices",
-        "bh": f"with at most {percent(1 - context.level)} false ones expected",
+        "holm": f"after Holm's correction for all of them, at {percent(context.level)}",
+        "bh": f"after Benjamini and Hochberg's correction for all of them, at {percent(context.level)}",
     }[results.options.correction]
     failed, absent = _without_number(results)
     text = (

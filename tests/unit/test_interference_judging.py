@@ -1,5 +1,6 @@
 """What is said of a matrix: as grave as its shares, never more than its verdicts, with the evidence for it."""
 
+from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,8 @@ class World:
         self.tests: list[Any] = []
         self.losses: dict[Any, Any] = {}
         self.failed: dict[Any, str] = {}
+        self.ranked: dict[Any, Any] = {}
+        self.apart: float | None = None
         self.part, self.correction, self.noise = part, correction, noise
 
     def entry(self, name: str, value: float, verdict: str, **where: str) -> Any:
@@ -43,13 +46,16 @@ class World:
         self.asymmetries[a, b] = self.entry("asymmetry", value, verdict, a=a, b=b)
 
     def test(
-        self, name: str, value: float, p: float, adjusted: float, smallest: float = 0.001, kind: str = "class"
-    ) -> None:
+        self, name: str, value: float, p: float, adjusted: float, smallest: float = 0.001, kind: str = "class",
+        contrast: float | None = 0.01,
+    ) -> None:  # fmt: skip
         effect = self.entry("script_effect", value, "", adjusted="no").place
         place = self.entry("p_value", p, "", test=name).place
         test = SimpleNamespace(p=p, smallest_p=smallest, exact=True, arrangements=35, value=value)
         self.tests.append(
-            SimpleNamespace(name=name, kind=kind, effect=effect, p=place, test=test, adjusted=adjusted, given="")
+            SimpleNamespace(
+                name=name, kind=kind, effect=effect, p=place, test=test, adjusted=adjusted, given="", contrast=contrast
+            )
         )
 
     def found(self) -> dict[str, Finding]:
@@ -58,7 +64,13 @@ class World:
         jobs = tuple(range(6))
         results: Any = SimpleNamespace(
             inputs=SimpleNamespace(
-                part=self.part, jobs=jobs, sets=sets, table=None, kind="trained", languages=tuple(codes)
+                part=self.part,
+                jobs=jobs,
+                sets=sets,
+                table=None,
+                kind="trained",
+                languages=tuple(codes),
+                training=SimpleNamespace(steps=77),
             ),
             options=SimpleNamespace(correction=self.correction, budget="same-total"),
             found=SimpleNamespace(
@@ -70,7 +82,7 @@ class World:
                 level=0.95,
             ),
             effects=SimpleNamespace(tests=self.tests, untested={}),
-            mixed=SimpleNamespace(errors={}, mean=None, ranked={}),
+            mixed=SimpleNamespace(errors={}, mean=None, ranked=self.ranked, apart=self.apart),
             downstream=SimpleNamespace(related=()),
         )
         judging.judge(self.draft, results, CONTEXT)
@@ -130,7 +142,7 @@ def test_without_verdicts_and_without_cells_that_is_all_that_is_said() -> None:
     world = World()
     world.failed = {(("a",), "a"): "stuck"}
     found = world.found()
-    assert set(found) == {"none"} and "train longer" in found["none"].statement
+    assert set(found) == {"none"} and "train longer (--steps; these had 77)" in found["none"].statement
 
 
 def test_a_part_says_how_much_of_the_work_it_was() -> None:
@@ -160,12 +172,46 @@ def test_a_script_is_the_reason_only_where_relabelling_says_so(
     assert "hurt each other more than those of two" in text
 
 
-@pytest.mark.parametrize(("value", "says"), [(0.2, "more than"), (-0.2, "less than"), (0.01, "cannot be told here")])
-def test_the_effect_of_script_is_told_with_its_sign_or_not_at_all(value: float, says: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "contrast", "says"),
+    [
+        (0.2, 0.05, "hurt each other more than"),
+        (-0.2, 0.05, "hurt each other less than"),
+        # The interval of the one effect leaves 0 out, and the correction for all effects does not.
+        (0.2, 0.051, "cannot be told here (difference 0.20 (0.15 to 0.25)"),
+        (0.2, None, "cannot be told here"),
+    ],
+)
+def test_the_effect_of_script_is_told_with_its_sign_where_its_corrected_contrast_is_shown(
+    value: float, contrast: float | None, says: str
+) -> None:
     world = World()
     world.cell("a", "b", 0.1, "indistinguishable")
-    world.test("script", value, 0.5, 0.5)
+    world.test("script", value, 0.5, 0.5, contrast=contrast)
     assert says in world.found()["script"].statement
+
+
+@pytest.mark.parametrize(("apart", "told"), [(0.05, True), (0.051, False), (None, False)])
+def test_a_mixture_is_recommended_only_where_best_and_worst_are_told_apart(apart: float | None, told: bool) -> None:
+    world = World()
+    world.cell("a", "b", 0.1, "indistinguishable")
+    for three, value in (("abc", -0.2), ("abd", 0.0), ("bcd", 0.3)):
+        world.ranked[tuple(three)] = world.entry("predicted_interference", value, "", mixture="+".join(three))
+    world.apart = apart
+    found = world.found()
+    assert ("recommended" in found) == told
+    if told:
+        assert "a, b and c go together better than b, c and d" in found["recommended"].statement
+        assert [world.draft.estimates[place].value for place in found["recommended"].evidence] == [-0.2, 0.3]
+        assert found["recommended"].where == {"mixture": "a+b+c"}
+
+
+def test_a_finding_cites_the_strongest_cells_and_no_more_than_ten() -> None:
+    world = World()
+    for place, (target, source) in enumerate(permutations("abcd", 2)):
+        world.cell(target, source, 0.01 * (place + 1) * (-1) ** place, "indistinguishable")
+    cited = [world.draft.estimates[place].value for place in world.found()["matrix"].evidence]
+    assert cited == pytest.approx([0.01 * place * (-1) ** (place + 1) for place in range(12, 2, -1)])
 
 
 @pytest.mark.parametrize(("adjusted", "told"), [(0.05, True), (0.051, False)])

@@ -70,9 +70,49 @@ def test_mixtures_are_ranked_by_the_mean_rise_of_their_losses() -> None:
         assert draft.estimates[entry.place].where == {"mixture": "+".join(three)}
 
 
+def test_the_ends_of_the_list_say_that_they_were_picked() -> None:
+    draft, found = mixed("abcde")
+    methods = {draft.estimates[entry.place].method for entry in found.ranked.values()}
+    assert all(method.endswith("; one of the ends of 10 mixtures") for method in methods)
+
+
+def spread(languages: str, effect: float, seed: int, noise: float = 0.01) -> float | None:
+    """Return the p-value of best and worst where the last three languages hurt all others by `effect`."""
+    rng = np.random.default_rng(seed)
+    sets = [*((code,) for code in languages), *combinations(languages, 2)]
+    cells = {
+        (chosen, number, code): Cell(
+            sums=np.array([2.0 + effect * sum(one in languages[-3:] for one in chosen if one != code)])
+            + rng.normal(scale=noise),
+            weights=np.ones(1),
+            factor=1.0,
+        )
+        for chosen in sets
+        for number in range(3)
+        for code in chosen
+    }
+    losses = Losses(languages=tuple(languages), cells=cells, curves={}, diverged=frozenset())
+    matrix = Matrix(losses=losses, failed={}, level=0.95, correction="holm")
+    draft, inputs = Draft(), SimpleNamespace(part=None, sets=tuple(sets), languages=tuple(languages))
+    found = estimate(draft, matrix, {}, sets)
+    return mix(draft, matrix, found, inputs, SimpleNamespace(level=0.95)).apart  # type: ignore[arg-type]
+
+
+def test_the_ends_of_many_mixtures_are_alike_where_nothing_is_planted() -> None:
+    # 220 mixtures of twelve languages: the ends differ by much, for they are picked.
+    told = [spread("abcdefghijkl", 0.0, seed) for seed in range(10)]
+    assert all(p is not None for p in told)
+    assert sum(p <= 0.05 for p in told if p is not None) <= 1, told
+
+
+def test_the_ends_are_told_apart_where_much_is_planted() -> None:
+    p = spread("abcdefgh", 0.3, 0)
+    assert p is not None and p < 0.001
+
+
 def test_only_whole_mixtures_are_ranked() -> None:
     _, found = mixed("abcd", without=("ad", "bd"))
-    assert list(found.ranked) == [("a", "b", "c")]
+    assert list(found.ranked) == [("a", "b", "c")] and found.apart is None
     assert not mixed("abc")[1].ranked, "one mixture of three languages is no choice"
 
 

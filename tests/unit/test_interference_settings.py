@@ -7,7 +7,12 @@ import pytest
 
 from audits.interference import Options
 from audits.interference.settings import (
+    OF_MODELS,
+    OF_RESULTS,
+    OF_SMALL,
+    OF_TRAINING,
     Part,
+    refuse_idle,
     settle_pairs,
     settle_part,
     settle_training,
@@ -40,7 +45,8 @@ def test_defaults_depend_on_whether_an_encoder_is_given(options: dict[str, Any],
         ({"batch": 2}, "--batch"),
         ({"layers": 0}, "--layers"),
         ({"hidden": 7}, "--hidden"),
-        ({"hidden": 10}, "--hidden"),
+        ({"hidden": 10}, "--hidden and --heads"),
+        ({"heads": 3}, "--hidden and --heads"),
         ({"heads": 0}, "--heads"),
         ({"front": 4}, "--front"),
         ({"front": -1}, "--front"),
@@ -50,6 +56,8 @@ def test_defaults_depend_on_whether_an_encoder_is_given(options: dict[str, Any],
         ({"permutations": 99}, "--permutations"),
         ({"workers": -1}, "--workers"),
         ({"vocabulary": 299}, "--vocabulary"),
+        ({"vocabulary": 4097}, "--vocabulary"),
+        ({"vocabulary": 4097, "tokenizer": "mine.json"}, "--vocabulary"),
         ({"rate": 0.0}, "--rate"),
         ({"rate": float("nan")}, "--rate"),
         ({"matrix_rate": -0.1}, "--matrix-rate"),
@@ -66,10 +74,32 @@ def test_numbers_that_make_no_training_are_refused(options: dict[str, Any], flag
 
 @pytest.mark.parametrize(
     "options",
-    [{"front": 0}, {"front": 1}, {"margin": 0.0}, {"hidden": 8, "heads": 8}, {"seeds": 1}, {"matrix_rate": 0}],
-)
+    [{"front": 0}, {"front": 1}, {"margin": 0.0}, {"hidden": 8, "heads": 8}, {"seeds": 1}, {"matrix_rate": 0},
+     {"tokenizer": "bpe", "vocabulary": 300}],
+)  # fmt: skip
 def test_the_ends_of_what_is_allowed_are_taken(options: dict[str, Any]) -> None:
     settle_training(Options(**options))
+
+
+OTHERS: dict[str, Any] = {
+    "tokenizer": "bpe", "model": "somewhere", "backend": "ray", "scheduler": "here:1", "array": "1/2", "sbatch": "job",
+    "results": "folder", "merge": ("folder",), "budget": "same-total", "margin": 0.2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*OF_SMALL, *OF_TRAINING, *OF_MODELS, *OF_RESULTS])
+def test_an_option_that_does_nothing_is_refused_by_its_flag(name: str) -> None:
+    names = (*OF_SMALL, *OF_TRAINING, *OF_MODELS, *OF_RESULTS)
+    value = OTHERS.get(name, 7)
+    assert value != getattr(Options(), name), "the case is no other value than the default"
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')} does nothing here") as told:
+        refuse_idle(Options(**{name: value}), names, "here")
+    assert told.value.where == "--" + name.replace("_", "-") and told.value.hint
+    refuse_idle(Options(**{name: value}), [other for other in names if other != name], "here")
+
+
+def test_defaults_are_no_idle_options() -> None:
+    refuse_idle(Options(), (*OF_SMALL, *OF_TRAINING, *OF_MODELS, *OF_RESULTS), "here")
 
 
 def test_pairs_are_sorted_whatever_their_order() -> None:

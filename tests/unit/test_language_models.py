@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,18 @@ import torch
 from probes import language_models as module
 from probes.cache import Cache
 from probes.errors import InputError
-from probes.language_models import DIVERGED, TRAINED, Corpus, Job, Sizes, fit, windows_of
+from probes.language_models import (
+    DIVERGED,
+    TRAINED,
+    Corpus,
+    Held,
+    Job,
+    Sizes,
+    check_value,
+    fit,
+    held_of,
+    windows_of,
+)
 from probes.loading.hashing import sha256_file
 from probes.loading.language_corpora import read_language
 from probes.loading.text_tokenizers import BYTES, read_tokenizer, train_bpe
@@ -31,7 +43,12 @@ def write_languages(folder: Path) -> None:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    folder = tmp_path / "corpus"
+    return small(tmp_path)
+
+
+def small(place: Path) -> Job:
+    """Return a model of two languages that trains in no time."""
+    folder = place / "corpus"
     write_languages(folder)
     corpus = Corpus(
         folder=folder,
@@ -54,8 +71,8 @@ def job(tmp_path: Path) -> Job:
         start_hash="",
         device="cpu",
         dtype="float32",
-        cache=Cache(tmp_path / "cache"),
-        results=Results(tmp_path / "results"),
+        cache=Cache(place / "cache"),
+        results=Results(place / "results"),
     )
 
 
@@ -280,3 +297,120 @@ def test_a_trained_tokenizer_is_read_from_its_file(job: Job, tmp_path: Path) -> 
     assert value["status"] == TRAINED and pieces.key != job.key
     assert 0.2 < value["losses"]["de"]["tokens_per_byte"] < 0.6 < value["losses"]["en"]["tokens_per_byte"] < 1
     assert value["parameters"] - module.measure(job)["parameters"] == (tokenizer.size - BYTES.size) * (16 + 1)
+
+
+def test_a_tokenizer_that_changed_meanwhile_is_refused_and_nothing_is_kept(job: Job, tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    lines = (job.corpus.folder / "de.txt").read_bytes().splitlines()
+    file.write_bytes(train_bpe({"de": lines}, 320))
+    pieces = texts(job, tokenizer=file, tokenizer_hash=read_tokenizer(file).sha256)
+    file.write_bytes(train_bpe({"en": (job.corpus.folder / "en.txt").read_bytes().splitlines()}, 320))
+    with pytest.raises(InputError, match="changed since the run began") as told:
+        fit(pieces)
+    assert told.value.where == str(file) and kept(job) == []
+
+
+def test_an_encoder_that_changed_meanwhile_is_refused_and_nothing_is_kept(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(sha256="6" * 64, module=None, tokenizer=BYTES)
+    monkeypatch.setattr(module, "read_masked_model", lambda start: found)
+    with pytest.raises(InputError, match="changed since the run began") as told:
+        fit(replace(job, sizes=None, start="/an/encoder", start_hash="7" * 64))
+    assert told.value.where == "/an/encoder" and kept(job) == []
+
+
+# What is kept of a model, and is known without it.
+def held(job: Job) -> dict[str, Held]:
+    return {code: held_of(job, code, BYTES) for code in job.scored}
+
+
+def test_what_is_known_of_a_held_out_text_is_what_a_model_keeps_of_it(job: Job) -> None:
+    value, known = module.measure(job), held(job)
+    for code in job.scored:
+        assert list(known[code].masked) == value["losses"][code]["masked"]
+        assert known[code].tokens_per_byte == value["losses"][code]["tokens_per_byte"]
+        assert known[code].unknown == 0
+    check_value(value, job, known)
+    check_value({**value, "parameters": 1}, job, known)
+    check_value({"status": DIVERGED, "losses": {}, "curves": {}}, job, known)
+    still = recipe(job, steps=0)
+    check_value(module.measure(still), still, known)
+
+
+def test_tokens_that_the_tokenizer_does_not_know_are_counted(job: Job) -> None:
+    some = int(windows_of(job.corpus, "de", BYTES, job.cache)[1].ids[0, 0])
+    ids = windows_of(job.corpus, "de", BYTES, job.cache)[1].ids
+    found = held_of(job, "de", replace(BYTES, unknown=some))
+    assert found.unknown == pytest.approx(float((ids == some).double().mean())) and 0 < found.unknown < 1
+
+
+def row(value: dict[str, Any], **more: Any) -> None:
+    value["losses"]["de"].update(more)
+
+
+def first(value: dict[str, Any], name: str, number: Any) -> None:
+    value["losses"]["de"][name][0] = number
+
+
+CONTRADICTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no status": lambda value: value.pop("status"),
+    "another status": lambda value: value.update(status="done"),
+    "diverged with losses": lambda value: value.update(status=DIVERGED),
+    "no losses": lambda value: value.pop("losses"),
+    "losses in a list": lambda value: value.update(losses=[1.0]),
+    "a language is not there": lambda value: value["losses"].pop("de"),
+    "a language too many": lambda value: value["losses"].update(fr=value["losses"]["de"]),
+    "losses of a language in a list": lambda value: value["losses"].update(de=[1.0]),
+    "negative nats": lambda value: first(value, "nats", -0.1),
+    "nats beyond any": lambda value: first(value, "nats", 1e10),
+    "nats in words": lambda value: first(value, "nats", "1.0"),
+    "nats that are true": lambda value: first(value, "nats", True),
+    "nats that are no number": lambda value: first(value, "nats", float("nan")),
+    "a sentence too few": lambda value: value["losses"]["de"]["nats"].pop(),
+    "no nats": lambda value: value["losses"]["de"].pop("nats"),
+    "other hidden tokens": lambda value: first(value, "masked", 99),
+    "no hidden tokens": lambda value: value["losses"]["de"].pop("masked"),
+    "other tokens a byte": lambda value: row(value, tokens_per_byte=0.99),
+    "less than no tokens a byte": lambda value: row(value, tokens_per_byte=-1.0),
+    "no tokens a byte": lambda value: value["losses"]["de"].pop("tokens_per_byte"),
+    "no curves": lambda value: value.pop("curves"),
+    "empty curves": lambda value: value.update(curves={}),
+    "a curve of another language": lambda value: value["curves"].update(fr=value["curves"].pop("de")),
+    "a short curve": lambda value: value["curves"]["de"].pop(),
+    "a curve below nothing": lambda value: value["curves"]["de"].append(-value["curves"]["de"].pop()),
+}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, dict[str, Any], dict[str, Held]]:
+    made = small(tmp_path_factory.mktemp("measured"))
+    return made, module.measure(made), held(made)
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_result_that_contradicts_what_is_known_is_refused(
+    measured: tuple[Job, dict[str, Any], dict[str, Held]], name: str
+) -> None:
+    made, value, known = measured
+    forged = json.loads(json.dumps(value))
+    CONTRADICTIONS[name](forged)
+    with pytest.raises(ValueError, match=r"^(it|its|other|the) "):
+        check_value(forged, made, known)
+
+
+def test_a_result_of_no_training_has_no_curves(measured: tuple[Job, dict[str, Any], dict[str, Held]]) -> None:
+    made, value, known = measured
+    with pytest.raises(ValueError, match="not trained on these languages"):
+        check_value(value, recipe(made, steps=0), known)
+
+
+def test_a_forged_result_is_trained_anew_in_its_place(job: Job) -> None:
+    fit(job)
+    path = job.results.path(job.key)
+    before = path.read_bytes()
+    forged = json.loads(before)["value"]
+    first(forged, "nats", -1.0)
+    job.results.write(job.key, forged)
+    assert path.read_bytes() != before
+    assert fit(job) == TRAINED and path.read_bytes() == before
