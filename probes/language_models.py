@@ -115,7 +115,8 @@ class Job:
             "start": self.start_hash,
             "seed": self.seed,
             "device": self.device.partition(":")[0],
-            "dtype": self.dtype,
+            # Scoring is in float32, whatever was trained in.
+            "dtype": self.dtype if self.recipe.steps else "float32",
         }
 
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from audits.interference.settings import Languages
 from audits.interference.table import Cell, Losses
 
+LEAST_MARGIN = 0.02
+"""Share of the unigram loss that a curve has to be below it, whatever margin is asked for."""
+MOST_APART = 0.2
+"""Shares of the training by which the exits of two models may differ whose losses are compared."""
 LATEST_EXIT = 0.5
 """Share of the training after which a model that only then leaves the plateau has not had the time of the others."""
 
@@ -26,7 +30,8 @@ def failures(losses: Losses, baselines: Mapping[str, Baseline], margin: float) -
     """Return why models have not converged, by training set and held-out language; one failed seed is enough.
 
     The model of a language alone has to beat both baselines by a share, that of several languages the unigram one:
-    a language may be hurt as far as that, and it is no failure. All have to be past the plateau by half-time.
+    a language may be hurt as far as that, and it is no failure. All have to be past the plateau by half-time, and those
+    of several languages about when the language alone was.
     """
     found: dict[tuple[Languages, str], str] = {}
     for chosen, seed in sorted(losses.diverged):
@@ -34,7 +39,7 @@ def failures(losses: Losses, baselines: Mapping[str, Baseline], margin: float) -
             found.setdefault((chosen, code), f"with seed {seed} the loss was no number any more")
     for (chosen, seed, code), cell in sorted(losses.cells.items(), key=lambda item: item[0]):
         why = _failure(cell, baselines.get(code), len(chosen) == 1, margin)
-        why = why or _late(losses.curves.get((chosen, seed, code), ()), baselines.get(code), margin)
+        why = why or _late(losses, (chosen, seed, code), baselines.get(code), margin)
         if why:
             found.setdefault((chosen, code), f"with seed {seed} {why}")
     return found
@@ -52,12 +57,28 @@ def _failure(cell: Cell, baseline: Baseline | None, alone: bool, margin: float) 
     return ""
 
 
-def _late(curve: tuple[float, ...], baseline: Baseline | None, margin: float) -> str:
+def _late(losses: Losses, key: tuple[Languages, int, str], baseline: Baseline | None, margin: float) -> str:
+    """Return why a model left the plateau too late, by itself or beside the model of the language alone."""
+    _, seed, code = key
+    left = _exit(losses.curves.get(key, ()), baseline, margin)
+    alone = _exit(losses.curves.get(((code,), seed, code), ()), baseline, margin)
+    if left is None:
+        return ""
+    if left > LATEST_EXIT:
+        return f"it left the unigram plateau only after {left:.0%} of its steps, too late to have had the others' time"
+    if alone is not None and abs(left - alone) > MOST_APART:
+        return (
+            f"it left the unigram plateau after {left:.0%} of its steps, and {code} alone after {alone:.0%}: their "
+            "difference would be one of time"
+        )
+    return ""
+
+
+def _exit(curve: tuple[float, ...], baseline: Baseline | None, margin: float) -> float | None:
+    """Return the share of a training after which its loss was below the plateau; None where that is not known."""
     if baseline is None or not curve:
-        return ""
-    plateau = (1 - margin) * baseline.unigram.loss / baseline.unigram.factor
+        return None
+    # Without any margin a loss on the plateau would cross it by chance.
+    plateau = (1 - max(margin, LEAST_MARGIN)) * baseline.unigram.loss / baseline.unigram.factor
     left = next((place for place, loss in enumerate(curve) if loss < plateau), len(curve))
-    share = left / len(curve)
-    if share <= LATEST_EXIT:
-        return ""
-    return f"it left the unigram plateau only after {share:.0%} of its steps, too late to have had the others' time"
+    return left / len(curve)

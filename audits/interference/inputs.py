@@ -39,7 +39,7 @@ from probes.loading.language_tables import Downstream, Similarity, read_downstre
 from probes.loading.loss_tables import LossTable, read_losses
 from probes.loading.text_tokenizers import BYTES, Tokenizer
 
-MOST_PER_TOKEN, LEAST_COUNTED, MOST_READ = 8, 2**20, 2**31
+MOST_PER_TOKEN, LEAST_COUNTED, MOST_READ = 8, 2**20, 2**28
 """Bytes that a token stands for at most, on average; bytes of a language that are read at least, and at most."""
 
 
@@ -228,6 +228,10 @@ def _trained(
     elif not training.steps:
         # One model as it is has one loss of a language, whatever else is asked of it.
         sets = tuple(chosen for chosen in sets if len(chosen) == 1)
+    if training.steps and context.dtype == "float16":
+        raise InputError(
+            "Trained in float16, small gradients are lost.", where="--dtype", hint="Give bfloat16 or float32."
+        )
     window = training.window if model is None else min(training.window, model.longest)
     training = replace(training, window=window)
     train_bytes = _train_bytes(options, training)

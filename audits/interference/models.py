@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 BPE = "bpe"
 """Tokenizer that is trained on the languages themselves."""
+Found = tuple[Path, str]
+"""Folder of a model, and its hash."""
 
 
 def find_start(
     options: Options, sets: Sequence[Languages]
-) -> tuple[MaskedModel | None, Mapping[Languages, Path], Subject | None]:
+) -> tuple[MaskedModel | None, Mapping[Languages, Found], Subject | None]:
     """Find the encoder to start from, or one for each training set."""
     if options.model is None:
         return None, {}, None
@@ -38,19 +40,22 @@ def find_start(
         refuse_idle(options, OF_TRAINING, "with models that are scored as they are")
         found = find_model_sets(folder)
         _check_sets(found, sets, folder, all_pairs=options.pairs == ("all",))
-        chosen = {one: found[one] for one in sets if one in found}
-        models = {one: read_masked_model(path) for one, path in chosen.items()}
-        first = models[sets[0]]
-        for one, model in models.items():
+        first = read_masked_model(found[sets[0]])
+        longest = first.longest
+        chosen: dict[Languages, Found] = {}
+        # One after the other: together they would not fit in memory.
+        for one in (one for one in sets if one in found):
+            model = read_masked_model(found[one])
             if model.tokenizer.sha256 != first.tokenizer.sha256:
                 raise InputError(
-                    f"{chosen[one].name} has another tokenizer than {chosen[sets[0]].name}: their losses are not over "
+                    f"{found[one].name} has another tokenizer than {found[sets[0]].name}: their losses are not over "
                     "the same hidden tokens.",
                     where=str(folder),
                     hint="Give models that share a tokenizer.",
                 )
-        longest = min(model.longest for model in models.values())
-        digest = sha256_json(sorted([["+".join(one), model.sha256] for one, model in models.items()]))
+            longest = min(longest, model.longest)
+            chosen[one] = (found[one], model.sha256)
+        digest = sha256_json(sorted(["+".join(one), hashed] for one, (_, hashed) in chosen.items()))
         subject = Subject(path=str(folder), family=first.family, sha256=digest, parameters=first.parameters)
         return replace(first, longest=longest), chosen, subject
     model = read_masked_model(options.model)
@@ -93,7 +98,7 @@ def make_jobs(
     options: Options,
     context: Context,
     model: MaskedModel | None,
-    folders: Mapping[Languages, Path],
+    folders: Mapping[Languages, Found],
     train_bytes: int,
 ) -> tuple[tuple[Job, ...], tuple[tuple[Languages, int], ...]]:
     """Return a job for every training set and seed, and for each which set and number of the seed it is."""
@@ -133,8 +138,8 @@ def make_jobs(
             corpus=corpus,
             recipe=recipe,
             sizes=None if model else sizes,
-            start=str(folders.get(chosen, options.model)) if model else None,
-            start_hash=_hash(model, folders.get(chosen)),
+            start=str(folders[chosen][0]) if folders else options.model,
+            start_hash=folders[chosen][1] if folders else model.sha256 if model else "",
             device=context.device,
             dtype=context.dtype,
             cache=context.cache,
@@ -143,9 +148,3 @@ def make_jobs(
         for chosen, number in places
     )
     return jobs, places
-
-
-def _hash(model: MaskedModel | None, folder: Path | None) -> str:
-    if model is None:
-        return ""
-    return model.sha256 if folder is None else read_masked_model(folder).sha256

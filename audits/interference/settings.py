@@ -84,7 +84,7 @@ def _check_numbers(options: Options, training: Training) -> None:
         ("--seeds", options.seeds, 1, MOST_SEEDS, 3),
         ("--check-triples", options.check_triples, 0, 100_000, 2),
         ("--held-out", options.held_out, 1000, 2**28, 40_000),
-        ("--permutations", options.permutations, 100, 10**7, 20_000),
+        ("--permutations", options.permutations, 100, 10**6, 20_000),
         ("--workers", options.workers, 0, 100_000, 2),
         ("--vocabulary", options.vocabulary, 300, 65_536, 4096),
     )
