@@ -548,6 +548,7 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
     import numpy as np
 
     from audits.interference import convergence, downstream, effects, judging, mixtures, settings
+    from audits.interference import training as training_module
     from audits.interference.effect_figures import MOST_SEEDED
     from audits.statistics import qap
     from probes import masked_training
@@ -559,6 +560,8 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
     given = settings.settle_training(spec_of("interference").options(model="encoder"))
     recipe = masked_training.Recipe(steps=1, batch=1, budget="same-data")
     read = training.steps * training.batch * training.window
+    assert (convergence.LEAST_MARGIN, convergence.MOST_APART) == (0.02, 0.2)
+    assert (training_module.MOST_UNKNOWN, training_module.FEW_UNKNOWN) == (0.1, 0.001)
     assert (convergence.LATEST_EXIT, mixtures.SHOWN, qap.ENUMERATED) == (0.5, 3, 8) and recipe.warmup == 0.1
     assert (masked_training.DRAWS, language_corpora._HELD_SHARE, downstream.FEWEST, effects.FEWEST) == (2, 5, 5, 5)
     assert qap.FEWEST == 4

@@ -81,11 +81,7 @@ def _dots(stage: Stage, group: str, cells: Sequence[tuple[tuple[str, str], Entry
 
 def _effect_words(stage: Stage, name: str) -> str:
     """Return the difference of the two means, and whether chance would do as much."""
-    effects = stage.results.effects
-    tested = next((one for one in effects.tests if one.name == name and not one.given), None)
-    if tested is None:
-        why = effects.untested.get(name, "it could not be tested")
-        return f"Nothing is said of {name}: {why}."
+    tested = next(one for one in stage.results.effects.tests if one.name == name and not one.given)
     text = f"Same {name} less other: {span(stage.at(tested.effect))}, for these languages."
     return f"{text} {_chance(tested, 1 - stage.level)}"
 

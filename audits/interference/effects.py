@@ -66,10 +66,9 @@ class Association:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """All tests, in the order in which they stand in the report, and why others are not there."""
+    """All tests, in the order in which they stand in the report."""
 
     tests: tuple[Association, ...]
-    untested: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +100,12 @@ def explain(
 ) -> Effects:
     """Add effects of script and family, and correlations with all other likenesses, with their tests."""
     if inputs.part is not None or not found.cells:
-        return Effects(tests=(), untested={})
+        return Effects(tests=())
     cells = found.array(inputs.languages)
     for given in inputs.similarities:
         for note in given.notes:
             draft.warn("similarity", note, attribute=given.name)
     made: list[Association] = []
-    untested: dict[str, str] = {}
     likenesses = _likenesses(inputs)
     for one in likenesses:
         statistic: Literal["difference", "spearman"] = "difference" if one.name in EFFECTS else "spearman"
@@ -120,7 +118,6 @@ def explain(
                 cells[at], one.matrix[at], statistic=statistic, repeats=options.permutations, rng=rng
             )
         except Undefined as error:
-            untested[one.name] = str(error)
             draft.warn("no-test", f"Nothing is said of {one.name}: {error}.")
             continue
         added = _add_effect(draft, matrix, found, inputs, one, test, cells, kept)
@@ -134,7 +131,7 @@ def explain(
         raw = draft.estimates[tested.p]
         value, low, high = scaled((raw.value, raw.low, raw.high), tested.adjusted)
         draft.add(replace(raw, value=value, low=low, high=high, where={**raw.where, "correction": "holm"}))
-    return Effects(tests=tuple(made), untested=untested)
+    return Effects(tests=tuple(made))
 
 
 def _with_contrasts(made: list[Association]) -> list[Association]:

@@ -125,7 +125,9 @@ def _apart(matrix: Matrix, family: Mapping[Languages, Weights], order: Sequence[
     """Return the p-value of the worst mixture against the best, times the ordered pairs that could have been these."""
     if len(order) < 2:
         return None
-    (judged,) = matrix.judge([combined([(1.0, family[order[-1]]), (-1.0, family[order[0]])])])
+    # Beside all others against the best, so that its variance over seeds is not its own alone.
+    beside = [combined([(1.0, family[three]), (-1.0, family[order[0]])]) for three in order[1:]]
+    judged = matrix.judge(beside)[-1]
     if judged is None or judged.crossed.p is None:
         return None
     return min(1.0, judged.crossed.p * len(order) * (len(order) - 1))

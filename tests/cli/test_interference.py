@@ -17,6 +17,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 from scipy.stats import t as student
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
 
 Call = Callable[..., Any]
 Run = Callable[..., Path]
@@ -350,7 +353,7 @@ def test_verdicts_are_those_by_hand(
     counts = [verdicts.count(one) for one in ("interference", "synergy", "indistinguishable")]
     text = said(folder, "matrix")
     assert f"{counts[0]} show interference, {counts[1]} synergy and {counts[2]} neither" in text
-    assert ("no false one" in text) == (correction == "holm")
+    assert ("after Holm's correction" in text) == (correction == "holm")
 
 
 def test_corrections_of_a_larger_matrix_are_those_by_hand(quick: Run, tmp_path: Path) -> None:
@@ -378,14 +381,14 @@ def test_what_is_said_is_as_grave_as_the_share_is(quick: Run, tmp_path: Path) ->
         assert f"Adding b raises the held-out loss of a by {value:.3f}" in told["statement"]
         assert f"{value / 2:.1%} of what a alone loses" in told["statement"]
         assert "Adding a lowers the held-out loss of b by 0.500" in said(folder, "synergy")
-        assert "Together, a fares worse than b" in said(folder, "asymmetry")
+        assert "Trained together, a suffers more than b" in said(folder, "asymmetry")
 
 
 def test_noise_alone_shows_nothing(quick: Run, tmp_path: Path) -> None:
     folder = quick("--losses", losses(tmp_path / "losses.csv", flat("abc", lambda a, b: 0.001)))
     assert {row["verdict"] for row in records(folder)} == {"indistinguishable"}
     assert "0 show interference, 0 synergy and 6 neither" in said(folder, "matrix")
-    assert "could not have been seen" in said(folder, "matrix")
+    assert "To be shown in any cell it fell on" in said(folder, "matrix")
     assert not said(folder, "interference") and not said(folder, "synergy") and not said(folder, "asymmetry")
 
 
@@ -648,7 +651,9 @@ def test_scores_that_fall_with_what_is_received_are_foretold(quick: Run, tmp_pat
     row = estimate(folder, "downstream_correlation", score="f1", side="received")
     assert row["value"] == pytest.approx(-1) and row["low"] == pytest.approx(-1) and row["n"] == 6
     # Both ends of 720 orders are as far.
-    assert estimate(folder, "p_value", test="f1")["value"] == pytest.approx(2 / 720)
+    for correction in ("none", "holm"):
+        row = estimate(folder, "p_value", test="f1", correction=correction)
+        assert row["value"] == pytest.approx(2 / 720)
     ours, mean = (
         estimate(folder, "prediction_error", of="downstream", predictor=one) for one in ("interference", "mean")
     )
@@ -667,6 +672,21 @@ def test_scores_without_relation_are_called_so(quick: Run, tmp_path: Path) -> No
     )
 
 
+def test_one_score_of_many_is_not_shown_by_its_luck(quick: Run, tmp_path: Path) -> None:
+    cells = flat("abcdef", lambda a, b: 0.05 * "abcdef".index(a) + 0.001 * "abcdef".index(b))
+    # Of 720 orders 12 are as far as one that is a single neighbours' swap away: much alone, and little as one of six.
+    lucky, dull = (1, 2, 3, 4, 6, 5), (3, 5, 1, 6, 2, 4)
+    rows = [
+        {"code": code, "lucky": lucky[place], **{f"dull{column}": dull[(place + column) % 6] for column in range(5)}}
+        for place, code in enumerate("abcdef")
+    ]
+    written(tmp_path / "scores.csv", rows)
+    folder = quick("--losses", losses(tmp_path / "losses.csv", cells), "--downstream", tmp_path / "scores.csv")
+    raw, corrected = (estimate(folder, "p_value", test="lucky", correction=one)["value"] for one in ("none", "holm"))
+    assert raw == pytest.approx(12 / 720) and corrected == pytest.approx(6 * raw)
+    assert "No relation of lucky" in said(folder, "downstream") and "after Holm" in said(folder, "downstream")
+
+
 def test_scores_of_few_languages_are_told(quick: Run, tmp_path: Path) -> None:
     written(tmp_path / "f1.csv", [{"code": code, "f1": ord(code)} for code in "abcd"])
     path = losses(tmp_path / "losses.csv", flat("abcdef", lambda a, b: 0.01 * ord(a)))
@@ -683,7 +703,7 @@ def test_scores_of_pairs_are_set_against_the_cells(quick: Run, tmp_path: Path) -
     row = estimate(folder, "downstream_correlation", score="drop", side="cell")
     expected = spearmanr([(cells[one["target"], one["source"]], one["drop"]) for one in rows]).statistic
     assert row["value"] == pytest.approx(expected) and row["unit"] == "languages"
-    assert estimate(folder, "p_value", test="drop")["value"] <= 0.05
+    assert estimate(folder, "p_value", test="drop", correction="holm")["value"] <= 0.05
     assert "drop rises with the cells of the matrix" in said(folder, "downstream")
 
 
@@ -706,7 +726,7 @@ def test_the_best_and_the_worst_mixture_are_told(quick: Run, tmp_path: Path) -> 
     # Mean rise of the three losses: six cells over three.
     assert estimate(folder, "predicted_interference", mixture="a+b+c")["value"] == pytest.approx(-0.2)
     assert estimate(folder, "predicted_interference", mixture="a+b+d")["value"] == pytest.approx((4 * 0.3 - 0.2) / 3)
-    assert "a, b and c go together best of all mixtures of three" in said(folder, "recommended")
+    assert "a, b and c go together better than b, c and d" in said(folder, "recommended")
 
 
 # Texts.
@@ -793,6 +813,32 @@ def test_a_part_beyond_all_models_is_done_at_once(quick: Run, tmp_path: Path) ->
     folder = quick(texts(tmp_path, "ab"), *TINY, "--steps", "1", "--array", "99/99", "--results", tmp_path / "results")
     assert "Part 99 of 99 is done: 0 models of 6" in said(folder, "part")
     assert not (tmp_path / "results").exists()
+
+
+def spelling(path: Path, letters: str) -> Path:
+    """Write a tokenizer that knows these letters, and no other."""
+    tokens = ["[UNK]", "[SEP]", "[MASK]", *letters]
+    rules = Tokenizer(WordLevel({token: place for place, token in enumerate(tokens)}, unk_token="[UNK]"))
+    rules.pre_tokenizer = Split("", "isolated")
+    rules.add_special_tokens(tokens[:3])
+    rules.save(str(path))
+    return path
+
+
+def test_tokens_that_a_tokenizer_does_not_know_are_told_or_refused(
+    quick: Run, call_miles: Call, tmp_path: Path
+) -> None:
+    place = texts(tmp_path, "ab")
+    with (place / "b.txt").open("a", encoding="utf-8") as file:
+        file.write("nop zz rsq nos zz psr\n" * 3 + "".join(f"nn zz q{one * 'r'}s pqr sno noo\n" for one in range(6)))
+    words = (place, *TINY, "--steps", "1", "--held-out", "4000", "--results", tmp_path / "results", "--tokenizer")
+    for letters, told in (("abnopqrsz ", set()), ("abnopqrs ", {"b"})):
+        folder = quick(*words, spelling(tmp_path / "tokenizer.json", letters), name=f"run-{len(letters)}")
+        assert {one["where"]["lang"] for one in warned(folder, "unknown-tokens")} == told
+    wrong = spelling(tmp_path / "tokenizer.json", "no ")
+    outcome = call_miles("interference", *words, wrong, "--out", tmp_path / "refused")
+    text = " ".join(outcome.err.replace("│", " ").split())
+    assert outcome.code == 2 and "The tokenizer does not know" in text and "of the tokens of a" in text
 
 
 # Before a run.

@@ -204,3 +204,26 @@ def test_a_damaged_result_is_trained_again_and_no_other(
     assert len(trained) == len(chosen) and models(results) == models(alone[1])
     changed = {path for path, state in states(results).items() if before[path] != state}
     assert changed == {path.name for path in chosen}
+
+
+def test_a_forged_result_of_another_machine_is_not_believed(
+    corpus: Path, alone: tuple[Path, Path], call_miles: Callable[..., Any], trained: list[Any], tmp_path: Path
+) -> None:
+    from probes.model_results import Results
+
+    theirs = tmp_path / "theirs"
+    chosen = sorted(alone[1].rglob("*.json"))[2]
+    for path in alone[1].rglob("*.json"):
+        (theirs / path.parent.name).mkdir(parents=True, exist_ok=True)
+        (theirs / path.parent.name / path.name).write_bytes(path.read_bytes())
+    document = json.loads(chosen.read_bytes())
+    for loss in document["value"]["losses"].values():
+        loss["nats"] = [-one for one in loss["nats"]]
+    # With the right hash, as anybody can write it.
+    Results(theirs).write(document["key"], document["value"])
+    out, results = tmp_path / "out", tmp_path / "results"
+    succeed(call_miles(*words_of(corpus, out, results, "--workers", 1, "--merge", theirs)))
+    assert trained == [tuple(document["key"]["trained_on"])] and models(results) == models(alone[1])
+    warnings = json.loads((out / "report.json").read_bytes())["warnings"]
+    (told,) = [one["message"] for one in warnings if one["id"] == "damaged-result"]
+    assert chosen.name in told and str(theirs) in told

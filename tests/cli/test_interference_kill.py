@@ -156,8 +156,9 @@ def test_a_run_killed_three_times_ends_in_the_same_report_and_trains_nothing_twi
     before: dict[str, tuple[int, int]] = {}
     for _ in range(3):
         run = start()
-        assert run.until(len(before) + draw.randint(0, 3)), "it ended before it could be killed"
-        time.sleep(0.5 * draw.random())
+        # Few enough that some are left after three times, as others are finished before the blow falls.
+        assert run.until(len(before) + draw.randint(0, 2)), "it ended before it could be killed"
+        time.sleep(0.2 * draw.random())
         children = below(run.process.pid)
         run.process.kill()
         run.process.wait()

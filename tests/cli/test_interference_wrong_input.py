@@ -233,7 +233,12 @@ for flag in ("--rate", "--matrix-rate"):
 for number in ("nan", "-0.1", "1", "inf"):
     trained(f"margin_of_{number}", ("--margin", "is no share"), f"--margin={number}")
 trained("rate_of_nothing", ("--rate", "0.0 is no learning rate"), "--rate", "0")
-trained("hidden_that_heads_do_not_divide", ("split among 3 heads", "--hidden", "multiple of --heads"), "--heads", "3")
+trained(
+    "hidden_that_heads_do_not_divide",
+    ("split among 3 heads", "--hidden", "multiple of the heads", "--heads"),
+    "--heads",
+    "3",
+)
 trained("front_even", ("has no middle", "--front", "odd number"), "--front", "8")
 trained("seeds_of_a_word", ("--seeds",), "--seeds", "three")
 trained("layers_of_a_half", ("--layers",), "--layers", "1.5")
@@ -291,6 +296,9 @@ given("losses_missing", ("no such file", "/nowhere/l.csv"), losses="/nowhere/l.c
 given("losses_and_a_model", ("--model", "nothing is trained"), "--model", "somewhere")
 given("losses_and_a_part", ("--array", "nothing is trained"), "--array", "1/3")
 given("losses_and_triples", ("--check-triples", "nothing is trained"), "--check-triples", "1")
+given("losses_and_steps", ("--steps does nothing", "nothing is trained"), "--steps", "5")
+given("losses_and_seeds", ("--seeds does nothing", "nothing is trained"), "--seeds", "5")
+given("losses_and_results", ("--results does nothing", "nothing is trained"), "--results", "somewhere")
 given("losses_of_an_unknown_language", ("no loss of 'de'", "losses.csv"), "--langs", "en,de")
 given("losses_of_one_language", ("losses.csv",), "--langs", "en")
 given("losses_of_a_language_twice", ("'en' is given twice", "--langs"), "--langs", "en,fr,en")
@@ -377,7 +385,15 @@ def similarity_named_as_an_attribute(small: Any, folder: Path) -> Words:
 trained("tokenizer_missing", ("no such file", "/nowhere/t.json"), "--tokenizer", "/nowhere/t.json")
 trained("tokenizer_unknown", ("wordpiece",), "--tokenizer", "wordpiece")
 trained("model_missing", ("/nowhere/model",), "--model", "/nowhere/model")
-trained("model_and_tokenizer", ("own tokenizer", "--tokenizer"), "--model", "anything", "--tokenizer", "bpe")
+trained("model_and_a_size", ("--hidden does nothing", "has its own"), "--model", "anything", "--hidden", "32")
+trained("model_and_a_rate_of_muon", ("--matrix-rate does nothing",), "--model", "anything", "--matrix-rate", "0.01")
+trained("vocabulary_of_bytes", ("--vocabulary", "trained here", "--tokenizer bpe"), "--vocabulary", "500")
+added(
+    "langs_that_take_the_folder",
+    ("for a language", "--langs", "Put the folder first"),
+    lambda small, _: ["interference", "--langs", "en,fr", small.corpus],
+)
+trained("model_and_tokenizer", ("--tokenizer does nothing", "has its own"), "--model", "anything", "--tokenizer", "bpe")
 
 
 def tokenizer(name: str, says: Any, content: str | bytes) -> None:

@@ -81,6 +81,31 @@ def test_the_plateau_must_be_left_by_half_time(curve: tuple[float, ...], late: b
     assert bool(found) == late and all("plateau" in why for why in found.values())
 
 
+@pytest.mark.parametrize(
+    ("alone", "pair", "apart"),
+    [
+        # Of ten stretches, after one and three the plateau is left at about the same time.
+        (1, 3, False),
+        (3, 1, False),
+        (1, 4, True),
+        (4, 1, True),
+        (5, 5, False),
+    ],
+)
+def test_models_that_are_compared_left_the_plateau_at_about_the_same_time(alone: int, pair: int, apart: bool) -> None:
+    curves = {(chosen, 0, "a"): (3.0,) * left + (1.0,) * (10 - left) for chosen, left in ((ALONE, alone), (PAIR, pair))}
+    found = failures(losses({(ALONE, 0, "a"): 1.0, (PAIR, 0, "a"): 1.0}, curves), BASELINES, 0.05)
+    assert list(found) == ([(PAIR, "a")] if apart else [])
+    assert not apart or f"after {pair}0% of its steps, and a alone after {alone}0%" in found[PAIR, "a"]
+
+
+def test_without_a_margin_a_curve_on_the_plateau_has_not_left_it() -> None:
+    # 2 % below 3 is 2.94.
+    for loss, late in ((2.95, True), (2.93, False)):
+        given = losses({(PAIR, 0, "a"): 1.0}, {(PAIR, 0, "a"): (loss,) * 4})
+        assert bool(failures(given, BASELINES, 0.0)) == late
+
+
 def test_curves_are_in_tokens_and_losses_in_bytes() -> None:
     # Two bytes a token: 3 nats per byte are 6 per token, and a curve of 5 has left the plateau.
     baselines = {"a": Baseline(unigram=cell(3.0, 0.5), bigram=cell(2.5, 0.5))}

@@ -23,6 +23,7 @@ from audits.records import Estimate, Figure
 from audits.rendering.content import chart, listing
 from audits.rendering.figures import CONFIG, sized
 from audits.rendering.html import SPECIFICATIONS
+from audits.statistics.qap import QapTest
 from probes.cache import Cache
 
 CODES = ("ar", "en", "fr", "hi", "ru")
@@ -240,12 +241,17 @@ def many_languages(count) -> tuple[Draft, SimpleNamespace]:
             values = [found.cells[one].judged.crossed.value for one in ((a, b), (b, a)) if one in found.cells]
             found.asymmetries[a, b] = entry("asymmetry", values[0] - values[-1], a=a, b=b)
     columns = {"name": {code: f"Language {code}" for code in codes}, "script": script}
+    test = QapTest(value=-0.1, p=0.002, arrangements=999, exact=False, smallest_p=0.001, cells=9, languages=len(codes))
+    effect = entry("script_effect", -0.1, adjusted="no").place
+    tested = SimpleNamespace(
+        name="script", kind="class", given="", effect=effect, p=effect, test=test, adjusted=0.004, contrast=0.01
+    )
     attributes = SimpleNamespace(columns=columns)
     results = SimpleNamespace(
         inputs=SimpleNamespace(part=None, languages=codes, attributes=attributes, downstream=None),
         found=found,
         matrix=SimpleNamespace(level=0.95, correction="holm", failed={(pairs[0], pairs[0][0]): "it did not learn"}),
-        effects=SimpleNamespace(tests=(), untested={"script": "no reason"}),
+        effects=SimpleNamespace(tests=(tested,), untested={}),
         mixed=SimpleNamespace(errors={}),
         downstream=SimpleNamespace(related=()),
     )
@@ -272,9 +278,16 @@ def test_many_languages_fit_the_page_and_none_is_left_out(count) -> None:
     assert len(rows) == (whole if whole <= MOST_POINTS else FIRST_POINTS)
     assert len(rows) + sum(len(cloud["a"]) for cloud in clouds) == whole
     dots = [row["group"] for row in made["likeness"].spec["data"]["values"]]
-    assert all(dots.count(group) <= MOST_DOTS for group in set(dots)) and "no reason" in made["likeness"].caption
+    assert all(dots.count(group) <= MOST_DOTS for group in set(dots))
+    assert "Same script less other" in made["likeness"].caption
     for figure in made.values():
         vl_convert.vegalite_to_vega(sized(figure.spec))
+
+
+def test_a_likeness_that_was_not_tested_is_not_drawn() -> None:
+    draft, results = many_languages(17)
+    results.effects.tests = ()
+    assert "likeness" not in {figure.id for figure in draw(draft, results)}
 
 
 def test_every_verdict_has_a_letter() -> None:

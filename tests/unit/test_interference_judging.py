@@ -124,7 +124,8 @@ def test_an_asymmetry_names_who_fares_worse(value: float, hurt: str, other: str)
     world = World()
     world.cell("a", "b", 0.1, "indistinguishable")
     world.asymmetry("a", "b", value, "interference" if value > 0 else "synergy")
-    assert f"{hurt} fares worse than {other}" in world.found()["asymmetry"].statement
+    text = world.found()["asymmetry"].statement
+    assert f"{hurt} suffers more than {other}" in text and "the only asymmetry shown among 1 pair" in text
 
 
 @pytest.mark.parametrize(("noise", "warned"), [(0.01, False), (0.05, True)])
