@@ -106,6 +106,8 @@ def test_a_running_dask_cluster_serves(jobs: Any, monkeypatch: pytest.MonkeyPatc
         there = Workers(backend="dask", scheduler=cluster.scheduler_address)
         with pytest.raises(InputError, match="has no workers"):
             run_jobs(jobs.process, [1], there)
+        # A busy machine takes its time to start one.
+        monkeypatch.setattr(cluster_pools, "PATIENCE", 60.0)
         cluster.scale(1)
         found: dict[int, list[int]] = {}
         assert run_jobs(jobs.threads_of, range(3), there, done=found.__setitem__) == {}
