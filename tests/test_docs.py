@@ -387,7 +387,8 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
 
 
 def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() -> None:
-    from audits.phoneme_errors import alignment_errors, correlating, correlations, judging, outlook
+    from audits.phoneme_errors import alignment_errors, correlations, judging, outlook
+    from audits.statistics import rank_correlation
     from probes import phone_probes, phone_scatter
 
     text = " ".join(prose(AUDITS["phoneme_errors"]).split()).casefold()
@@ -402,7 +403,7 @@ def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() ->
         f"over phones that {phone_scatter.MIN_SPEAKERS} speakers of every group said twice",
         f"the interval of `variance_ratio` lies above {judging.TELLING}",
         f"above {alignment_errors.POOR:g}, the warning `poor-alignment`",
-        f"over {correlating.EXACT_UP_TO} groups or fewer in all orders",
+        f"over {rank_correlation.EXACT_UP_TO} groups or fewer in all orders",
         f"crossed up to `--max-order`, {options.max_order} by default",
         f"most clips in one forward pass, {options.batch}.",
         f"how often: {options.folds} and {options.repeats}.",
@@ -547,7 +548,7 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
 def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> None:
     import numpy as np
 
-    from audits.interference import convergence, downstream, effects, judging, mixtures, settings
+    from audits.interference import convergence, downstream, effects, judging, likenesses, mixtures, settings
     from audits.interference import training as training_module
     from audits.interference.effect_figures import MOST_SEEDED
     from audits.statistics import qap
@@ -585,7 +586,7 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
         f"reads {read:,} bytes",
         f"with `same-total` {read // 2:,}.",
         f"{recipe.share:.0%} of the tokens are hidden".replace("%", " %"),
-        f"up to {effects.MOST_OVERLAP} languages",
+        f"up to {likenesses.MOST_OVERLAP} languages",
         f"up to {mixtures.MOST_MIXTURES:,} mixtures",
         f"up to {MOST_SEEDED} languages",
         f"fewer than {language_corpora.FEWEST_SENTENCES} sentences",
@@ -606,15 +607,15 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
 
 
 def test_what_interference_knows_by_name_is_documented() -> None:
-    from audits.interference import BACKENDS, BUDGETS, CORRECTIONS, effects
+    from audits.interference import BACKENDS, BUDGETS, CORRECTIONS, likenesses
     from audits.interference.estimating import BASELINES
 
     verdicts = {"interference", "synergy", "indistinguishable", "untested", "not converged", "not measured"}
-    told = {f"interference.{name}" for name in ("interference", "synergy", *effects.EFFECTS)}
+    told = {f"interference.{name}" for name in ("interference", "synergy", *likenesses.EFFECTS)}
     page = coded(AUDITS["interference"])
-    known = {*BACKENDS, *BUDGETS, *CORRECTIONS, *BASELINES, *verdicts, *told, effects.OVERLAP, "bytes", "bpe", "all"}
+    known = {*BACKENDS, *BUDGETS, *CORRECTIONS, *BASELINES, *verdicts, *told, likenesses.OVERLAP, "bytes", "bpe", "all"}
     assert known - page == set()
-    assert set(effects._NEVER) - coded(ROOT / "docs" / "formats.md") == set()
+    assert set(likenesses.NEVER) - coded(ROOT / "docs" / "formats.md") == set()
 
 
 def test_what_membership_reads_and_knows_by_name_is_documented() -> None:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from audits.context import Context, Draft
 from audits.interference import Options
-from audits.interference.effects import complete, correlated, p_estimate
+from audits.interference.effects import correlated, p_estimate
 from audits.interference.estimating import Found
+from audits.interference.likenesses import complete
 from audits.records import Estimate
 from audits.statistics import generator
-from audits.statistics.binomial import clopper_pearson
 from audits.statistics.multiplicity import adjust, scaled
 from audits.statistics.qap import Undefined, permutation_test
+from audits.statistics.rank_correlation import bonett_wright, order_p, spearman
 
 if TYPE_CHECKING:
     from audits.interference.inputs import Inputs
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 FEWEST = 5
 """Languages that a correlation of their means with a score needs."""
-_ALL = 8
-"""Languages up to which every order is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +80,13 @@ def _of_languages(
     codes = [code for code in inputs.languages if code in found.received and not math.isnan(scores[code])]
     received = np.array([found.received[code].judged.crossed.value for code in codes])
     score = np.array([scores[code] for code in codes])
-    if len(codes) < FEWEST or np.ptp(score) == 0 or np.ptp(received) == 0:
+    value = spearman(received, score) if len(codes) >= FEWEST else None
+    if value is None:
         draft.warn(
             "no-test", f"Nothing is said of {name}: {len(codes)} languages with a score and a row, or all alike."
         )
         return None
-    value = _spearman(received, score)
-    low, high = _bonett_wright(value, len(codes), context.level)
+    low, high = bonett_wright(value, len(codes) - 3, level=context.level)
     where = {"score": name, "side": "received"}
     correlation = draft.add(
         Estimate(
@@ -110,59 +109,21 @@ def _of_languages(
     return Related(score=name, side="received", correlation=correlation, p=p, errors=errors)
 
 
-def _spearman(first: Floats, second: Floats) -> float:
-    from scipy.stats import rankdata
-
-    return float(np.clip(np.corrcoef(rankdata(first), rankdata(second))[0, 1], -1, 1))
-
-
-def _bonett_wright(value: float, count: int, level: float) -> tuple[float, float]:
-    """Return an interval of Spearman's correlation: variance (1 + r^2 / 2) / (n - 3) on Fisher's scale (2000)."""
-    from scipy.stats import norm
-
-    inside = math.copysign(min(abs(value), 1 - 1e-9), value)
-    half = float(norm.isf((1 - level) / 2)) * math.sqrt((1 + value**2 / 2) / (count - 3))
-    return min(value, math.tanh(math.atanh(inside) - half)), max(value, math.tanh(math.atanh(inside) + half))
-
-
 def _add_p(draft: Draft, received: Floats, score: Floats, name: str, options: Options, context: Context) -> int:
-    from itertools import permutations
-
-    from scipy.stats import rankdata
-
-    first, second = rankdata(received), rankdata(score)
-    centred = first - first.mean()
-    seen = abs(float(centred @ second)) * (1 - 1e-9)
-    where = {"test": name, "correction": "none"}
-    if len(first) <= _ALL:
-        orders = np.array(list(permutations(second)))
-        return draft.add(
-            Estimate(
-                name="p_value",
-                value=float((np.abs(orders @ centred) >= seen).mean()),
-                level=context.level,
-                method="exact",
-                n=len(orders),
-                unit="orders",
-                where=where,
-            )
-        )
     rng = generator(context.seed, "orders", name)
-    repeats = options.permutations
-    hits = sum(int(abs(float(centred @ rng.permutation(second))) >= seen) for _ in range(repeats))
-    value = (1 + hits) / (1 + repeats)
-    low, high = clopper_pearson(hits, repeats, level=context.level)
+    value, low, high = order_p(received, score, options.permutations, rng, level=context.level)
+    exact = low is None
     return draft.add(
         Estimate(
             name="p_value",
             value=value,
-            low=min(low, value),
-            high=max(high, value),
+            low=low,
+            high=high,
             level=context.level,
-            method="permutation of scores, Clopper-Pearson over orders",
-            n=repeats,
+            method="exact" if exact else "permutation of scores, Clopper-Pearson over orders",
+            n=math.factorial(len(score)) if exact else options.permutations,
             unit="orders",
-            where=where,
+            where={"test": name, "correction": "none"},
         )
     )
 

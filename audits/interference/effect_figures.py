@@ -6,8 +6,9 @@ import numpy as np
 
 from audits.charts import Axis
 from audits.interference.drawing import MOST_LABELS, MOST_POINTS, UNIT, Stage, ends_of, figure_of, value_of
-from audits.interference.effects import EFFECTS, Association
+from audits.interference.effects import Association
 from audits.interference.estimating import Entry
+from audits.interference.likenesses import EFFECTS
 from audits.interference.point_charts import groups, points, ranked, stacked
 from audits.numbers import percent
 from audits.records import Figure, Json

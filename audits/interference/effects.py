@@ -15,25 +15,22 @@ from numpy.typing import NDArray
 from audits.context import Context, Draft
 from audits.interference import Options
 from audits.interference.estimating import Found, row
+from audits.interference.likenesses import EFFECTS, Likeness, complete, likenesses_of
 from audits.interference.matrix import Matrix, Weights, combined
 from audits.records import Coordinate, Estimate
 from audits.statistics import generator
 from audits.statistics.binomial import clopper_pearson
 from audits.statistics.multiplicity import adjust, scaled
 from audits.statistics.qap import QapTest, Undefined, permutation_test
+from audits.statistics.rank_correlation import spearman
 from audits.wording import listed
 
 if TYPE_CHECKING:
     from audits.interference.inputs import Inputs
 
 Floats = NDArray[np.float64]
-EFFECTS = ("script", "family")
-OVERLAP = "byte-trigram overlap"
 FEWEST = 5
 """Languages below which a correlation over pairs of them has no interval: it is left out one by one."""
-_NEVER = ("name", "source files", "source", "sources", "files", "notes", "comment")
-MOST_OVERLAP = 60
-"""Languages up to which overlaps of n-grams are counted here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,22 +76,6 @@ class _Added:
     contrast: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Likeness:
-    """What pairs of languages have in common, larger for more; a class is 1 or 0."""
-
-    name: str
-    kind: str
-    matrix: Floats
-
-
-def names_of(inputs: "Inputs") -> tuple[str, ...]:
-    """Return the names of all likenesses but script and family."""
-    columns = [name for name in inputs.attributes.columns if name.lower().replace("_", " ") not in (*EFFECTS, *_NEVER)]
-    own = [OVERLAP] if inputs.texts and len(inputs.languages) <= MOST_OVERLAP else []
-    return (*columns, *(one.name for one in inputs.similarities), *own)
-
-
 def explain(
     draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs", options: Options, context: Context
 ) -> Effects:
@@ -106,7 +87,7 @@ def explain(
         for note in given.notes:
             draft.warn("similarity", note, attribute=given.name)
     made: list[Association] = []
-    likenesses = _likenesses(inputs)
+    likenesses = likenesses_of(inputs)
     for one in likenesses:
         statistic: Literal["difference", "spearman"] = "difference" if one.name in EFFECTS else "spearman"
         rng = generator(context.seed, "relabelling", one.name)
@@ -142,54 +123,14 @@ def _with_contrasts(made: list[Association]) -> list[Association]:
     return [replace(one, contrast=found.get(place)) for place, one in enumerate(made)]
 
 
-def complete(*likenesses: Floats) -> list[int]:
-    """Return the places of languages between which all likenesses are known, leaving out as few as it seems to take.
-
-    >>> complete(np.array([[0.0, 1.0, np.nan], [1.0, 0.0, np.nan], [1.0, 1.0, 0.0]]))
-    [0, 1]
-    """
-    kept = list(range(len(likenesses[0])))
-    while kept:
-        at = np.ix_(kept, kept)
-        missing = sum((np.isnan(one[at]) & ~np.eye(len(kept), dtype=bool)).astype(int) for one in likenesses)
-        gaps = np.asarray(missing).sum(0) + np.asarray(missing).sum(1)
-        if not gaps.any():
-            break
-        kept.pop(len(kept) - 1 - int(gaps[::-1].argmax()))
-    return kept
-
-
 def _say_left_out(draft: Draft, name: str, languages: Sequence[str], kept: Sequence[int]) -> None:
     out = [code for place, code in enumerate(languages) if place not in kept]
     if out:
         draft.warn("left-out", f"{listed(out)} take no part in what is said of {name}: not known of all pairs.")
 
 
-def _likenesses(inputs: "Inputs") -> list[_Likeness]:
-    from probes.byte_ngrams import overlap_matrix
-    from probes.loading.language_tables import dyads
-
-    found: list[_Likeness] = []
-    columns = inputs.attributes.columns
-    for name, column in columns.items():
-        effect = name.lower() if name.lower() in EFFECTS else ""
-        if not effect and name not in names_of(inputs):
-            continue
-        # A script or family that is written as a number is a class all the same.
-        values = {code: f"class {value}" for code, value in column.items()} if effect else column
-        pairs = dyads(values, inputs.languages)
-        name = effect or name
-        # Of a number the difference is unlikeness.
-        found.append(_Likeness(name=name, kind=pairs.kind, matrix=pairs.matrix * (1 if pairs.kind == "class" else -1)))
-    found += [_Likeness(name=one.name, kind="given", matrix=one.matrix) for one in inputs.similarities]
-    if OVERLAP in names_of(inputs):
-        overlaps = overlap_matrix([inputs.texts[code].train for code in inputs.languages])
-        found.append(_Likeness(name=OVERLAP, kind="overlap", matrix=overlaps))
-    return found
-
-
 def _tested(
-    draft: Draft, context: Context, one: _Likeness, test: QapTest, added: _Added, given: str = ""
+    draft: Draft, context: Context, one: Likeness, test: QapTest, added: _Added, given: str = ""
 ) -> Association:
     where = {
         "test": one.name,
@@ -239,7 +180,7 @@ def _add_effect(
     matrix: Matrix,
     found: Found,
     inputs: "Inputs",
-    one: _Likeness,
+    one: Likeness,
     test: QapTest,
     cells: Floats,
     kept: Sequence[int],
@@ -296,7 +237,7 @@ def _adjusted(
     inputs: "Inputs",
     options: Options,
     context: Context,
-    likenesses: Sequence[_Likeness],
+    likenesses: Sequence[Likeness],
     cells: Floats,
 ) -> list[Association]:
     """Add the effects of script given family, and of family given script, where the languages can part the two."""
@@ -394,10 +335,5 @@ def rank_correlation(first: Floats, second: Floats) -> float | None:
     >>> round(rank_correlation(np.array([[0, 1.0], [2, 0]]), np.array([[0, 5.0], [7, 0]])), 6)
     1.0
     """
-    from scipy.stats import rankdata
-
     there = ~np.eye(len(first), dtype=bool) & ~np.isnan(first) & ~np.isnan(second)
-    a, b = rankdata(first[there]), rankdata(second[there])
-    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    return float(np.clip(np.corrcoef(a, b)[0, 1], -1, 1))
+    return spearman(first[there], second[there])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from audits.context import Context, Plan
 from audits.interference import Options, slurm
-from audits.interference.effects import EFFECTS, names_of
+from audits.interference.likenesses import EFFECTS, names_of
 from audits.interference.models import find_start, find_tokenizer, make_jobs
 from audits.interference.outlook import coordinates_of, cost_of, measured_cost, notes_of
 from audits.interference.settings import (

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
-from audits.interference.effects import EFFECTS, Association
+from audits.interference.effects import Association
 from audits.interference.estimating import Entry
+from audits.interference.likenesses import EFFECTS
 from audits.numbers import percent
 from audits.records import Severity
 from audits.statistics.crossed import Crossed

@@ -171,7 +171,7 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[Told]:
 
 def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values."""
-    from audits.interference.effects import names_of
+    from audits.interference.likenesses import names_of
 
     languages = inputs.languages
     sets = {"+".join(code for code in chosen if code != one) or one for chosen in inputs.sets for one in chosen}

@@ -1,16 +1,14 @@
 """Are those speakers read worse whose phones scatter more? Rank correlations, raw and partial, and their chance."""
 
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics import MaybeEnds, monte_carlo_p, percentile_interval
+from audits.statistics.rank_correlation import bonett_wright, order_p, spearman
 
 Floats = NDArray[np.float64]
-EXACT_UP_TO = 8
-"""Units up to which all orders are gone through instead of random ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ def rank_correlation(
     >>> found.value, found.p[0] < 0.01
     (-1.0, True)
     """
-    from scipy.stats import norm, rankdata
+    from scipy.stats import rankdata
 
     x, y = np.atleast_2d(x), np.atleast_2d(y)
     units = x.shape[1]
@@ -73,14 +71,13 @@ def rank_correlation(
             return None
         left.append(rest / np.linalg.norm(rest, axis=1, keepdims=True))
     r = float(np.clip((left[0] * left[1]).sum(1).mean(), -1, 1))
-    half = float(norm.isf((1 - level) / 2)) * np.sqrt((1 + r**2 / 2) / freedom)
-    z = np.arctanh(np.clip(r, -0.999999, 0.999999))
+    low, high = bonett_wright(r, freedom, level=level)
     orders = rng.permuted(np.broadcast_to(np.arange(units), (repeats, units)), axis=1)
     shuffled = np.abs(sum(there[orders] @ here for here, there in zip(*left, strict=True))) / len(x)
     return Correlation(
         value=r,
-        low=min(float(np.tanh(z - half)), r),
-        high=max(float(np.tanh(z + half)), r),
+        low=low,
+        high=high,
         p=monte_carlo_p(abs(r), shuffled, level=level),
         n=units,
     )
@@ -106,21 +103,15 @@ def group_correlation(
     clusters
         Speakers of the smallest group.
     """
-    r = _spearman(*values)
+    r = spearman(*values)
     if r is None:
         return None
     drawn = _spearmans(*replicates)
     ends = percentile_interval(drawn, clusters, level=level)
     if ends is None:
         return None
-    groups = len(values[0])
-    if groups <= EXACT_UP_TO:
-        met = [abs(_spearman(values[0], values[1][list(order)]) or 0.0) for order in permutations(range(groups))]
-        p: MaybeEnds = (sum(one >= abs(r) - 1e-12 for one in met) / len(met), None, None)
-    else:
-        met = [abs(_spearman(values[0], rng.permutation(values[1])) or 0.0) for _ in range(repeats)]
-        p = monte_carlo_p(abs(r), np.array(met), level=level)
-    return Correlation(value=r, low=min(ends[0], r), high=max(ends[1], r), p=p, n=groups)
+    p = order_p(*values, repeats, rng, level=level)
+    return Correlation(value=r, low=min(ends[0], r), high=max(ends[1], r), p=p, n=len(values[0]))
 
 
 def _spearmans(x: Floats, y: Floats) -> Floats:
@@ -131,11 +122,3 @@ def _spearmans(x: Floats, y: Floats) -> Floats:
     size = np.sqrt((a**2).sum(1) * (b**2).sum(1))
     found: Floats = np.where(size > 0, (a * b).sum(1) / np.maximum(size, 1e-12), 0.0)
     return found
-
-
-def _spearman(x: Floats, y: Floats) -> float | None:
-    from scipy.stats import rankdata
-
-    a, b = (rankdata(values) - (len(values) + 1) / 2 for values in (x, y))
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / size if size > 0 else None

@@ -122,11 +122,10 @@ def permutation_test(
     if not present.any():
         raise Undefined("no cell of the matrix has a value")
     ranks, whole = statistic == "spearman", present.sum() == off.sum()
-    moved = _left_by(covariate, adjust, present)
+    moved, exact = _left_by(covariate, adjust, present), n <= ENUMERATED
     if ranks:
         moved[off] = rankdata(moved[off], method="average" if whole else "dense")
     compare = _Comparison(matrix, present, adjust, ranks=ranks, again=not whole)
-    exact = n <= ENUMERATED
     orders = _all_orders(moved) if exact else _drawn_orders(n, repeats, rng)
     size = max(1, BLOCK_CELLS // n**2)
     blocks = (_arranged(moved, orders[start : start + size]) for start in range(0, len(orders), size))

@@ -4,13 +4,13 @@ Answers "what would a trained operator do on a finer grid?" within minutes on tw
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from probes.executor import one_thread
 from probes.fno.layers import Padding, Pointwise, SpectralConv
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
 from probes.progress import Progress, Silent
@@ -75,7 +75,7 @@ def train(
     operator.train()
     losses: list[Tensor] = []
     watched = (progress or Silent()).phase("Training the operator of the example", steps, "steps")
-    with _one_thread(), watched as advance:
+    with one_thread(), watched as advance:
         for _ in range(epochs):
             losses.clear()
             for x, y in _batches(inputs, targets, batch, stream):
@@ -88,18 +88,6 @@ def train(
                 advance(1)
     operator.eval()
     return float(torch.cat(losses).mean())
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    # Two threads wait for each other over such small tensors, for minutes where cores are shared; and the order of
-    # sums, hence the weights, would depend on the number of cores.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _batches(

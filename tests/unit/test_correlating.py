@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import kstest, rankdata, spearmanr
 
-from audits.phoneme_errors.correlating import EXACT_UP_TO, Correlation, group_correlation, rank_correlation
+from audits.phoneme_errors.correlating import Correlation, group_correlation, rank_correlation
+from audits.statistics.rank_correlation import EXACT_UP_TO
 
 Floats = NDArray[np.float64]
 

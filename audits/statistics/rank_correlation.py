@@ -1,0 +1,74 @@
+"""Do two columns of numbers rise and fall together, and would chance do as much? Spearman's coefficient over units."""
+
+import math
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.statistics.multiplicity import MaybeEnds
+from audits.statistics.permutation import monte_carlo_p
+
+Floats = NDArray[np.float64]
+EXACT_UP_TO = 8
+"""Units up to which all orders are gone through instead of random ones."""
+_NEAR_ONE = 0.999999
+_TIE = 1e-12
+
+
+def spearman(x: Floats, y: Floats) -> float | None:
+    """Return the rank correlation of two columns, shape (units,) each; None where one is all alike.
+
+    >>> spearman(np.array([1.0, 2, 3, 4]), np.array([1.0, 9, 4, 16])), spearman(np.ones(3), np.arange(3.0))
+    (0.8, None)
+    """
+    a, b = _centred(x), _centred(y)
+    size = float(np.sqrt((a @ a) * (b @ b)))
+    return float(np.clip(a @ b / size, -1, 1)) if size > 0 else None
+
+
+def bonett_wright(r: float, freedom: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of a rank correlation: Fisher's, with the variance (1 + r^2 / 2) / freedom.
+
+    Bonett and Wright 2000, section 3; `freedom` is n - 3, less one for each column that is held fixed.
+
+    >>> [round(end, 3) for end in bonett_wright(0.0, 97)]
+    [-0.196, 0.196]
+    """
+    from scipy.stats import norm
+
+    half = float(norm.isf((1 - level) / 2)) * math.sqrt((1 + r**2 / 2) / freedom)
+    z = math.atanh(max(-_NEAR_ONE, min(r, _NEAR_ONE)))
+    return min(math.tanh(z - half), r), max(math.tanh(z + half), r)
+
+
+def order_p(x: Floats, y: Floats, repeats: int, rng: np.random.Generator, *, level: float = 0.95) -> MaybeEnds:
+    """Return the two-sided p-value of a rank correlation, from orders of y; without ends where all were gone through.
+
+    Raises
+    ------
+    ValueError
+        Where x or y is all alike.
+
+    Of three units in order, two of the six orders are as far from chance.
+
+    >>> order_p(np.arange(3.0), np.arange(3.0), 0, np.random.default_rng(0))
+    (0.3333333333333333, None, None)
+    """
+    a, b = _centred(x), _centred(y)
+    seen = abs(float(a @ b))
+    size = math.sqrt(float((a @ a) * (b @ b)))
+    if not size:
+        raise ValueError("a column that is all alike has no order")
+    if len(a) <= EXACT_UP_TO:
+        met = np.abs(np.array(list(permutations(b))) @ a)
+        return float((met >= seen - _TIE * size).mean()), None, None
+    drawn = np.array([abs(float(a @ rng.permutation(b))) for _ in range(repeats)])
+    return monte_carlo_p(seen / size, drawn / size, level=level)
+
+
+def _centred(values: Floats) -> Floats:
+    from scipy.stats import rankdata
+
+    centred: Floats = rankdata(values) - (len(values) + 1) / 2
+    return centred
