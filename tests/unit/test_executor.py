@@ -17,6 +17,7 @@ from audits import membership
 from probes import executor
 from probes.errors import InputError
 from probes.executor import BACKENDS, Workers, one_thread, run_jobs
+from probes.worker_processes import loky_pool
 
 HERE = Path(__file__).parent
 TWO = Workers(count=2)
@@ -157,3 +158,20 @@ def test_no_worker_outlives_its_parent(jobs: Any, tmp_path: Path, sent: signal.S
         (os.killpg if sent == signal.SIGINT else os.kill)(parent.pid, sent)
         assert until(lambda: not any(jobs.alive(process) for process in working), 30)
         assert parent.wait(60) == (-signal.SIGKILL if sent == signal.SIGKILL else -signal.SIGINT)
+
+
+def test_a_worker_that_dies_with_nothing_to_do_costs_no_job(jobs: Any) -> None:
+    pool = loky_pool(1)
+    try:
+        first = pool.submit(jobs.process, 0)
+        pool.wait([first])
+        idle = pool.outcome(first).result
+        os.kill(idle, signal.SIGKILL)
+        assert until(lambda: not jobs.alive(idle), 10)
+        # The library notices a moment after the process is gone.
+        time.sleep(1)
+        second = pool.submit(jobs.process, 1)
+        pool.wait([second])
+        assert pool.outcome(second).result not in (idle, os.getpid())
+    finally:
+        pool.close(at_once=True)

@@ -119,3 +119,19 @@ def test_a_number_without_spread_has_no_interval() -> None:
 
 def test_a_training_set_is_named_by_the_others() -> None:
     assert [with_of(("a", "b", "c"), code) for code in "abc"] == ["b+c", "a+c", "a+b"] and with_of(("a",), "a") == "a"
+
+
+def test_a_mean_over_fewer_partners_than_others_is_told() -> None:
+    codes = ("a", "b", "c")
+    sets = [(code,) for code in codes] + [("a", "b"), ("a", "c"), ("b", "c")]
+    cells = {
+        (chosen, seed, code): Cell(sums=np.array([2.0 + len(chosen) + seed / 9]), weights=np.ones(1), factor=1.0)
+        for chosen in sets
+        for code in chosen
+        for seed in range(2)
+        if (chosen, code) != (("b", "c"), "b")
+    }
+    losses = Losses(languages=codes, cells=cells, curves={}, diverged=frozenset())
+    draft = Draft()
+    estimate(draft, Matrix(losses=losses, failed={}, level=0.95, correction="holm"), {}, sets)
+    assert [dict(one.where) for one in draft.warnings if one.id == "partial-mean"] == [{"target": "b"}, {"source": "c"}]
