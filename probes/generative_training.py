@@ -17,18 +17,13 @@ from probes.errors import InputError
 from probes.executor import one_thread
 from probes.generative_networks import MlpDenoiser, MlpDiscriminator, MlpGenerator, fresh_denoiser, fresh_gan
 from probes.progress import Progress, Silent
+from probes.random_streams import stream
 
 _DRAWN = 2**20
 """Random numbers drawn at once, 4 MB: fewer calls, and no more memory than a step takes."""
 _MOST_STEPS = 100
 BETAS = (0.5, 0.999)
 """Moments of Adam for both networks of a GAN (Radford et al. 2016, arXiv 1511.06434)."""
-
-
-def stream(seed: int, purpose: str) -> torch.Generator:
-    """Return a generator for one purpose; those of other purposes and seeds are independent of it."""
-    words = np.random.SeedSequence([seed, *purpose.encode()])
-    return torch.Generator().manual_seed(int(words.generate_state(1)[0]))
 
 
 def train_denoiser(

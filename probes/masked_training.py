@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probes.generative_training import stream
 from probes.masked_lm import MaskedLM, Network
+from probes.random_streams import stream
 from probes.token_windows import Windows, hidden, masked_positions
 
 Budget = Literal["same-data", "same-total"]

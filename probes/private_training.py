@@ -22,9 +22,10 @@ from torch.nn import functional
 from probes.errors import InputError
 from probes.executor import one_thread
 from probes.generative_networks import MlpDenoiser, MlpDiscriminator, MlpGenerator, fresh_denoiser, fresh_gan
-from probes.generative_training import BETAS, check_training, step_with, stream
+from probes.generative_training import BETAS, check_training, step_with
 from probes.loading.accountants import ACCOUNT
 from probes.progress import Progress, Silent
+from probes.random_streams import stream
 
 History = list[tuple[float, float, int]]
 """Noise multiplier, sampling rate and number of steps, stage by stage."""

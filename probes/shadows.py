@@ -22,10 +22,11 @@ from probes.cache import Cache
 from probes.diffusion import Denoiser
 from probes.errors import IncompleteError, InputError
 from probes.executor import Workers, check_complete, run_jobs
-from probes.generative_training import fit_denoiser, stream
+from probes.generative_training import fit_denoiser
 from probes.loading.hashing import sha256_json
 from probes.loading.point_sets import PointSet
 from probes.progress import Progress, Silent
+from probes.random_streams import stream
 
 KIND = "shadow-models"
 POINTS = "shadow-points"

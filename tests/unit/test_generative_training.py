@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from probes.errors import InputError
-from probes.generative_training import fit_denoiser, sample_gan, stream, train_denoiser, train_gan
+from probes.generative_training import fit_denoiser, sample_gan, train_denoiser, train_gan
 from probes.progress import Advance
+from probes.random_streams import stream
 
 LINEAR = np.cumprod(1 - np.linspace(1e-4, 0.02, 1000))
 SHORT: dict[str, Any] = {"steps": 30, "batch": 8}

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from probes.errors import InputError
 from probes.generative_networks import MlpDenoiser, fresh_denoiser, fresh_gan, network_from
-from probes.generative_training import stream
 from probes.loading.generators import load_generator
 from probes.loading.weights import read_pickle
 from probes.private_training import (
@@ -25,6 +24,7 @@ from probes.private_training import (
     train_private_denoiser,
     train_private_gan,
 )
+from probes.random_streams import stream
 
 LINEAR = np.cumprod(1 - np.linspace(1e-4, 0.02, 1000))
 SIGMA: dict[str, Any] = {"noise_multiplier": 1.5, "sample_rate": 0.25, "steps": 6}
