@@ -28,6 +28,9 @@ from audits.records import (
 # where the workers are started from.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# What several files of tests share stands in support/.
+pytest_plugins = ("small_world",)
+
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {
     "gender": {"female": 0.01, "male": -0.01},

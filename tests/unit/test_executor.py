@@ -19,7 +19,7 @@ from probes.errors import InputError
 from probes.executor import BACKENDS, Workers, one_thread, run_jobs
 from probes.worker_processes import loky_pool
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 TWO = Workers(count=2)
 
 
@@ -27,8 +27,7 @@ TWO = Workers(count=2)
 def jobs() -> Iterator[Any]:
     """Return the functions of the jobs, in a module that workers find too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(HERE)
-        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("PYTHONPATH", str(SUPPORT))
         yield import_module("jobs_of_executor")
 
 

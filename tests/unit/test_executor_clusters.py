@@ -14,7 +14,7 @@ from probes import cluster_pools
 from probes.errors import IncompleteError, InputError
 from probes.executor import Workers, run_jobs
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 CLUSTERS = ("dask", "ray")
 REFUSED = InputError("The file is empty.", where="points.csv, line 1", hint="Give points.")
 
@@ -23,8 +23,7 @@ REFUSED = InputError("The file is empty.", where="points.csv, line 1", hint="Giv
 def jobs() -> Iterator[Any]:
     """Return the functions of the jobs, in a module that workers find too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(HERE)
-        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("PYTHONPATH", str(SUPPORT))
         yield import_module("jobs_of_executor")
 
 
