@@ -71,8 +71,10 @@ def plane(
         "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
         "encoding": {**sides, "stroke": shade, "fill": inside, "shape": shape, "tooltip": hints},
     }
+    # A layer without a row would have axes without ends, of which browsers complain.
+    joined = [line] if any(row[order] is not None for row in table) else []
     bars = _bars(x, y, sides, {"strokeWidth": 1.5, "opacity": 0.6}, {"color": shade})
-    return _whole([line, *bars, points, *_words(table, sides)], table, PLANE_HEIGHT)
+    return _whole([*joined, *bars, points, *_words(table, sides)], table, PLANE_HEIGHT)
 
 
 def paths(rows: Rows, *, x: Axis, y: Axis, series: str, order: str) -> Json:

@@ -29,7 +29,7 @@ from audits.records import (
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # What several files of tests share stands in support/.
-pytest_plugins = ("small_world",)
+pytest_plugins = ("pages", "small_world")
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {

@@ -1,33 +1,9 @@
 """The page in a real browser, opened from disk: it draws, sorts, filters, prints, and asks nobody for anything."""
 
-import base64
-import shutil
-import time
-
 import pytest
+from pages import media, open_page, printed, requests, resize
 
 from audits.rendering import write_pages
-
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-
-pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):  # noqa: ANN201
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -39,28 +15,10 @@ def address(sample_report, tmp_path_factory) -> str:
 
 @pytest.fixture
 def page(browser, address):  # noqa: ANN201
-    _resize(browser, 1024)
-    _media(browser, "light")
-    _open(browser, address)
+    resize(browser, 1024)
+    media(browser, "light")
+    open_page(browser, address)
     return browser
-
-
-def _open(browser, address) -> None:
-    browser.get(address)
-    deadline = time.monotonic() + 15
-    while browser.execute_script("return document.documentElement.dataset.charts") != "drawn":
-        assert time.monotonic() < deadline, "the charts were not drawn in time"
-        time.sleep(0.05)
-
-
-def _resize(browser, width) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
-def _media(browser, scheme) -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
 
 
 def _cells(browser, table, column) -> list[str]:
@@ -72,12 +30,10 @@ def _cells(browser, table, column) -> list[str]:
 
 def test_opens_without_an_error_or_a_request(browser, address) -> None:
     browser.get_log("browser")
-    browser.get_log("performance")
-    _open(browser, address)
+    requests(browser)
+    open_page(browser, address)
     assert browser.get_log("browser") == []
-    sent = [entry["message"] for entry in browser.get_log("performance") if "requestWillBeSent" in entry["message"]]
-    assert len(sent) == 1, "only the page itself"
-    assert address in sent[0]
+    assert requests(browser) == [address], "only the page itself"
 
 
 def test_every_chart_is_drawn(page, sample_report) -> None:
@@ -141,13 +97,13 @@ def test_the_switch_and_the_system_change_the_theme_of_page_and_charts(page) -> 
     page.find_element("id", "theme").click()
     assert page.execute_script(colours) == light
     page.execute_script("delete document.documentElement.dataset.theme")
-    _media(page, "dark")
+    media(page, "dark")
     assert page.execute_script(colours) == dark
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_contrast_aa(page, scheme) -> None:
-    _media(page, scheme)
+    media(page, scheme)
     names = ["paper", "ink", "quiet", "accent", "alert"]
     style = "return arguments[0].map(n => getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim())"
     paper, *texts = [_luminance(colour) for colour in page.execute_script(style, names)]
@@ -164,16 +120,16 @@ def _luminance(colour) -> float:
 
 @pytest.mark.parametrize("width", [390, 768, 1440])
 def test_the_page_never_scrolls_sideways(browser, address, width) -> None:
-    _resize(browser, width)
-    _open(browser, address)
+    resize(browser, width)
+    open_page(browser, address)
     wide, shown = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     assert shown == width
     assert wide <= width
 
 
 def test_a_row_on_a_phone_shows_its_number_and_interval_and_little_blank(browser, address) -> None:
-    _resize(browser, 390)
-    _open(browser, address)
+    resize(browser, 390)
+    open_page(browser, address)
     shape = """
         const row = document.querySelectorAll('#table-0 tbody tr')[arguments[0]], scroll = row.closest('.scroll');
         const [value, interval] = ['.value', '.interval'].map((n) => row.querySelector(n).getBoundingClientRect());
@@ -187,7 +143,7 @@ def test_a_row_on_a_phone_shows_its_number_and_interval_and_little_blank(browser
         assert height <= 110
         assert sideways <= 0
         assert method == "none"
-    _resize(browser, 1440)
+    resize(browser, 1440)
     assert browser.execute_script(shape, 0)[5] == "table-cell"
 
 
@@ -196,13 +152,12 @@ def test_the_first_stop_of_the_tab_key_skips_to_the_findings(page) -> None:
     assert page.switch_to.active_element.get_attribute("href").endswith("#main")
 
 
-def test_it_prints_in_light_colours_with_everything_open(page) -> None:
+def test_it_prints_in_light_colours_with_everythingopen_page(page) -> None:
     page.find_element("id", "theme").click()
     folded = "window.folded = document.querySelectorAll('details:not([open])').length"
     page.execute_script(f"addEventListener('beforeprint', () => {{ {folded} }})")
-    printed = page.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
-    assert base64.b64decode(printed["data"]).startswith(b"%PDF")
+    assert printed(page).startswith(b"%PDF")
     assert page.execute_script("return window.folded") == 0
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    media(page, "dark", "print")
     assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.execute_script("return getComputedStyle(document.querySelector('.signature')).display") == "grid"
