@@ -5,7 +5,7 @@ Markdown, page and terminal all take their parts from here: head, findings, cove
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +38,8 @@ SMALL = "small-group"
 ASKED = ("hypothesis", "reference", "metric", "tasks", "by", "normalise", "level")
 """Settings that say what was asked, as far as an audit has them."""
 
+MOST_METHODS = 3
+"""Methods of intervals that the head names; the most frequent ones."""
 
 MOST_LISTED, MOST_COLUMNS, MOST_LETTERS = 20, 8, 400
 """Rows and columns of a list under a figure, and letters of a cell of it."""
@@ -118,9 +120,11 @@ def asked(report: Report) -> list[tuple[str, str]]:
         value = report.settings.get(key)
         if value not in (None, "", [], ()):
             facts.append((key.capitalize(), percent(value) if key == "level" else setting(value)))
-    methods = dict.fromkeys(row.method for row in report.estimates)
+    methods = [method for method, _ in Counter(row.method for row in report.estimates).most_common()]
     if methods:
-        facts.append(("Intervals", "; ".join(methods)))
+        more = len(methods) - MOST_METHODS
+        rest = f"; and {more} more, beside each number in the tables" if more > 0 else ""
+        facts.append(("Intervals", "; ".join(methods[:MOST_METHODS]) + rest))
     return facts
 
 

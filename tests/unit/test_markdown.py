@@ -7,7 +7,7 @@ from dataclasses import replace
 from audits.numbers import described
 from audits.records import Estimate, Report
 from audits.rendering import write_pages
-from audits.rendering.content import SECTIONS
+from audits.rendering.content import SECTIONS, asked
 from audits.rendering.markdown import MOST_ROWS, code, escaped, to_markdown
 
 
@@ -34,6 +34,15 @@ def test_gates_coverage_warnings_and_command(sample_report) -> None:
     assert "    miles audit-fairness models/wav2vec2-base --manifest" in text
     assert "![" in text
     assert "(figures/gap-by-layer.svg)" in text
+
+
+def test_the_methods_of_most_numbers_are_named_and_the_others_counted(sample_report) -> None:
+    ways = ["one", "two", "two", "three", "three", "three", "four", "five"]
+    rows = tuple(replace(sample_report.estimates[place], method=way) for place, way in enumerate(ways))
+    facts = dict(asked(replace(sample_report, estimates=rows)))
+    assert facts["Intervals"] == "three; two; one; and 2 more, beside each number in the tables"
+    facts = dict(asked(replace(sample_report, estimates=rows[:6])))
+    assert facts["Intervals"] == "three; two; one"
 
 
 def test_long_tables_are_cut_and_say_so(sample_report) -> None:
