@@ -40,6 +40,11 @@ VERBS = (
         "Make the pages and figures of a run again from its report.json.",
         "miles_cli.commands.render:command",
     ),
+    Verb(
+        "export",
+        "Put a report into a form of another tool: MLflow, a model card, JUnit or in-toto.",
+        "miles_cli.commands.export:command",
+    ),
     Verb("schema", "Print the JSON Schema of report.json.", "miles_cli.commands.schema:command"),
     Verb("cache", "Show the size of the cache, or clear it.", "miles_cli.commands.cache:command"),
 )

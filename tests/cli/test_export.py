@@ -1,0 +1,234 @@
+"""Does `miles export` give every run to MLflow, to a card, to a pipeline and to a signer, whole or not at all?"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from audits.exports.mlflow import MARK, MOST_VALUE, metrics
+from audits.rendering.content import setting
+from audits.report_file import read_report
+
+Call = Callable[..., Any]
+RUNS = ("canaries", "certified", "first", "grids", "groups", "matrix", "phones", "short", "slopes", "suite", "texts")
+
+
+@pytest.fixture
+def runs(prepared: Path) -> Path:
+    """Return the finished runs, which no export may change."""
+    return prepared / "work" / "runs"
+
+
+@pytest.fixture
+def own(runs: Path, tmp_path: Path) -> Path:
+    """Return a copy of a run that a test may change."""
+    return Path(shutil.copytree(runs / "certified", tmp_path / "own"))
+
+
+def judged(folder: Path, outcome: str) -> Path:
+    """Give a run a gate that some of its rows break, or none."""
+    data = json.loads((folder / "report.json").read_text("utf-8"))
+    rows = [place for place, row in enumerate(data["estimates"]) if row["name"] == "certified_accuracy"]
+    data["gates"] = [{"expression": "certified_accuracy < 0.5", "outcome": outcome, "rows": rows}]
+    (folder / "report.json").write_text(json.dumps(data), "utf-8")
+    return folder
+
+
+def test_every_audit_can_be_exported(runs: Path, call_miles: Call) -> None:
+    from huggingface_hub import ModelCard
+
+    for name in RUNS:
+        report = read_report(runs / name)
+        before = {path: path.stat().st_mtime_ns for path in (runs / name).rglob("*")}
+        done = call_miles("export", runs / name, "--to", "junit")
+        assert done.code == 0 and len(ET.fromstring(done.out.encode())) == 1, done.err
+        done = call_miles("export", runs / name / "report.json", "--to", "in-toto")
+        digests = [next(iter(one["digest"].values())) for one in json.loads(done.out)["predicate"]["configuration"]]
+        assert digests[-1] == hashlib.sha256((runs / name / "report.json").read_bytes()).hexdigest()
+        done = call_miles("export", runs / name, "--to", "model-card")
+        places = {place for finding in report.findings for place in finding.evidence}
+        assert len(ModelCard(done.out).data.eval_results or ()) == len(places), name
+        assert {path: path.stat().st_mtime_ns for path in (runs / name).rglob("*")} == before
+
+
+def test_a_failed_gate_is_red_in_the_file(own: Path, tmp_path: Path, call_miles: Call) -> None:
+    done = call_miles("export", judged(own, "fail"), "--to", "junit", "--out", tmp_path / "miles.xml")
+    assert (done.code, done.out) == (0, f"Written: {tmp_path / 'miles.xml'}\n")
+    root = ET.parse(tmp_path / "miles.xml").getroot()
+    assert root.get("failures") == "1" and root.find(".//failure") is not None
+    done = call_miles("export", own, "--to", "in-toto")
+    assert json.loads(done.out)["predicate"]["failedTests"] == ["gate certified_accuracy < 0.5"]
+
+
+def test_a_card_is_changed_in_place_and_only_once(runs: Path, tmp_path: Path, call_miles: Call) -> None:
+    card = tmp_path / "README.md"
+    card.write_text("---\nlicense: mit\n---\n# Ours\n", "utf-8")
+    words = ("export", runs / "certified", "--to", "model-card", "--card", card)
+    assert call_miles(*words).out == f"Written: {card}\n"
+    once = card.read_text("utf-8")
+    assert once.startswith("---\nlicense: mit\nmodel-index:\n") and "# Ours\n\n<!-- miles:certify -->" in once
+    assert call_miles(*words).out == f"Nothing changed: {card}\n"
+    assert call_miles(*words, "--only", "abstention_rate").code == 0
+    assert "abstention_rate" in card.read_text("utf-8").split("---\n")[1]
+    done = call_miles("export", runs / "certified", "--to", "model-card", "--section-only")
+    assert done.out.startswith("<!-- miles:certify -->") and done.out in once
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{runs}/certified", "--to", "juint"], "Did you mean junit?"),
+        (["{runs}/certified", "--to", "junit", "--card", "README.md"], "It belongs to model-card"),
+        (["{runs}/certified", "--to", "in-toto", "--only", "x"], "It belongs to model-card"),
+        (["{runs}/certified", "--to", "mlflow", "--out", "x"], "takes --tracking-uri"),
+        (["{runs}/certified", "--to", "model-card", "--only", "accuracy["], "cannot be read"),
+        (["{runs}/certified", "--to", "model-card", "--only", "nothing"], "There are:"),
+        (["{runs}/certified", "--to", "model-card", "--card", "none.md"], "There is no card here"),
+        (["{runs}/certified", "--to", "model-card", "--card", "latin.md"], "no UTF-8"),
+        (["{runs}/certified", "--to", "model-card", "--card", "bad.md"], "no YAML"),
+        (["{runs}/certified", "--to", "model-card", "--card", "bad.md", "--out", "x"], "Leave out --out"),
+        (["{runs}/certified", "--to", "junit", "--out", "."], "is no file"),
+        (["{runs}/certified", "--to", "junit", "--out", "none/x.xml"], "a folder that is not there"),
+        (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/report.json"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/x.xml"], "stands in the run folder"),
+        (["bad.md", "--to", "junit"], "The report cannot be read"),
+        (["none", "--to", "junit"], "There is no finished report here"),
+    ],
+)
+def test_wrong_input_ends_in_one_panel_and_nothing_is_written(
+    runs: Path, tmp_path: Path, call_miles: Call, words: list[str], said: str
+) -> None:
+    (tmp_path / "bad.md").write_text("---\na: [\n---\n", "utf-8")
+    (tmp_path / "latin.md").write_bytes(b"\xe4\n")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    done = call_miles("export", *(word.format(runs=runs) for word in words), cwd=tmp_path)
+    plain = " ".join(done.err.replace("│", " ").split())
+    assert done.code == 2 and done.out == "" and said in plain and plain.count("miles cannot go on") == 1, done.err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_what_is_no_file_is_not_replaced_by_one(runs: Path, tmp_path: Path, call_miles: Call) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert call_miles("export", runs / "certified", "--to", "junit", "--out", tmp_path / "pipe").code == 2
+    assert (tmp_path / "pipe").is_fifo()
+
+
+# MLflow
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+    return tmp_path / "store"
+
+
+def client_of(store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=store.as_uri())
+
+
+def runs_in(client: Any, experiment: str) -> list[Any]:
+    return list(client.search_runs([client.get_experiment_by_name(experiment).experiment_id]))
+
+
+def test_a_run_of_mlflow_holds_the_whole_report(
+    runs: Path, store: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = read_report(runs / "suite")
+    words = ("export", runs / "suite", "--to", "mlflow", "--tracking-uri", store, "--experiment", "audits")
+    done = call_miles(*words)
+    assert done.code == 0 and done.out.startswith("Logged: run ") and done.out.count("\n") == 1, done.err
+    assert f"{len(report.estimates)} estimates as {len(metrics(report.estimates))} metrics" in done.out
+    client = client_of(store, monkeypatch)
+    (found,) = runs_in(client, "audits")
+    assert found.data.metrics == dict(metrics(report.estimates))
+    assert any(key.endswith(".provable") for key in found.data.metrics)
+    assert found.data.params == {key: setting(value) for key, value in report.settings.items()}
+    tags = found.data.tags
+    assert tags["miles.audit"] == "membership" and tags["miles.gates"] == "none"
+    assert tags["miles.subject_sha256"] == report.subject.sha256 and tags["miles.version"] == report.provenance.miles
+    assert found.info.status == "FINISHED" and report.findings[0].statement in tags["mlflow.note.content"]
+    kept = Path(client.download_artifacts(found.info.run_id, ""))
+    names = {path.relative_to(kept) for path in kept.rglob("*") if path.is_file()}
+    assert names == {path.relative_to(runs / "suite") for path in (runs / "suite").rglob("*") if path.is_file()}
+    assert all((kept / name).read_bytes() == (runs / "suite" / name).read_bytes() for name in names)
+    # Again: it is found; by force there are two.
+    again = call_miles(*words)
+    assert again.code == 0 and again.out.startswith(f"It is there already: run {found.info.run_id} ")
+    assert len(runs_in(client, "audits")) == 1
+    assert call_miles(*words, "--force").code == 0
+    assert len({run.data.tags[MARK] for run in runs_in(client, "audits")}) == 1 and len(runs_in(client, "audits")) == 2
+
+
+def test_what_is_cut_missing_or_linked_is_told(
+    own: Path, store: Path, tmp_path: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.loads((judged(own, "fail") / "report.json").read_text("utf-8"))
+    data["settings"]["radii"] = ["0.123456789"] * 1000
+    (own / "report.json").write_text(json.dumps(data), "utf-8")
+    (own / "report.md").unlink()
+    secret = tmp_path / "secret.csv"
+    secret.write_text("secret", "utf-8")
+    (own / "records.csv").unlink()
+    (own / "records.csv").symlink_to(secret)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(store))
+    done = call_miles("export", own, "--to", "mlflow")
+    assert done.code == 0 and "Cut, since they are too long for MLflow: radii." in done.out, done.err
+    assert "Not in the run folder: report.md, records.csv." in done.out
+    client = client_of(store, monkeypatch)
+    (found,) = runs_in(client, "miles")
+    assert len(found.data.params["radii"]) == MOST_VALUE and found.data.tags["miles.gates"] == "failed"
+    held = {item.path for item in client.list_artifacts(found.info.run_id)}
+    assert held == {"report.json", "report.html", "figures"}
+
+
+def test_what_breaks_off_leaves_no_run(
+    own: Path, store: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = client_of(store, monkeypatch)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(client), "log_artifact", refuse)
+        assert call_miles("export", own, "--to", "mlflow", "--tracking-uri", store).code == 3
+    assert runs_in(client, "miles") == []
+    assert call_miles("export", own, "--to", "mlflow", "--tracking-uri", store).code == 0
+    assert len(runs_in(client, "miles")) == 1
+
+
+def test_mlflow_is_asked_for_only_here_and_its_absence_is_told(
+    own: Path, store: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "mlflow", None)
+        assert call_miles("export", own, "--to", "junit").code == 0
+        done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", store)
+    assert done.code == 2 and "pip install 'miles-audit[mlflow]'" in done.err and not store.exists()
+    done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "nonsense://x")
+    assert done.code == 2 and "MLflow cannot use the store" in done.err
+    # Nothing answers at the port that is for discarding.
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "http://me:secret@127.0.0.1:9")
+    assert done.code == 2 and "MLflow cannot use the store" in done.err and done.out == "" and "secret" not in done.err
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0" and "MLFLOW_DISABLE_TELEMETRY" not in os.environ
+
+
+def test_a_store_elsewhere_needs_a_word(
+    own: Path, store: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.org")
+    done = call_miles("export", own, "--to", "mlflow")
+    assert done.code == 2 and "names a store elsewhere" in done.err and "--tracking-uri" in done.err

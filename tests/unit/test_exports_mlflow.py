@@ -1,0 +1,66 @@
+"""Are the keys such as MLflow takes, one for each number, and is no other machine asked without a word?"""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audits.exports import mlflow
+from audits.records import Estimate
+from probes.errors import InputError
+
+TEXT = st.one_of(
+    st.sampled_from(["a", "A", "a.b", "a_b", "a b", "gap.low", "low", "x" * 300, "ü", "", ".."]), st.text(max_size=4)
+)
+WHERE = st.dictionaries(TEXT, st.one_of(TEXT, st.sampled_from([0, 0.5, 0.5000001, -1, 1e-7, 3.0])), max_size=2)
+
+
+def row(name: str, where: object = (), method: str = "Wilson", **ends: float) -> Estimate:
+    ends = ends or {"low": 0.1, "high": 0.3}
+    return Estimate(name=name, value=ends.get("low", 0.1), **ends, method=method, n=9, unit="x", where=dict(where))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(TEXT, WHERE), max_size=6, unique_by=lambda pair: repr((pair[0], sorted(pair[1].items())))))
+def test_keys_are_valid_unique_and_do_not_hang_on_the_order(pairs: list[tuple[str, dict[str, object]]]) -> None:
+    rows = [row(name, where) for name, where in pairs]
+    keys = [key for key, _ in mlflow.metrics(rows)]
+    assert len({key.lower() for key in keys}) == len(keys) == 3 * len(rows)
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+", key) and len(key) <= 250 for key in keys)
+    assert sorted(mlflow.metrics(rows)) == sorted(mlflow.metrics(rows[::-1]))
+
+
+def test_each_number_stands_under_a_key_that_tells_what_it_is() -> None:
+    first = row("gap", {"layer": 3, "by": "accent"}, low=0.1, high=0.3)
+    bound = row("epsilon_lower", {"attack": "score"}, "Lower bound: one-sided", low=1.5, high=4.0)
+    exact = Estimate(name="product_bound", value=7.0, method="exact", n=1, unit="models")
+    assert dict(mlflow.metrics([first, bound, exact])) == {
+        "gap.by-accent.layer-3": 0.1,
+        "gap.by-accent.layer-3.low": 0.1,
+        "gap.by-accent.layer-3.high": 0.3,
+        "epsilon_lower.attack-score": 1.5,
+        "epsilon_lower.attack-score.low": 1.5,
+        "epsilon_lower.attack-score.provable": 4.0,
+        "product_bound": 7.0,
+    }
+
+
+def test_the_same_row_twice_loses_neither() -> None:
+    assert len({key for key, _ in mlflow.metrics([row("gap"), row("gap")])}) == 6
+
+
+def test_only_a_store_of_this_machine_is_used_without_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert mlflow._address(None) == (tmp_path / "mlruns").as_uri()
+    assert mlflow._address("runs of mlflow") == (tmp_path / "runs of mlflow").as_uri()
+    for given_by_word in ("http://localhost:5000", "databricks"):
+        assert mlflow._address(given_by_word) == given_by_word
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "other"))
+    assert mlflow._address(None) == (tmp_path / "other").as_uri()
+    for elsewhere in ("https://example.org", "databricks", "databricks://me", "postgresql://host/db"):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", elsewhere)
+        with pytest.raises(InputError, match="elsewhere"):
+            mlflow._address(None)
