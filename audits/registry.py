@@ -47,6 +47,9 @@ class AuditSpec:
         (context, *, balanced) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
     model
         Whether a model runs, so that a device has to be found for it; or the options of which one makes a model run.
+    records
+        Name of the module that tells how rows of records.csv are matched over runs and which estimates are made of
+        them (`audits.comparison.parts.Pairing`); empty: changes of this audit are not paired.
     """
 
     name: str
@@ -60,6 +63,7 @@ class AuditSpec:
     model: bool | tuple[str, ...] = True
     estimates: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    records: str = ""
 
     def runs_model(self, options: Any) -> bool:
         """Tell whether a model runs with these options."""

@@ -91,6 +91,7 @@ AUDIT = AuditSpec(
     options=Options,
     plan="audits.asr_fairness.inputs:plan",
     run="audits.asr_fairness.report:run",
+    records="audits.asr_fairness.pairing",
     demo="audits.asr_fairness.demo:prepare",
     estimates=(
         *_OF_A_LAYER,

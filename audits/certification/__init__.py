@@ -116,6 +116,7 @@ AUDIT = AuditSpec(
     options=Options,
     plan="audits.certification.inputs:plan",
     run="audits.certification.report:run",
+    records="audits.certification.pairing",
     demo="audits.certification.demo:prepare",
     files=("certify.tsv", "counts.safetensors"),
     estimates=(

@@ -69,9 +69,9 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
 
     work, rule = inputs.work, inputs.rule
     assert work is not None
-    context.cache.write(
-        CHECKS, work.check, {"classes": torch.tensor(work.classes), "seconds": torch.tensor(work.seconds)}
-    )
+    if not context.cache.has(CHECKS, work.check):
+        seen = {"classes": torch.tensor(work.classes), "seconds": torch.tensor(work.seconds)}
+        context.cache.write(CHECKS, work.check, seen)
     noise = Noise("uniform" if rule.geometry.norm == "l1" else "gaussian", rule.geometry.sigma)
 
     @cache

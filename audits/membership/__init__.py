@@ -169,6 +169,7 @@ AUDIT = AuditSpec(
     options=Options,
     plan="audits.membership.inputs:plan",
     run="audits.membership.report:run",
+    records="audits.membership.pairing",
     demo="audits.membership.demo:prepare",
     model=("model", "suite"),
     estimates=(

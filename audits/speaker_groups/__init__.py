@@ -103,6 +103,7 @@ AUDIT = AuditSpec(
     options=Options,
     plan="audits.speaker_groups.inputs:plan",
     run="audits.speaker_groups.report:run",
+    records="audits.speaker_groups.pairing",
     demo="audits.speaker_groups.demo:prepare",
     model=False,
     estimates=(

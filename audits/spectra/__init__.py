@@ -111,6 +111,7 @@ AUDIT = AuditSpec(
     options=Options,
     plan="audits.spectra.inputs:plan",
     run="audits.spectra.report:run",
+    records="audits.spectra.pairing",
     demo="audits.spectra.demo:prepare",
     estimates=(
         "relative_l2",

@@ -1,9 +1,22 @@
 import dataclasses
+import json
 import math
 
 import pytest
 
-from audits.comparison import Change, _rank, changes, check_levels, ranked, same_run, unmatched
+from audits.comparison import wording
+from audits.comparison.changes import (
+    Change,
+    corrected,
+    in_both,
+    independent,
+    p_of,
+    ranked,
+    unmatched,
+)
+from audits.comparison.comparing import Comparison, Run, check_levels, compare, differing, same_run
+from audits.comparison.page import MOST_ROWS, to_html
+from audits.gates import parse_selection
 from audits.records import Estimate, Report
 from probes.errors import InputError
 
@@ -14,93 +27,140 @@ def row(name: str = "gap", value: float = 0.2, half: float = 0.05, **more: objec
     return Estimate(**{"name": name, "value": value, **ends, "n": 9, "unit": "speakers", "where": where, **more})  # type: ignore[arg-type]
 
 
-def report(sample: Report, *rows: Estimate) -> Report:
-    return dataclasses.replace(sample, estimates=rows, findings=(), gates=())
+EXACT = {"low": None, "high": None, "method": "exact"}
+NONE = {"low": None, "high": None, "method": "none"}
 
 
-def change(sample: Report, before: Estimate, after: Estimate) -> Change:
-    (found,) = changes(report(sample, before), report(sample, after))
-    return found
+def report(sample: Report, *rows: Estimate, **more: object) -> Report:
+    return dataclasses.replace(sample, estimates=rows, findings=(), gates=(), **more)  # type: ignore[arg-type]
 
 
-def test_the_interval_of_a_change_is_movers(sample_report: Report) -> None:
-    found = change(sample_report, row(value=0.2, half=0.03), row(value=0.3, half=0.04))
+def compared(tmp_path, before: Report, after: Report, *only: str) -> Comparison:
+    runs = [Run(name=name, folder=tmp_path, report=one) for name, one in (("a", before), ("b", after))]
+    return compare(runs[0], runs[1], [parse_selection(text, where="--only") for text in only])
+
+
+def changed(before: Estimate, after: Estimate) -> Change:
+    return corrected([independent(before, after)])[0]
+
+
+def test_the_interval_of_an_independent_change_is_movers() -> None:
+    found = changed(row(value=0.2, half=0.03), row(value=0.3, half=0.04))
     assert found.difference == pytest.approx((0.1, 0.1 - math.hypot(0.04, 0.03), 0.1 + math.hypot(0.04, 0.03)))
-    assert found.excludes_zero
-    assert found.is_worse
+    assert found.verdict == "changed" and found.is_worse and found.is_regression
 
 
 def test_rows_are_matched_by_name_and_place_in_any_order_of_keys(sample_report: Report) -> None:
     one = row(where={"by": "accent", "layer": 3})
     same = row(where={"layer": 3, "by": "accent"})
     other = row(where={"by": "accent", "layer": "3"})
-    assert len(list(changes(report(sample_report, one), report(sample_report, same)))) == 1
-    assert list(changes(report(sample_report, one), report(sample_report, other))) == []
+    assert len(in_both(report(sample_report, one), report(sample_report, same))) == 1
+    assert in_both(report(sample_report, one), report(sample_report, other)) == []
     first, second = report(sample_report, one, row("rate")), report(sample_report, other, row("rate"), row("more"))
     assert unmatched(first, second) == (1, 2)
 
 
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize("value", [-0.3, 0.05, 0.3])
+def test_p_is_below_the_error_exactly_where_the_interval_leaves_zero_out(value: float, level: float) -> None:
+    reach = abs(value)
+    for room, excludes in ((0.99 * reach, True), (1.01 * reach, False)):
+        low, high = (value - room, value + 9) if value > 0 else (value - 9, value + room)
+        assert (p_of((value, low, high), level) < 1 - level) is excludes
+    assert p_of((0.0, -0.1, 0.1), level) == 1
+    assert p_of((value, value, value), level) == 0
+
+
+def test_holm_counts_what_is_tested_and_nothing_else() -> None:
+    places = [{"layer": layer} for layer in range(5)]
+    before = [row(where=where) for where in places]
+    after = [row(value=0.29, where=where) for where in places]
+    alone = independent(before[0], after[0])
+    assert alone.p is not None and 0.01 < alone.p < 0.05
+    assert changed(before[0], after[0]).verdict == "changed"
+    five = corrected(independent(*pair) for pair in zip(before, after, strict=True))
+    assert {found.verdict for found in five} == {"unclear"}
+    assert [found.p_holm for found in five] == pytest.approx([5 * alone.p] * 5)
+    exact, none = (independent(row(**kind), row(value=0.3, **kind)) for kind in (EXACT, NONE))
+    beside = corrected([alone, exact, none])
+    assert [found.p_holm for found in beside] == [pytest.approx(alone.p), None, None]
+
+
+def test_only_narrows_before_holm(sample_report: Report, tmp_path) -> None:
+    places = [{"layer": layer} for layer in range(5)]
+    before = report(sample_report, *(row(where=where) for where in places))
+    after = report(sample_report, *(row(value=0.29, where=where) for where in places))
+    assert {one.verdict for one in compared(tmp_path, before, after).rows} == {"unclear"}
+    assert [one.verdict for one in compared(tmp_path, before, after, "gap[layer=2]").rows] == ["changed"]
+    with pytest.raises(InputError, match="selects nothing"):
+        compared(tmp_path, before, after, "gap[layer=2]", "gap[layer=9]")
+
+
 @pytest.mark.parametrize(
-    ("value", "half", "excludes", "worse"),
-    [(0.21, 0.05, False, True), (0.5, 0.05, True, True), (0.0, 0.01, True, False), (0.2, 0.05, False, False)],
+    ("value", "half", "verdict", "worse"),
+    [
+        (0.21, 0.05, "unclear", True),
+        (0.5, 0.05, "changed", True),
+        (0.0, 0.01, "changed", False),
+        (0.2, 0.05, "unclear", False),
+    ],
 )
-def test_only_a_change_beyond_its_interval_counts(
-    sample_report: Report, value: float, half: float, excludes: bool, worse: bool
-) -> None:
-    found = change(sample_report, row(), row(value=value, half=half))
-    assert (found.excludes_zero, found.is_worse) == (excludes, worse)
+def test_only_a_change_beyond_its_interval_counts(value: float, half: float, verdict: str, worse: bool) -> None:
+    found = changed(row(), row(value=value, half=half))
+    assert (found.verdict, found.is_worse) == (verdict, worse)
 
 
-def test_a_rise_is_worse_only_where_less_is_better(sample_report: Report) -> None:
+def test_a_rise_is_worse_only_where_less_is_better() -> None:
     for name, worse in (("gap", True), ("error_rate", True), ("gap_to_others", True), ("best_layer", False)):
-        assert change(sample_report, row(name), row(name, value=0.9)).is_worse is worse
+        assert changed(row(name), row(name, value=0.9)).is_worse is worse
 
 
 LEAKS = ("auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out")
 
 
 @pytest.mark.parametrize("name", LEAKS)
-def test_to_leak_more_is_worse(sample_report: Report, name: str) -> None:
-    worse, better = (change(sample_report, row(name), row(name, value=value)) for value in (0.9, 0.1))
-    assert worse.can_be_judged and worse.is_worse and worse.excludes_zero
-    assert better.can_be_judged and not better.is_worse
+def test_to_leak_more_is_worse(name: str) -> None:
+    worse, better = (changed(row(name), row(name, value=value)) for value in (0.9, 0.1))
+    assert worse.can_be_judged and worse.is_regression
+    assert better.can_be_judged and not better.is_regression
 
 
 @pytest.mark.parametrize("name", ["epsilon_lower", "epsilon_credible"])
 def test_of_what_a_run_could_prove_no_change_is_told(sample_report: Report, name: str) -> None:
     before, after = (report(sample_report, row(name, value=value), row("auc")) for value in (0.2, 5.0))
-    assert [found.name for found in changes(before, after)] == ["auc"]
+    assert [one.name for one, _ in in_both(before, after)] == ["auc"]
     assert unmatched(before, after) == (0, 0)
 
 
-def test_what_has_no_interval_or_another_level_has_no_interval_of_its_change(sample_report: Report) -> None:
-    none = row(low=None, high=None, method="none")
-    for before, after in ((none, row()), (row(), none), (row(), row(level=0.9))):
-        found = change(sample_report, before, after)
-        assert found.difference is None
-        assert not found.excludes_zero
+def test_what_has_no_interval_or_another_level_has_no_interval_of_its_change() -> None:
+    for before, after in ((row(**NONE), row()), (row(), row(**NONE)), (row(), row(level=0.9))):
+        found = changed(before, after)
+        assert found.difference is None and found.p is None
+        assert found.verdict == "no interval"
 
 
-def test_an_exact_number_moves_by_as_much_as_it_moves(sample_report: Report) -> None:
-    ends = {"low": None, "high": None, "method": "exact"}
-    found = change(sample_report, row(**ends), row(value=0.3, **ends))
+def test_an_exact_number_moves_by_as_much_as_it_moves() -> None:
+    found = changed(row(**EXACT), row(value=0.3, **EXACT))
     assert found.difference == pytest.approx((0.1, 0.1, 0.1))
+    assert found.p is None and found.verdict == "changed" and found.is_regression
+    assert changed(row(**EXACT), row(**EXACT)).verdict == "same"
 
 
-def test_a_run_against_itself_has_not_changed(sample_report: Report) -> None:
-    found = list(changes(sample_report, sample_report))
-    assert len(found) == len({(row.name, row.where) for row in found}) > 100
-    assert not any(row.excludes_zero for row in found)
-    assert all(row.difference is not None and row.difference[0] == 0 for row in found)
-    assert unmatched(sample_report, sample_report) == (0, 0)
+def test_a_run_against_itself_has_not_changed(sample_report: Report, tmp_path) -> None:
+    found = compared(tmp_path, sample_report, sample_report)
+    assert found.same and len(found.rows) > 100
+    assert not any(one.verdict == "changed" for one in found.rows)
+    assert all(one.difference is not None and one.difference[0] == 0 for one in found.rows)
+    assert found.alone == (0, 0)
 
 
-def test_what_excludes_zero_stands_first_then_what_moved_more(sample_report: Report) -> None:
-    places = [{"layer": layer} for layer in range(4)]
-    before = report(sample_report, *(row(where=where) for where in places))
-    moved = zip(places, (0.2, 0.9, 0.25, 0.6), (0.05, 5.0, 0.05, 0.05), strict=True)
-    after = report(sample_report, *(row(where=where, value=value, half=half) for where, value, half in moved))
-    assert [dict(found.where)["layer"] for found in ranked(changes(before, after))] == [3, 1, 2, 0]
+def test_what_changed_stands_first_then_what_can_be_worse_then_what_moved_more() -> None:
+    moved = (("gap", 0.2, 0.05), ("gap", 0.9, 5.0), ("gap", 0.6, 0.01), ("gap", 0.9, 0.01), ("centroid", 9.0, 0.01))
+    rows = [
+        independent(row(name, where={"at": at}, half=0.01), row(name, value, half, where={"at": at}))
+        for at, (name, value, half) in enumerate(moved)
+    ]
+    assert [dict(found.where)["at"] for found in ranked(corrected(rows))] == [3, 2, 4, 1, 0]
 
 
 def test_a_copy_is_the_same_run_and_another_seed_or_number_is_not(sample_report: Report) -> None:
@@ -120,18 +180,68 @@ def test_runs_of_other_levels_are_refused_with_both_levels(sample_report: Report
     check_levels(sample_report, sample_report, where="a and b")
 
 
-def test_only_a_rate_or_a_gap_with_an_interval_can_be_judged(sample_report: Report) -> None:
-    none = row(low=None, high=None, method="none")
-    assert change(sample_report, row(), row()).can_be_judged
-    assert not change(sample_report, none, none).can_be_judged
-    assert not change(sample_report, row("best_layer"), row("best_layer")).can_be_judged
+def test_only_a_rate_or_a_gap_with_an_interval_can_be_judged() -> None:
+    assert changed(row(), row()).can_be_judged
+    assert not changed(row(**NONE), row(**NONE)).can_be_judged
+    assert not changed(row("best_layer"), row("best_layer")).can_be_judged
 
 
-def test_what_can_be_worse_stands_before_larger_changes_of_what_cannot() -> None:
-    def change(name: str, size: float) -> Change:
-        shared = {"name": name, "low": 0.9, "high": 9.0, "method": "x", "n": 9, "unit": "x"}
-        before, after = Estimate(value=1.0, **shared), Estimate(value=1.0 + size, **shared)
-        return Change(name=name, where=(), before=before, after=after, difference=(size, size / 2, 2 * size))
+def test_model_data_and_settings_that_differ_are_told_apart(sample_report: Report) -> None:
+    assert sample_report.subject is not None
+    other = dataclasses.replace(
+        sample_report,
+        subject=dataclasses.replace(sample_report.subject, sha256="f" * 64),
+        data=tuple(dataclasses.replace(one, sha256="e" * 64) for one in sample_report.data[:1])
+        + sample_report.data[1:],
+        settings={**sample_report.settings, "seed": 77, "model": "elsewhere"},
+    )
+    found = differing(sample_report, other)
+    assert found.model and found.data == (sample_report.data[0].role,) and not found.version
+    assert found.settings == (("seed", sample_report.settings.get("seed"), 77),)
+    same = differing(sample_report, sample_report)
+    assert not same.model and not same.data and not same.settings
 
-    rows = [change("centroid", 5.0), change("relative_l2", 0.1)]
-    assert [row.name for row in sorted(rows, key=_rank)] == ["relative_l2", "centroid"]
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (row(), row(value=0.5), ("0.20", "0.50", "0.30 (0.23 to 0.37)")),
+        (row(**EXACT), row(value=0.25, **EXACT), ("0.2000", "0.2500", "0.0500")),
+        (row(**EXACT), row(**EXACT), ("0.200", "0.200", "none")),
+        (row(**NONE), row(value=0.25, **NONE), ("0.2000", "0.2500", "0.0500, no interval")),
+    ],
+)
+def test_numbers_have_the_digits_that_the_interval_bears(
+    before: Estimate, after: Estimate, shown: tuple[str, str, str]
+) -> None:
+    assert wording.shown(changed(before, after)) == shown
+
+
+def test_json_is_finite_sorted_and_says_all(sample_report: Report, tmp_path) -> None:
+    before = report(sample_report, row(), row("best_layer", **NONE), row("centroid", **EXACT))
+    after = report(sample_report, row(value=0.5), row("best_layer", **NONE), row("centroid", **EXACT), row("more"))
+    found = wording.to_json([compared(tmp_path, before, after)])
+    again = json.loads(json.dumps(found, sort_keys=True, allow_nan=False))
+    assert again["schema"] == "miles.comparison/1" and again["before"] == "a"
+    (one,) = again["runs"]
+    assert one["statement"].startswith("1 of 1 changes holds after Holm") and "1 number got worse" in one["statement"]
+    assert one["estimates_in_one_run"] == {"before": 0, "after": 1} and one["records"] is None
+    assert [(item["name"], item["verdict"]) for item in one["changes"]] == [
+        ("gap", "changed"),
+        ("best_layer", "no interval"),
+        ("centroid", "same"),
+    ]
+    assert "records.csv is not there" in one["changes"][0]["why"]
+
+
+def test_the_page_is_one_file_in_which_names_are_text(sample_report: Report, tmp_path) -> None:
+    evil = "</script><script>alert(1)</script><b>"
+    rows = [row(where={"group": f"{evil}{at}"}) for at in range(MOST_ROWS + 5)]
+    found = compared(tmp_path, report(sample_report, *rows), report(sample_report, *rows))
+    named = dataclasses.replace(found, after=dataclasses.replace(found.after, name=evil))
+    page = to_html([named])
+    assert "<b>" not in page and page.count("<script>") == 1
+    assert page.count("<tr") - 1 == MOST_ROWS and f"first of {len(rows):,}" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert len(page) < 1_500_000 * 2
+    assert to_html([found, found]).count('<section id="run-') == 2

@@ -1,0 +1,34 @@
+"""How are clips matched over two runs of audit-fairness, and which of its rates do their counts give?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = Mapping[str, NDArray[np.object_]]
+Numbers = Mapping[str, NDArray[np.float64]]
+
+
+def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
+    """Return the path of each clip that was used; where one recording holds several, its line in the manifest."""
+    paths = text["path"].tolist()
+    named = len(set(paths)) == len(paths)
+    known = paths if named else text["line"].tolist()
+    used = text["status"] == "used"
+    return [key if mine else None for key, mine in zip(known, used, strict=True)], () if named else ("manifest",)
+
+
+def units(text: Words) -> Sequence[str]:
+    """Return the speakers."""
+    return list(text["speaker"])
+
+
+def parts(
+    text: Words, numbers: Numbers, name: str, where: Mapping[str, Any]
+) -> tuple[Literal["ratio"], NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return errors and trials of every clip on one layer, or under the checkpoint's own head."""
+    if name not in ("error_rate", "head_error_rate"):
+        return None
+    stem = f"{where['task']}_{where['metric']}"
+    return "ratio", numbers[f"{stem}_errors_{where.get('layer', 'head')}"], numbers[f"{stem}_size"]

@@ -1,0 +1,176 @@
+"""How is one change written down and judged? Estimates before and after, the interval, and a p-value of no change."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from audits.records import Coordinate, Estimate, Report
+from audits.statistics.differences import independent_difference
+from audits.statistics.multiplicity import adjust
+
+LESS_IS_BETTER = frozenset(
+    {"rate", "substitution_rate", "deletion_rate", "insertion_rate"}
+    | {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
+    | {"relative_l2", "relative_h1", "band_error", "systematic_error", "duplicates", "frontier_integral"}
+    | {"auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out"}
+)
+"""Estimates that count as a regression when they rise."""
+
+MORE_IS_BETTER = frozenset(
+    {"accuracy", "certified_accuracy", "average_certified_radius", "clean_accuracy", "noisy_accuracy"}
+    | {"precision", "recall", "coverage", "f1", "clipped_density", "clipped_coverage", "mauve"}
+)
+"""Estimates that count as a regression when they fall."""
+
+WITHOUT_CHANGE = frozenset(
+    {"p_value", "head_p_value", "noise_floor", "head_noise_floor", "epsilon_lower", "epsilon_credible"}
+)
+"""Estimates about one run's evidence: their difference says nothing about the models."""
+
+Where = tuple[tuple[str, Coordinate], ...]
+Interval = tuple[float, float, float]
+"""Value, low, high."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An estimate before and after; the difference is after minus before, None where it has no interval.
+
+    Parameters
+    ----------
+    values
+        Before and after; over the matched records only where the change is paired.
+    p, p_holm
+        Two-sided p-value of no change, alone and after Holm over all rows compared; None where nothing is tested.
+    matched
+        Records that both runs hold and those that one of them holds, where the change is paired by record.
+    why
+        Why it is not paired; empty where it is, and of an exact number.
+    """
+
+    name: str
+    where: Where
+    before: Estimate
+    after: Estimate
+    values: tuple[float, float]
+    difference: Interval | None
+    p: float | None = None
+    p_holm: float | None = None
+    matched: tuple[int, int] | None = None
+    why: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether nothing was sampled, before or after."""
+        return self.before.method == self.after.method == "exact"
+
+    @property
+    def verdict(self) -> str:
+        """Return "changed", "unclear", "same" on every record or exactly, or "no interval"."""
+        if self.difference is None:
+            return "no interval"
+        if self.exact:
+            return "changed" if self.difference[0] else "same"
+        if self.matched and self.difference == (0.0, 0.0, 0.0):
+            return "same"
+        # Beside the rounding of 1 - level, a tie of p with it must not decide.
+        return "changed" if self.p_holm is not None and self.p_holm <= 1 - self.before.level + 1e-12 else "unclear"
+
+    @property
+    def moved(self) -> float:
+        """Value after less value before."""
+        return self.values[1] - self.values[0] if self.difference is None else self.difference[0]
+
+    @property
+    def is_worse(self) -> bool:
+        """Tell whether the point moved to the worse, for the estimates of which that is known."""
+        return (self.name in LESS_IS_BETTER and self.moved > 0) or (self.name in MORE_IS_BETTER and self.moved < 0)
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Tell whether a change of this estimate could be a regression, and its interval is known."""
+        return self.name in LESS_IS_BETTER | MORE_IS_BETTER and self.difference is not None
+
+    @property
+    def is_regression(self) -> bool:
+        """Tell whether it got worse, and that is shown after Holm or exact."""
+        return self.verdict == "changed" and self.is_worse
+
+
+def key_of(row: Estimate) -> tuple[str, Where]:
+    """Return what an estimate shares with itself in another run: its name and its coordinates in one order."""
+    return row.name, tuple(sorted(row.where.items(), key=lambda item: item[0]))
+
+
+def in_both(before: Report, after: Report) -> list[tuple[Estimate, Estimate]]:
+    """Return the estimates that both reports hold and of which a change can be told."""
+    later = {key_of(row): row for row in after.estimates}
+    found = ((row, later.get(key_of(row))) for row in before.estimates if row.name not in WITHOUT_CHANGE)
+    return [(row, other) for row, other in found if other is not None]
+
+
+def unmatched(before: Report, after: Report) -> tuple[int, int]:
+    """Return how many estimates stand in the first report only, and in the second only."""
+    first, second = {key_of(row) for row in before.estimates}, {key_of(row) for row in after.estimates}
+    return len(first - second), len(second - first)
+
+
+def independent(before: Estimate, after: Estimate, *, why: str = "") -> Change:
+    """Return the change of an estimate from its two intervals alone, as if the runs shared nothing."""
+    difference = _difference(before, after)
+    name, where = key_of(before)
+    change = Change(
+        name=name,
+        where=where,
+        before=before,
+        after=after,
+        values=(before.value, after.value),
+        difference=difference,
+        why=why,
+    )
+    if difference is None or change.exact:
+        return replace(change, why="")
+    return replace(change, p=p_of(difference, before.level))
+
+
+def _difference(before: Estimate, after: Estimate) -> Interval | None:
+    ends = []
+    for row in (before, after):
+        if row.method == "none" or row.level != before.level:
+            return None
+        low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
+        # An estimate may lie outside its own simultaneous interval only by rounding.
+        ends.append((row.value, min(low, row.value), max(high, row.value)))
+    return independent_difference(ends[0], ends[1])
+
+
+def p_of(difference: Interval, level: float) -> float:
+    """Return the two-sided p-value of no change, normal on the side of the interval that lies towards zero.
+
+    It is below 1 - level exactly where the interval leaves zero out.
+
+    Examples
+    --------
+    >>> round(p_of((1.96, 0.0, 9.0), 0.95), 3), p_of((0.0, -1.0, 1.0), 0.95)
+    (0.05, 1.0)
+    """
+    from scipy.special import ndtr, ndtri
+
+    value, low, high = difference
+    room = value - low if value > 0 else high - value
+    if value == 0 or room == 0:
+        return float(value == 0)
+    return float(2 * ndtr(-abs(value) / room * ndtri((1 + level) / 2)))
+
+
+def corrected(rows: Iterable[Change]) -> list[Change]:
+    """Return the changes with their p-values after Holm over all that are tested."""
+    rows = list(rows)
+    places = [place for place, row in enumerate(rows) if row.p is not None]
+    for place, p in zip(places, adjust([rows[place].p or 0.0 for place in places], "holm"), strict=True):
+        rows[place] = replace(rows[place], p_holm=p)
+    return rows
+
+
+def ranked(rows: Iterable[Change]) -> list[Change]:
+    """Return what changed first, of that what can be better or worse, of that the largest change."""
+    return sorted(rows, key=lambda row: (row.verdict != "changed", not row.can_be_judged, -abs(row.moved)))

@@ -1,0 +1,192 @@
+"""Two runs compared as a whole: every change with its interval, what else differs, and what could be matched."""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from audits import gates, registry
+from audits.comparison.changes import (
+    Change,
+    corrected,
+    in_both,
+    independent,
+    ranked,
+    unmatched,
+)
+from audits.comparison.pairing import Matching, matched
+from audits.comparison.parts import Pairing
+from audits.comparison.tables import read_table
+from audits.records import Report
+from audits.report_file import fingerprint_of, read_report
+from probes.errors import InputError
+
+PLACES = frozenset({"model", "manifest", "fail_if"})
+"""Settings that say where something lies, or what is done with the numbers, and not what was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A finished run: how it was named, its folder and its report."""
+
+    name: str
+    folder: Path
+    report: Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """What differs between two runs besides their numbers: the model, roles of data, settings with both values."""
+
+    model: bool
+    data: tuple[str, ...]
+    settings: tuple[tuple[str, object, object], ...]
+    version: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two runs side by side.
+
+    Parameters
+    ----------
+    rows
+        The changes that were asked for, those that are shown first.
+    records
+        Records in both runs, in the first only and in the second only; None where they could not be matched.
+    why
+        Why no records were matched; empty where they were.
+    alone
+        Estimates in the first run only and in the second only.
+    """
+
+    before: Run
+    after: Run
+    differing: Differing
+    rows: tuple[Change, ...]
+    records: tuple[int, int, int] | None
+    why: str
+    alone: tuple[int, int]
+    same: bool
+
+    @property
+    def level(self) -> float:
+        """Confidence level of the intervals."""
+        return self.before.report.estimates[0].level if self.before.report.estimates else 0.95
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder, or the report.json in one.
+
+    Raises
+    ------
+    InputError
+        Where there is no finished report.
+    """
+    return Run(name=str(path), folder=path if path.is_dir() else path.parent, report=read_report(path))
+
+
+def compare(before: Run, after: Run, only: Sequence[gates.Selection] = ()) -> Comparison:
+    """Compare two runs; only the chosen estimates are looked at, and corrected for.
+
+    Raises
+    ------
+    InputError
+        Where no change can be told, a selection selects nothing, or records are damaged.
+    """
+    check_levels(before.report, after.report, where=f"{before.name} and {after.name}")
+    pairs = in_both(before.report, after.report)
+    for selection in only:
+        if not any(gates.selects(selection, later) for _, later in pairs):
+            raise InputError(
+                f"{selection.text!r} selects nothing that both runs hold.",
+                where="--only",
+                hint=gates.nearest(selection, [later for _, later in pairs]),
+            )
+    if only:
+        pairs = [pair for pair in pairs if any(gates.selects(selection, pair[1]) for selection in only)]
+    found = _matching(before, after)
+    rows = []
+    for first, second in pairs:
+        change = independent(first, second, why=found if isinstance(found, str) else "")
+        tested = isinstance(found, Matching) and change.difference is not None and not change.exact
+        rows.append(_paired(change, found) if tested and isinstance(found, Matching) else change)
+    return Comparison(
+        before=before,
+        after=after,
+        differing=differing(before.report, after.report),
+        rows=tuple(ranked(corrected(rows))),
+        records=None if isinstance(found, str) else (found.matched, *found.alone),
+        why=found if isinstance(found, str) else "",
+        alone=unmatched(before.report, after.report),
+        same=same_run(before.report, after.report),
+    )
+
+
+def _paired(change: Change, records: Matching) -> Change:
+    found = records.change(change.before, change.after)
+    if isinstance(found, str):
+        return replace(change, why=found)
+    return replace(change, values=found.values, difference=found.difference, p=found.p, matched=found.matched)
+
+
+def _matching(before: Run, after: Run) -> Matching | str:
+    """Match the records of two runs, or return why not."""
+    try:
+        module = registry.find(before.report.audit).records
+    except InputError:
+        # The package of the audit is not installed here; its report can be read all the same.
+        module = ""
+    if not module:
+        return "this audit does not tell how its records are matched"
+    tables = [read_table(run.folder) for run in (before, after)]
+    if isinstance(tables[0], str) or isinstance(tables[1], str):
+        return next(table for table in tables if isinstance(table, str))
+    pairing: Pairing = importlib.import_module(module)
+    return matched((before.report, after.report), (tables[0], tables[1]), pairing)
+
+
+def differing(before: Report, after: Report) -> Differing:
+    """Return what else differs between the runs, so that a change is not laid to the model alone."""
+    subjects = [report.subject and report.subject.sha256 for report in (before, after)]
+    hashes = [{source.role: source.sha256 for source in report.data} for report in (before, after)]
+    roles = sorted(hashes[0].keys() | hashes[1].keys())
+    keys = sorted((before.settings.keys() | after.settings.keys()) - PLACES)
+    values = [(key, before.settings.get(key), after.settings.get(key)) for key in keys]
+    return Differing(
+        model=subjects[0] != subjects[1],
+        data=tuple(role for role in roles if hashes[0].get(role) != hashes[1].get(role)),
+        settings=tuple(value for value in values if value[1] != value[2]),
+        version=before.provenance.miles != after.provenance.miles,
+    )
+
+
+def same_run(before: Report, after: Report) -> bool:
+    """Tell whether two reports are of one run, or of equal ones, so that nothing can have changed."""
+    return fingerprint_of(before) == fingerprint_of(after) and before.estimates == after.estimates
+
+
+def check_levels(before: Report, after: Report, *, where: str) -> None:
+    """Refuse two runs of which no change can be told: other audits, norms, or levels of their intervals.
+
+    Raises
+    ------
+    InputError
+        Where the audit differs, or `norm` or `level` in the settings.
+    """
+    norms = [report.settings.get("norm") for report in (before, after)]
+    for what, pair in (("audits", [before.audit, after.audit]), ("norms", norms)):
+        if pair[0] != pair[1]:
+            raise InputError(
+                f"The runs are of two {what}, {pair[0]} and {pair[1]}: their numbers do not mean the same.",
+                where=where,
+                hint="Compare runs of one audit with one norm.",
+            )
+    levels = [report.settings.get("level") for report in (before, after)]
+    if None not in levels and levels[0] != levels[1]:
+        raise InputError(
+            f"The intervals of the first run hold at level {levels[0]}, those of the other at {levels[1]}: "
+            "no interval of a change follows from them.",
+            where=where,
+            hint=f"Run the first again with --level {levels[1]}, or the other with --level {levels[0]}.",
+        )

@@ -1,0 +1,151 @@
+"""Did the same records come out otherwise? Rows of two runs matched by key, and the interval of what changed on them.
+
+An estimate that is a ratio of two sums over records, or the area under a curve of scores, moves with each record by a
+known amount. The differences of these amounts between the runs, summed over the units that were sampled (speakers,
+images), give the variance of the change: what moves both runs alike cancels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audits.comparison.parts import Bools, Integers, Pairing, Parts, Records, measured
+from audits.comparison.tables import Floats, Table
+from audits.records import Estimate, Report
+
+LEAST = 5
+"""Units that a paired interval rests on at least."""
+NOT_OF_RECORDS = "not a sum or an area over records"
+NOT_GIVEN = "the records of a run do not give its number"
+ROUNDING = 1e-6
+"""Share by which a number may move, and a record differ, by the arithmetic of another machine or batch alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """A change over matched records: values before and after, the interval, p, records matched and met in either."""
+
+    values: tuple[float, float]
+    difference: tuple[float, float, float]
+    p: float
+    matched: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Two runs whose records were matched.
+
+    Parameters
+    ----------
+    units
+        Number of the unit of each matched record, shape (matched,).
+    alone
+        Records of the first run and of the second that the other does not have.
+    """
+
+    before: Records
+    after: Records
+    units: Integers
+    alone: tuple[int, int]
+
+    @property
+    def matched(self) -> int:
+        """Records that both runs hold."""
+        return len(self.units)
+
+    def change(self, before: Estimate, after: Estimate) -> Paired | str:
+        """Return the change of an estimate over the matched records, or why it cannot be paired."""
+        first, second = self.before.parts(before), self.after.parts(after)
+        if first is None or second is None or first[0] != second[0]:
+            return NOT_OF_RECORDS
+        for parts, estimate in ((first, before), (second, after)):
+            found = measured(parts)
+            if found is None or abs(found[0] - estimate.value) > ROUNDING * abs(estimate.value) + 1e-9:
+                return NOT_GIVEN
+        kept = _taken(first, self.before.rows), _taken(second, self.after.rows)
+        shared = np.isfinite(kept[0][1]) & np.isfinite(kept[1][1])
+        count = int(shared.sum())
+        either = sum(int(np.isfinite(parts[1]).sum()) for parts in (first, second)) - count
+        ends = before.value, after.value
+        return self._over(_taken(kept[0], shared), _taken(kept[1], shared), shared, before.level, ends, (count, either))
+
+    def _over(
+        self,
+        first: Parts,
+        second: Parts,
+        shared: Bools,
+        level: float,
+        reported: tuple[float, float],
+        matched: tuple[int, int],
+    ) -> Paired | str:
+        if first[0] == "area" and not np.array_equal(first[2], second[2]):
+            return "members of one run are non-members of the other"
+        units = self.units[shared]
+        several = len(np.unique(units))
+        found = measured(first), measured(second)
+        if found[0] is None or found[1] is None or several < LEAST:
+            return f"fewer than {LEAST} independent units are matched"
+        values = reported if matched[0] == matched[1] else (found[0][0], found[1][0])
+        value = values[1] - values[0]
+        moved = found[1][1] - found[0][1]
+        dust = ROUNDING * max(map(abs, values))
+        if np.abs(moved).max() * len(units) <= dust and abs(value) <= dust:
+            return Paired((values[0], values[0]), (0.0, 0.0, 0.0), 1.0, matched)
+        by_unit = np.bincount(units, weights=moved).astype(np.float64)
+        if np.abs(by_unit).max() * several <= dust:
+            return "all units moved alike, of which no spread can be told"
+        low, high, p = student(value, by_unit, several, level)
+        return Paired(values, (value, low, high), p, matched)
+
+
+def student(value: float, moved: Floats, units: int, level: float) -> tuple[float, float, float]:
+    """Return low, high and the p-value of zero for a change with what each unit adds to it, to first order.
+
+    The variance is u / (u - 1) sum of moved^2 for u units, with Student's t of u - 1 degrees of freedom.
+
+    Examples
+    --------
+    >>> low, high, p = student(2.0, (np.array([1.0, 2.0, 3.0]) - 2) / 3, 3, 0.95)
+    >>> round(low, 3), round(high, 3), round(p, 4)
+    (-0.484, 4.484, 0.0742)
+    """
+    from scipy.special import stdtr, stdtrit
+
+    error = float(np.sqrt(units / (units - 1) * (moved**2).sum()))
+    half = float(stdtrit(units - 1, (1 + level) / 2)) * error
+    return value - half, value + half, float(2 * stdtr(units - 1, -abs(value) / error))
+
+
+def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing: Pairing) -> Matching | str:
+    """Match the records of two runs, or return why they cannot be matched."""
+    keys, roles = [], []
+    for table in tables:
+        try:
+            found, resting = pairing.keys(table.text)
+        except KeyError as error:
+            return f"there is no column {error} in the records of a run"
+        rows = {key: place for place, key in enumerate(found) if key is not None}
+        if len(rows) < sum(key is not None for key in found):
+            return "a record stands twice in the records of a run"
+        keys.append(rows)
+        roles.append(resting)
+    if roles[0] != roles[1]:
+        return "the runs name their records in different ways"
+    sources = [sorted((item.role, item.sha256) for item in report.data if item.role in roles[0]) for report in reports]
+    if roles[0] and (sources[0] != sources[1] or not sources[0]):
+        return f"records are known by their place in the {' and '.join(roles[0])}, which differ or are not named"
+    common = [key for key in keys[0] if key in keys[1]]
+    if not common:
+        return "no record stands in both runs"
+    places = [np.array([rows[key] for key in common], dtype=np.int64) for rows in keys]
+    units = [np.asarray(pairing.units(table.text), dtype=object)[at] for table, at in zip(tables, places, strict=True)]
+    if (units[0] != units[1]).any():
+        return "a record belongs to one unit in the first run, and to another in the second"
+    known: dict[str, int] = {}
+    codes = np.array([known.setdefault(unit, len(known)) for unit in units[0]], dtype=np.int64)
+    first, second = (Records(table, pairing, at, {}) for table, at in zip(tables, places, strict=True))
+    return Matching(first, second, codes, (len(keys[0]) - len(common), len(keys[1]) - len(common)))
+
+
+def _taken(parts: Parts, rows: Integers | Bools) -> Parts:
+    return parts[0], parts[1][rows], parts[2][rows]

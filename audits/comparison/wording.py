@@ -1,0 +1,163 @@
+"""How does a comparison read? The same sentences and numbers in the terminal, on the page and in JSON."""
+
+from collections import Counter
+from typing import Any
+
+from audits.comparison.changes import Change
+from audits.comparison.comparing import Comparison
+from audits.numbers import coordinate, percent, written
+from audits.numbers import decimals as decimals_of
+from audits.records import Estimate
+from audits.rendering.content import setting
+from audits.wording import many
+
+SCHEMA = "miles.comparison/1"
+MOST_LETTERS = 60
+
+
+def heading(found: Comparison) -> str:
+    """Return what changed, in one sentence."""
+    rows = found.rows
+    tested = [row for row in rows if row.p is not None]
+    holding = sum(row.verdict == "changed" for row in tested)
+    exact = [row for row in rows if row.exact]
+    parts = [f"{holding} of {len(tested)} changes {'holds' if holding == 1 else 'hold'} after Holm"]
+    parts[0] += f" ({percent(found.level)} intervals, each on its own)"
+    if exact:
+        moved = sum(row.verdict == "changed" for row in exact)
+        parts.append(f"of {many(len(exact), 'exact number', 'exact numbers')}, {moved} changed")
+    worse = sum(row.is_regression for row in rows)
+    return "; ".join([*parts, f"{many(worse, 'number', 'numbers')} got worse"]) + "."
+
+
+def differences(found: Comparison) -> list[tuple[str, str]]:
+    """Return what the runs differ in besides their numbers: a word and what it is."""
+    other = found.differing
+    parts = []
+    if other.model:
+        subjects = [run.report.subject for run in (found.before, found.after)]
+        parts.append(("model", " → ".join(one.sha256[:12] if one else "none" for one in subjects)))
+    if other.data:
+        parts.append(("data", ", ".join(other.data)))
+    if other.settings:
+        parts.append(("settings", ", ".join(f"{key} {_cut(old)} → {_cut(new)}" for key, old, new in other.settings)))
+    if other.version:
+        versions = (run.report.provenance.miles for run in (found.before, found.after))
+        parts.append(("version of miles", " → ".join(versions)))
+    return parts
+
+
+def _cut(value: object) -> str:
+    text = setting(value)
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+
+
+def notes(found: Comparison) -> list[str]:
+    """Return what a reader must know of the changes: how they were made, and what has none."""
+    told = []
+    if found.records is None:
+        told.append(f"No change is paired: {found.why}. Both runs are taken as independent.")
+    else:
+        both, first, second = found.records
+        told.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
+        if first or second:
+            told.append("Before and after of a paired change are over the records that both runs hold.")
+        reasons = Counter(row.why for row in found.rows if row.why)
+        told += [f"{many(count, 'change', 'changes')} independent: {why}." for why, count in reasons.most_common()]
+    bare = sum(row.difference is None for row in found.rows)
+    if bare:
+        told.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
+    if any(found.alone):
+        told.append(f"In one run only: {found.alone[0]} and {found.alone[1]} estimates.")
+    if any(name != "seed" for name, *_ in found.differing.settings):
+        told.append("The settings differ: where they change what is measured, a change is not one of the model.")
+    return told
+
+
+def basis(row: Change) -> str:
+    """Return what an interval rests on."""
+    if row.difference is None:
+        return "no interval"
+    if row.exact:
+        return "exact"
+    if row.matched is None:
+        return "independent"
+    both, either = row.matched
+    return f"paired by {both:,} of {either:,} records"
+
+
+def place(row: Change) -> str:
+    """Return the coordinates as a gate writes them."""
+    return ", ".join(f"{key}={coordinate(value)}" for key, value in row.where)
+
+
+def shown(row: Change) -> tuple[str, str, str]:
+    """Return before, after and the change with its interval, with the digits that the interval bears."""
+    value, low, high = row.difference or (row.moved, None, None)
+    bare = row.difference is None or row.exact or row.verdict == "same"
+    ends: dict[str, Any] = {"method": "exact"} if bare else {"low": low, "high": high, "method": "change"}
+    places = decimals_of(Estimate(name=row.name, value=value, n=1, unit="", **ends))
+    if bare:
+        # A change of zero has no digits of its own: those of the numbers themselves do.
+        places = max(
+            places, *(decimals_of(Estimate(name="", value=end, method="exact", n=1, unit="")) for end in row.values)
+        )
+    before, after = (written(number, places) for number in row.values)
+    if row.difference is None:
+        return before, after, f"{written(value, places)}, no interval"
+    if low is None or high is None or bare:
+        return before, after, "none" if row.verdict == "same" else written(value, places)
+    return before, after, f"{written(value, places)} ({written(low, places)} to {written(high, places)})"
+
+
+def p_shown(row: Change) -> str:
+    """Return the p-value after Holm for a column; empty where nothing is tested."""
+    if row.p_holm is None:
+        return ""
+    return "< 0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
+
+
+def to_json(comparisons: list[Comparison]) -> dict[str, Any]:
+    """Return comparisons with one first run as plain values."""
+    first = comparisons[0].before
+    return {"schema": SCHEMA, "audit": first.report.audit, "before": first.name, "runs": [*map(_run, comparisons)]}
+
+
+def _run(found: Comparison) -> dict[str, Any]:
+    other = found.differing
+    records = None if found.records is None else dict(zip(("both", "before", "after"), found.records, strict=True))
+    return {
+        "after": found.after.name,
+        "same": found.same,
+        "level": found.level,
+        "statement": heading(found),
+        "notes": notes(found),
+        "differing": {
+            "model": other.model,
+            "data": list(other.data),
+            "settings": [{"name": key, "before": old, "after": new} for key, old, new in other.settings],
+            "version": other.version,
+        },
+        "records": records,
+        "estimates_in_one_run": dict(zip(("before", "after"), found.alone, strict=True)),
+        "changes": [_change(row) for row in found.rows],
+    }
+
+
+def _change(row: Change) -> dict[str, Any]:
+    value, low, high = row.difference or (row.moved, None, None)
+    return {
+        "name": row.name,
+        "where": dict(row.where),
+        "before": row.values[0],
+        "after": row.values[1],
+        "change": value,
+        "low": low,
+        "high": high,
+        "p": row.p,
+        "p_holm": row.p_holm,
+        "verdict": row.verdict,
+        "worse": row.is_regression,
+        "paired": None if row.matched is None else {"matched": row.matched[0], "of": row.matched[1]},
+        "why": row.why,
+    }

@@ -1,0 +1,38 @@
+"""How are points matched over two runs of membership, and which areas under a curve do their scores give?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = Mapping[str, NDArray[np.object_]]
+Numbers = Mapping[str, NDArray[np.float64]]
+SOURCES = ("scores", "members", "nonmembers")
+"""Roles of the files in which a point is known by its number."""
+
+
+def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
+    """Return attack, side and point of each row that is judged; points without an id are known by their number."""
+    columns = [text[name] for name in ("model", "attack", "tier", "member", "point") if name in text]
+    scored = (text["judged"] == "1") & (text["score"] != "")
+    rows = ("\n".join(cells) for cells in zip(*columns, strict=True))
+    numbered = all(point.isdecimal() for point in text["point"])
+    return [key if mine else None for key, mine in zip(rows, scored, strict=True)], SOURCES if numbered else ()
+
+
+def units(text: Words) -> Sequence[str]:
+    """Return the points, each with its side: members and non-members may be numbered alike."""
+    return [f"{point}\n{side}" for point, side in zip(text["point"], text["member"], strict=True)]
+
+
+def parts(
+    text: Words, numbers: Numbers, name: str, where: Mapping[str, Any]
+) -> tuple[Literal["area"], NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return scores and membership of the points that one attack is judged on."""
+    if name != "auc":
+        return None
+    mine = (text["judged"] == "1") & (text["score"] != "")
+    for key in ("model", "attack", "tier"):
+        mine &= text[key] == where[key] if key in where else True
+    return "area", numbers["score"], np.where(mine, numbers["member"], np.nan)

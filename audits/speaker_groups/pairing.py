@@ -1,0 +1,36 @@
+"""How are clips matched over two runs of audit-groups, and which of its rates do their counts give?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = Mapping[str, NDArray[np.object_]]
+Numbers = Mapping[str, NDArray[np.float64]]
+COUNTED = {"wer": ("word_errors_", "words"), "cer": ("character_errors_", "characters")}
+"""Columns of errors, before the name of the system, and of what they are counted over."""
+
+
+def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
+    """Return the path of each clip that was used; where paths are missing or repeat, its line in the manifest."""
+    paths = text["path"].tolist()
+    named = all(paths) and len(set(paths)) == len(paths)
+    known = paths if named else text["line"].tolist()
+    used = text["status"] == "used"
+    return [key if mine else None for key, mine in zip(known, used, strict=True)], () if named else ("manifest",)
+
+
+def units(text: Words) -> Sequence[str]:
+    """Return the speakers; a clip of nobody stands for itself."""
+    return [who or f"line {line}" for who, line in zip(text["speaker"], text["line"], strict=True)]
+
+
+def parts(
+    text: Words, numbers: Numbers, name: str, where: Mapping[str, Any]
+) -> tuple[Literal["ratio"], NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return errors and reference words or characters of every clip."""
+    if name != "rate":
+        return None
+    errors, size = COUNTED[where["metric"]]
+    return "ratio", numbers[f"{errors}{where['system']}"], numbers[size]

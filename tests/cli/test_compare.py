@@ -1,0 +1,119 @@
+"""`miles compare` on real runs: paired where both judged the same records, told, judged, and written as a page."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_world import CERTIFY, call
+
+
+@pytest.fixture(scope="module")
+def folder(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two more runs of certify beside the first: with more noise, and with fewer images and more draws."""
+    made = tmp_path_factory.mktemp("compare") / "work"
+    made.mkdir()
+    for name in ("net.safetensors", "images.npz"):
+        shutil.copy(prepared / "work" / name, made)
+    for name in ("certified", "first", "second", "texts", "slopes"):
+        shutil.copytree(prepared / "work" / "runs" / name, made / "runs" / name)
+    noisier = [*CERTIFY[:-2], "--out", "runs/noisier"]
+    noisier[noisier.index("0.25")] = "0.5"
+    fewer = [*CERTIFY[:-2], "--max", "25", "--out", "runs/fewer"]
+    fewer[fewer.index("1000")] = "2000"
+    for words in (noisier, fewer):
+        assert call(words, made).code == 0
+    return made
+
+
+def compared(folder: Path, *words: str) -> dict[str, Any]:
+    told = call(["compare", *words, "--json"], folder)
+    assert told.code == 0, told.out
+    found: dict[str, Any] = json.loads(told.out)
+    return found
+
+
+def test_a_rerun_with_another_sigma_is_paired_by_image(folder: Path) -> None:
+    (run,) = compared(folder, "runs/certified", "runs/noisier")["runs"]
+    assert run["records"] == {"both": 30, "before": 0, "after": 0}
+    assert [one["name"] for one in run["differing"]["settings"]] == ["sigma"]
+    rows = {(one["name"], *sorted(one["where"].items())): one for one in run["changes"]}
+    radius = rows[("average_certified_radius",)]
+    assert radius["paired"] == {"matched": 30, "of": 30} and radius["verdict"] == "changed" and radius["worse"]
+    assert rows[("noisy_accuracy",)]["paired"] is None and "not a sum" in rows[("noisy_accuracy",)]["why"]
+    assert rows[("clean_accuracy",)]["verdict"] == "same"
+    assert all(one["paired"] for key, one in rows.items() if key[0] == "certified_accuracy")
+
+
+def test_images_of_one_run_only_are_counted(folder: Path) -> None:
+    (run,) = compared(folder, "runs/certified", "runs/fewer")["runs"]
+    assert run["records"] == {"both": 25, "before": 5, "after": 0}
+    radius = next(one for one in run["changes"] if one["name"] == "average_certified_radius" and not one["where"])
+    assert radius["paired"] == {"matched": 25, "of": 30}
+    first = json.loads((folder / "runs/certified/report.json").read_text(encoding="utf-8"))
+    whole = next(one for one in first["estimates"] if one["name"] == "average_certified_radius" and not one["where"])
+    assert radius["before"] != whole["value"]
+
+
+def test_the_terminal_says_what_differs_first_and_why_what_is_not_paired(folder: Path) -> None:
+    told = call(["compare", "runs/certified", "runs/noisier", "runs/fewer", "--all"], folder)
+    assert told.code == 0, told.out
+    for said in (
+        "The runs differ in:\n  settings: sigma 0.25 → 0.5",
+        "runs/noisier against runs/certified: ",
+        "changes hold after Holm",
+        "paired by 30 of 30 records",
+        "paired by 25 of 30 records",
+        "Records: 25 in both runs, 5 in the first only, 0 in the second only.",
+        "independent: not a sum or an area over records.",
+    ):
+        assert said in told.out, said
+
+
+def test_layers_of_an_encoder_are_paired_by_speaker(folder: Path) -> None:
+    found = compared(folder, "runs/first", "runs/second", "--only", "error_rate[group=all]")
+    (run,) = found["runs"]
+    assert {one["name"] for one in run["changes"]} == {"error_rate"}
+    assert all(one["paired"] or one["why"].startswith("all units") for one in run["changes"])
+
+
+def test_a_regression_that_is_paired_fails_only_when_asked(folder: Path) -> None:
+    words = ["compare", "runs/certified", "runs/noisier"]
+    assert call(words, folder).code == 0
+    failed = call([*words, "--fail-on-regression"], folder)
+    assert failed.code == 1 and "got worse" in failed.out
+    assert call(["compare", "runs/noisier", "runs/certified", "--fail-on-regression"], folder).code == 0
+    assert call([*words, "--only", "clean_accuracy", "--fail-on-regression"], folder).code == 0
+
+
+def test_audits_whose_records_are_not_matched_are_compared_as_before(folder: Path) -> None:
+    report = json.loads((folder / "runs/texts/report.json").read_text(encoding="utf-8"))
+    report["settings"]["seed"] = 9
+    shutil.copytree(folder / "runs/texts", folder / "runs/texts-again", dirs_exist_ok=True)
+    (folder / "runs/texts-again/report.json").write_text(json.dumps(report), encoding="utf-8")
+    (run,) = compared(folder, "runs/texts", "runs/texts-again")["runs"]
+    assert run["records"] is None and any("does not tell" in note for note in run["notes"])
+    assert not any(one["paired"] for one in run["changes"])
+
+
+def test_damaged_records_are_bad_input_and_missing_ones_are_told(folder: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(folder / "runs/noisier", tmp_path / "copied")
+    (copied / "records.csv").write_text("idx,label\n1\n", encoding="utf-8")
+    refused = call(["compare", "runs/certified", str(copied)], folder)
+    assert refused.code == 2 and "records.csv" in refused.out
+    (copied / "records.csv").unlink()
+    told = call(["compare", "runs/certified", str(copied)], folder)
+    assert told.code == 0 and "is not there" in told.out and "taken as independent" in told.out
+
+
+def test_the_page_holds_every_comparison_and_json_stays_alone(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "changes.html"
+    words = ["compare", "runs/certified", "runs/noisier", "runs/fewer", "--html", str(page), "--json"]
+    told = call(words, folder)
+    assert told.code == 0 and json.loads(told.out)["schema"] == "miles.comparison/1"
+    text = page.read_text(encoding="utf-8")
+    assert text.count('<section id="run-') == 2 and "sigma 0.25 → 0.5" in text
+    before = page.read_bytes()
+    assert call(words, folder).code == 0 and page.read_bytes() == before
+    assert call(["compare", "runs/certified", "runs/fewer", "--html", "nowhere/x.html"], folder).code == 2

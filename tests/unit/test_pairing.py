@@ -1,0 +1,239 @@
+"""Records of two runs: what is read, what is matched, and what each audit makes of its own columns."""
+
+import dataclasses
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audits import registry
+from audits.comparison import tables
+from audits.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
+from audits.comparison.tables import Table, read_table
+from audits.records import Estimate, Report, Source
+from audits.report_file import read_report
+from audits.statistics.roc import area
+from probes.errors import InputError
+
+# How each audit with records in the small world names its estimates that records make.
+MADE = {
+    "certified": {"certified_accuracy", "clean_accuracy", "abstention_rate", "average_certified_radius"},
+    "grids": {"relative_l2", "direct_minus_upsampled", "direct_worse_share", "mismatch", "mismatch_share"},
+    "groups": {"rate"},
+    "first": {"error_rate", "head_error_rate"},
+    "suite": {"auc"},
+}
+
+
+def table(**columns: list[Any]) -> Table:
+    cells = {name: tuple(map(str, column)) for name, column in columns.items()}
+    return Table(cells, len(next(iter(cells.values()))), "records.csv")
+
+
+def ratio_of(**roles: Any) -> Any:
+    """Pair rows by `id`, of units `who`; the estimate `rate` is the sum of errors over that of sizes."""
+    return SimpleNamespace(
+        keys=lambda text: ([key or None for key in text["id"]], roles.get("roles", ())),
+        units=lambda text: list(text["who"]),
+        parts=lambda text, numbers, name, where: (
+            ("ratio", numbers["errors"], numbers["size"]) if name == "rate" else None
+        ),
+    )
+
+
+def rate(value: float, **where: str) -> Estimate:
+    return Estimate(name="rate", value=value, low=0, high=1, method="x", n=1, unit="x", where=where)
+
+
+def rows(errors: list[Any], *, sizes: list[Any] | None = None, ids: list[Any] | None = None, **more: Any) -> Table:
+    ids = ids or [f"r{at}" for at in range(len(errors))]
+    return table(id=ids, who=more.pop("who", ids), errors=errors, size=sizes or [1] * len(errors), **more)
+
+
+def match(sample: Report, first: Table, second: Table, pairing: Any = None) -> Any:
+    return matched((sample, sample), (first, second), pairing or ratio_of())
+
+
+def test_a_paired_mean_is_students_paired_t(sample_report: Report) -> None:
+    from scipy.stats import ttest_rel
+
+    first, second = [1, 4, 2, 8, 5, 7], [2, 4, 5, 9, 5, 9]
+    found = match(sample_report, rows(first), rows(second)).change(rate(27 / 6), rate(34 / 6))
+    expected = ttest_rel(second, first)
+    low, high = expected.confidence_interval()
+    assert found.difference == pytest.approx((7 / 6, low, high))
+    assert found.p == pytest.approx(expected.pvalue)
+    assert found.matched == (6, 6)
+
+
+def test_clusters_are_the_units(sample_report: Report) -> None:
+    """Records repeated within their speaker say nothing new."""
+    first, second = [1, 4, 2, 8, 5, 7], [2, 4, 5, 9, 5, 9]
+    who = [f"s{at}" for at in range(6)]
+    once = match(sample_report, rows(first, who=who), rows(second, who=who)).change(rate(27 / 6), rate(34 / 6))
+    twice = match(sample_report, rows(first * 2, who=who * 2), rows(second * 2, who=who * 2))
+    assert twice.change(rate(27 / 6), rate(34 / 6)).difference == pytest.approx(once.difference)
+
+
+def test_records_of_one_run_only_are_counted_and_left_out(sample_report: Report) -> None:
+    first = rows([1, 0, 1, 0, 1, 0, 1], ids=list("abcdefg"))
+    second = rows([1, 0, 0, 1, 0, 1, 1, 1], ids=list("gxhfedcb"))
+    found = match(sample_report, first, second)
+    assert (found.matched, found.alone) == (6, (1, 2))
+    change = found.change(rate(4 / 7), rate(5 / 8))
+    assert change.values == pytest.approx((3 / 6, 5 / 6)) and change.matched == (6, 9)
+
+
+def test_a_group_is_that_of_the_records(sample_report: Report) -> None:
+    levels = ["north"] * 6 + ["=south"] * 2
+    columns = {"who": [f"s{at}" for at in range(8)], "attribute_status": levels, "status": ["used"] * 8}
+    found = match(sample_report, rows([1, 0, 1, 0, 0, 0, 1, 1], **columns), rows([1, 1, 1, 0, 0, 0, 0, 0], **columns))
+    change = found.change(rate(2 / 6, group="status=north"), rate(3 / 6, group="status=north"))
+    assert change.matched == (6, 6) and change.difference[0] == pytest.approx(1 / 6)
+    assert found.change(rate(1, group="status==south"), rate(0, group="status==south")).startswith("fewer than 5")
+    assert found.change(rate(1, group="age=old"), rate(0, group="age=old")) == NOT_OF_RECORDS
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "values", "why"),
+    [
+        ([1, 0, 1, 0], [1, 1, 1, 0], (0.5, 0.75), "fewer than 5"),
+        ([1, 0, 1, 0, 1], [1, 1, 1, 0, 1], (0.6, 0.7), NOT_GIVEN),
+        ([1] * 9, [0] * 9, (1, 0), "all units moved alike"),
+    ],
+)
+def test_what_cannot_be_paired_says_why(
+    sample_report: Report, first: list[int], second: list[int], values: tuple[float, float], why: str
+) -> None:
+    found = match(sample_report, rows(first), rows(second)).change(rate(values[0]), rate(values[1]))
+    assert isinstance(found, str) and found.startswith(why)
+
+
+def test_without_a_record_that_came_out_otherwise_the_change_is_exactly_none(sample_report: Report) -> None:
+    errors = [1, 0, 1, 0, 1, 1]
+    found = match(sample_report, rows(errors), rows(errors)).change(rate(4 / 6), rate(4 / 6 + 1e-12))
+    assert found.difference == (0, 0, 0) and found.p == 1 and found.values[0] == found.values[1]
+
+
+def test_records_are_matched_or_the_reason_is_told(sample_report: Report) -> None:
+    good, other = rows([1, 0, 1]), rows([1, 0, 1], who=["x", "r1", "r2"])
+    assert "stands twice" in match(sample_report, good, rows([1, 0, 1], ids=["a", "a", "b"]))
+    assert "no record" in match(sample_report, good, rows([1, 0], ids=["x", "y"]))
+    assert "another in the second" in match(sample_report, good, other)
+    assert "no column 'id'" in match(sample_report, good, table(name=["a"]))
+    by_place = ratio_of(roles=("images",))
+    assert "differ or are not named" in match(sample_report, good, good, by_place)
+    images = [
+        dataclasses.replace(sample_report, data=(Source(role="images", path="x", sha256=digest * 64, items=3),))
+        for digest in "ab"
+    ]
+    assert "differ" in matched((images[0], images[1]), (good, good), by_place)
+    assert isinstance(matched((images[0], images[0]), (good, good), by_place), Matching)
+
+
+def test_the_area_is_paired_as_by_delong(sample_report: Report) -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(300) < 140
+    shared = rng.normal(size=300) + member
+    scores = [shared + 0.5 * rng.normal(size=300) for _ in range(2)]
+    pairing: Any = SimpleNamespace(
+        keys=lambda text: (list(text["id"]), ()),
+        units=lambda text: list(text["id"]),
+        parts=lambda text, numbers, name, where: ("area", numbers["score"], numbers["member"]),
+    )
+    one, two = (table(id=list(range(300)), score=list(column), member=list(member.astype(int))) for column in scores)
+    first, second = (area(column, member) for column in scores)
+    found = match(sample_report, one, two, pairing).change(
+        dataclasses.replace(rate(first.value), name="auc"), dataclasses.replace(rate(second.value), name="auc")
+    )
+    variance = sum(
+        np.cov(np.stack([a, b]))[[0, 1, 0], [0, 1, 1]] @ [1, 1, -2] / len(a)
+        for a, b in ((first.of_members, second.of_members), (first.of_others, second.of_others))
+    )
+    half = (found.difference[2] - found.difference[1]) / 2
+    assert half == pytest.approx(1.968 * np.sqrt(variance), rel=0.01)
+    turned = table(id=list(range(300)), score=list(scores[1]), member=list(1 - member.astype(int)))
+    whole = dataclasses.replace(rate(area(scores[1], ~member).value), name="auc")
+    assert "non-members" in match(sample_report, one, turned, pairing).change(
+        dataclasses.replace(rate(first.value), name="auc"), whole
+    )
+
+
+@pytest.mark.parametrize("run", MADE)
+def test_the_records_of_every_audit_give_its_numbers(prepared: Path, run: str) -> None:
+    """A run against itself: each estimate that records make is paired by all of its records, and none has changed."""
+    folder = prepared / "work" / "runs" / run
+    report, records = read_report(folder), read_table(folder)
+    assert isinstance(records, Table)
+    pairing: Any = importlib.import_module(registry.find(report.audit).records)
+    found = matched((report, report), (records, records), pairing)
+    assert isinstance(found, Matching) and found.alone == (0, 0)
+    paired = set()
+    for one in report.estimates:
+        change = found.change(one, one)
+        assert change != NOT_GIVEN, one
+        if isinstance(change, Paired):
+            assert change.difference == (0, 0, 0) and change.matched[0] == change.matched[1] > 0
+            paired.add(one.name)
+    assert paired >= MADE[run]
+
+
+BROKEN = {
+    "a row is short": "a,b\n1\n",
+    "two columns of one name": "a,a\n1,2\n",
+    "a quote is open": 'a,b\n1,"2\n',
+    "no text": b"a,b\n\xff,1\n",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_damaged_records_are_refused(tmp_path: Path, text: str | bytes) -> None:
+    (tmp_path / "records.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError) as error:
+        read_table(tmp_path)
+    assert "records.csv" in error.value.where
+
+
+@pytest.mark.parametrize("cell", ["x", "inf", "nan", "1e999"])
+def test_a_cell_that_is_no_number_is_refused(cell: str) -> None:
+    with pytest.raises(InputError, match="number"):
+        table(a=["1", cell]).numbers["a"]
+
+
+def test_what_a_spreadsheet_must_not_run_is_read_as_it_was(tmp_path: Path) -> None:
+    from audits.report_file import write_records
+
+    names = ["=1+1", "-x", "'quoted", "plain", "a\nb"]
+    write_records([{"name": name, "size": at or ""} for at, name in enumerate(names)], tmp_path / "records.csv")
+    found = read_table(tmp_path)
+    assert isinstance(found, Table)
+    assert found.text["name"].tolist() == names
+    assert np.isnan(found.numbers["size"][0]) and found.numbers["size"][1:].tolist() == [1, 2, 3, 4]
+
+
+def test_what_is_too_large_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "records.csv").write_text("a,b\n" + "1,2\n" * 100)
+    monkeypatch.setattr(tables, "MOST_CELLS", 150)
+    assert "cells" in str(read_table(tmp_path))
+    monkeypatch.setattr(tables, "LARGEST", 100)
+    assert "MiB" in str(read_table(tmp_path))
+    assert "not there" in str(read_table(tmp_path / "nowhere"))
+
+
+def test_points_without_an_id_are_known_only_in_the_same_files() -> None:
+    pairing = importlib.import_module("audits.membership.pairing")
+    columns = {"attack": ["x"] * 2, "tier": ["full"] * 2, "member": [1, 0], "judged": [1, 1], "score": [0.5, ""]}
+    numbered, named = (table(point=names, **columns).text for names in (["0", "1"], ["a", "1"]))
+    assert pairing.keys(numbered)[1] and not pairing.keys(named)[1]
+    assert [key is None for key in pairing.keys(named)[0]] == [False, True]
+
+
+@pytest.mark.parametrize("audit", ["asr_fairness", "speaker_groups"])
+def test_recordings_named_twice_are_known_by_their_lines(audit: str) -> None:
+    pairing = importlib.import_module(f"audits.{audit}.pairing")
+    columns = {"line": [2, 3, 4], "status": ["used", "used", "no text"], "speaker": ["a", "", "b"]}
+    assert pairing.keys(table(path=list("xyz"), **columns).text) == (["x", "y", None], ())
+    assert pairing.keys(table(path=list("xxz"), **columns).text) == (["2", "3", None], ("manifest",))
