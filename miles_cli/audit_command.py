@@ -112,6 +112,8 @@ def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
     InputError
         Where the file cannot be read, or a key is no option of the command.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError("This is not an ordinary file.", where=str(path), hint="Give a text file with --config.")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -121,7 +123,7 @@ def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
         raise InputError(
             f"The configuration cannot be read: {reason}.", where=str(path), hint="Give a text file with --config."
         ) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"The configuration is not TOML: {error}",
             where=str(path),

@@ -161,7 +161,8 @@ def guess_network(state: Mapping[str, Tensor]) -> str | None:
     shape = state.get("point_shape")
     size = math.prod(shape.tolist()) if shape is not None and shape.ndim == 1 else None
     # A generator ends in a point; a point of one number looks like a logit, unless what enters differs.
-    single = state["leave.weight"].shape[0] == 1 and size in (None, state["enter.weight"].shape[-1])
+    entered = state["enter.weight"].shape[-1:]
+    single = state["leave.weight"].shape[:1] == (1,) and (size is None or entered == (size,))
     return "mlp-discriminator" if single else "mlp-generator"
 
 

@@ -148,7 +148,7 @@ def _suite(path: Path, options: Options, shape: tuple[int, ...]) -> tuple[Releas
 def _rows(path: Path) -> list[dict[str, Any]]:
     try:
         content = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"The file is not TOML: {error}.", where=str(path), hint="Mend it there.") from None
     rows = content.get("model")
     if set(content) != {"model"} or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

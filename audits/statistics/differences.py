@@ -45,8 +45,8 @@ def independent_difference(before: Interval, after: Interval) -> Interval:
     """Return after minus before from the two intervals alone (MOVER: Zou and Donner 2008, equation 3).
 
     low = d - sqrt((a - la)^2 + (ub - b)^2) and high = d + sqrt((ua - a)^2 + (b - lb)^2) with a, b the
-    values after and before. Right for independent results; too wide, never too narrow, where the same
-    units make both results vary together.
+    values after and before. Right for independent results; too wide where the same units make
+    both results vary together.
 
     Examples
     --------

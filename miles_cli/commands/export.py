@@ -1,6 +1,7 @@
 """`miles export RUN --to TARGET`: a report in the form of another tool."""
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -105,9 +106,9 @@ def _written(text: str, out: Path | None) -> None:
 
 def _refuse_run(place: Path, file: Path) -> None:
     """Keep everything else out of a run folder, which may hold nothing else, and its report from being replaced."""
-    folder = file.resolve().parent
-    inside = file.name == NAME and place.resolve().is_relative_to(folder)
-    if inside or place.resolve() == file.resolve():
+    # Not resolve, which fails at links that lead in a circle.
+    meant, held = (Path(os.path.realpath(path)) for path in (place, file))
+    if (file.name == NAME and meant.is_relative_to(held.parent)) or meant == held:
         raise InputError(
             f"{place} stands in the run folder.",
             where=str(file.parent),

@@ -15,7 +15,7 @@ from torch import Tensor
 from probes.errors import InputError
 from probes.fno.neuralop import STANDINS, is_neuralop
 from probes.loading.sniffing import impostor
-from probes.loading.weights import check_safetensors, read_pickle
+from probes.loading.weights import read_pickle, read_safetensors
 
 SCALES = ("x_mean", "x_std", "y_mean", "y_std")
 _WRAPPERS = ("model_state_dict", "state_dict", "model", "net", "network")
@@ -73,10 +73,7 @@ def read_content(place: Path) -> Content:
         what, hint = (disguise.what, disguise.hint) if disguise else ("empty", "Fetch it again.")
         raise InputError(f"The file is {what}, not weights.", where=where, hint=hint)
     if place.suffix.lower() == ".safetensors":
-        from safetensors.torch import load_file
-
-        check_safetensors(place)
-        content: object = load_file(place)
+        content: object = read_safetensors(place)
     else:
         content = _unpickled(place)
     return _sorted_out(content, place)

@@ -4,6 +4,7 @@ The archive is a tar, or since 2025 a zip, of three files: args.json with the ar
 metadata.json with the release, model.pt with its tensors. The arguments say all that the tensors do not.
 """
 
+import errno
 import io
 import shutil
 import tarfile
@@ -267,7 +268,10 @@ def _opened(path: Path) -> Iterator[tuple[dict[str, int], _Member]]:
         else:
             with zipfile.ZipFile(path) as archive:
                 yield _zip_members(archive, path)
-    except damaged as error:
+    except (*damaged, OSError) as error:
+        # A zip may send its reader to a place before its beginning; a disk that is full is none of its doing.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise InputError(
             f"The archive is damaged, or neither a tar nor a zip: {type(error).__name__}.",
             where=str(path),

@@ -6,6 +6,7 @@ torch only, and a config's `auto_map` (code of the model's author) is never foll
 """
 
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from probes.errors import InputError
 from probes.loading.hashing import sha256_folder
 from probes.loading.sniffing import impostor
 from probes.loading.tables import nearest_name, parse_json, read_text
-from probes.loading.weights import check_safetensors, read_pickle
+from probes.loading.weights import check_safetensors, read_pickle, read_safetensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,11 +113,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         )
     _check_genuine(path)
     if path.suffix.lower() == ".safetensors":
-        from safetensors.torch import load_file
-
-        check_safetensors(path)
-        tensors: dict[str, Tensor] = load_file(path)
-        return Checkpoint(_strip(tensors))
+        return Checkpoint(_strip(read_safetensors(path)))
     return _unwrap(read_pickle(path, device="cpu"), where)
 
 
@@ -235,7 +232,8 @@ def _check_links(folder: Path) -> None:
     for file in sorted(folder.iterdir()):
         if not file.is_symlink():
             continue
-        target = file.resolve()
+        # Where links lead in a circle, this gives the link itself.
+        target = Path(os.path.realpath(file))
         in_cache = folder.parent.name == "snapshots" and target.parent == blobs
         if not in_cache and not target.is_relative_to(folder):
             raise InputError(
@@ -268,7 +266,7 @@ def _read_index(folder: Path, index: Path) -> tuple[Path, ...]:
     files = []
     for name in sorted(set(names.values())):
         file = folder / name
-        if not file.resolve().is_relative_to(folder) and not (file.is_symlink() and "/" not in name):
+        if not Path(os.path.realpath(file)).is_relative_to(folder) and not (file.is_symlink() and "/" not in name):
             raise InputError(
                 f"The index names {name!r}, which is outside the folder.",
                 where=f"{index}, weight_map",
@@ -283,6 +281,8 @@ def _read_index(folder: Path, index: Path) -> tuple[Path, ...]:
 
 
 def _check_genuine(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise InputError("This is not an ordinary file.", where=str(path), hint="Name the file of the weights.")
     try:
         with path.open("rb") as file:
             head = file.read(512)

@@ -123,6 +123,7 @@ def _named_schedule(schedule: str | None, path: Path) -> Schedule:
 
 def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -> Found:
     tensors, notes = read_tensors(path)
+    check_plain(tensors, str(path))
     name = arch or guess_network(tensors)
     if name is None:
         hint = f"Give --arch {'|'.join(NETWORKS)}, or build the network by --factory module:callable --allow-code."

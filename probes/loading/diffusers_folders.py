@@ -6,6 +6,7 @@ run.
 
 import importlib
 import inspect
+import os
 import re
 import warnings
 from collections.abc import Mapping
@@ -181,7 +182,7 @@ def _weights_file(folder: Path, root: Path) -> Path:
 
 def _check_inside(path: Path, root: Path) -> None:
     """Refuse a link out of the model's folder; the hub's cache links from snapshots/<revision> to blobs."""
-    target = path.resolve()
+    target = Path(os.path.realpath(path))
     cached = any(place.name == "snapshots" and target.parent == place.parent / "blobs" for place in path.parents)
     if not target.is_relative_to(root.resolve()) and not cached:
         what = f"{path.name} is a link that leaves the model's folder."

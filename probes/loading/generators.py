@@ -206,6 +206,7 @@ def _check_file(path: Path, *, any_suffix: bool) -> None:
 
 def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...] | None) -> _Found:
     tensors, notes = _read(path, role)
+    check_plain(tensors, str(path))
     likely = guess_network(tensors)
     if arch is None:
         hint = f"The names of the weights are those of {likely}: give --arch {likely}. " if likely == role else ""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.places import Places
+from probes.loading.places import Places, is_folder
 from probes.loading.sniffing import impostor
 from probes.loading.tables import nearest_name, read_table, suggest
 
@@ -128,12 +128,12 @@ def read_folder(
 
 def _choose_split(root: Path) -> tuple[Path, list[str]]:
     """Return the folder to read: the root itself, or the first of its splits."""
-    folders = [entry.name for entry in _visible(root) if entry.is_dir()]
+    folders = [entry.name for entry in _visible(root) if is_folder(entry)]
     splits = [name for name in _SPLITS if name in folders]
     if not splits or any((root / name).is_file() for name in _METADATA):
         return root, []
     # A class may be called "train"; a split is known by its own class folders or table.
-    nested = any(entry.is_dir() or entry.name in _METADATA for name in splits for entry in _visible(root / name))
+    nested = any(is_folder(entry) or entry.name in _METADATA for name in splits for entry in _visible(root / name))
     if not nested and not set(folders) <= set(_SPLITS):
         return root, []
     _place(Places(root), splits[0], str(root / splits[0]))
@@ -173,7 +173,7 @@ def _by_class(root: Path, base: Path) -> _Listing:
     listing = _Listing("folders by class")
     places = Places(root)
     top = _visible(base)
-    classes = [entry.name for entry in top if entry.is_dir()]
+    classes = [entry.name for entry in top if is_folder(entry)]
     if not classes:
         raise InputError(
             "There are no class folders here.",
@@ -181,11 +181,11 @@ def _by_class(root: Path, base: Path) -> _Listing:
             hint="Put the images of each class into a folder of its own, or add metadata.csv with the columns "
             "file_name and label.",
         )
-    others, deeper = sum(not entry.is_dir() for entry in top), 0
+    others, deeper = sum(not is_folder(entry) for entry in top), 0
     for name in classes:
         _place(places, (base / name).relative_to(root).as_posix(), str(base / name))
         for entry in _visible(base / name):
-            if entry.is_dir():
+            if is_folder(entry):
                 deeper += 1
             elif Path(entry.name).suffix.lower() in _SUFFIXES:
                 relative = Path(entry.path).relative_to(root).as_posix()

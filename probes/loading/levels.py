@@ -123,7 +123,8 @@ def _toml_map(path: Path) -> dict[str, dict[str, str]]:
 
     try:
         content = tomllib.loads(read_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits is no TOMLDecodeError, but another ValueError.
         raise InputError(f"This is not TOML: {error}.", where=str(path)) from None
     found: dict[str, dict[str, str]] = {}
     for column, pairs in content.items():

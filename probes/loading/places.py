@@ -10,6 +10,14 @@ from pathlib import Path
 from probes.errors import InputError
 
 
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder or a link to one; a link that leads in a circle is not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 class Places:
     """Paths below one root; each folder is resolved once, since that costs many calls of the system."""
 

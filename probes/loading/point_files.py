@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.places import Places
+from probes.loading.places import Places, is_folder
 from probes.loading.sniffing import impostor
 from probes.loading.tables import read_text
 
@@ -120,7 +120,7 @@ def _listed(root: Path) -> tuple[dict[str, Path], int]:
             relative = Path(entry.path).relative_to(root).as_posix()
             if entry.is_dir(follow_symlinks=False):
                 folders.append(Path(entry.path))
-            elif entry.is_dir():
+            elif is_folder(entry):
                 raise InputError("This is a link to a folder.", where=entry.path, hint=_OUTSIDE)
             elif Path(entry.name).suffix.lower() in _SUFFIXES:
                 found[relative] = _place(places, relative, entry.path)

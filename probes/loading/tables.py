@@ -74,6 +74,9 @@ def read_text(path: Path) -> str:
     """
     where = str(path)
     try:
+        # A pipe or a device is refused unopened: reading it might never end.
+        if not (path.is_file() or path.is_dir()) and path.exists():
+            raise InputError("This is not an ordinary file.", where=where, hint="Name a file with the text in it.")
         data = path.read_bytes()
     except FileNotFoundError:
         near = nearest_name(path)

@@ -5,6 +5,7 @@ sentence-transformers says itself how its tokens are pooled and what follows; on
 exactly are taken, and all others are refused.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -285,7 +286,7 @@ def _dense(root: Path, folder: Path) -> DenseLayer:
 
 def _inside(root: Path, path: Path, where: str) -> Path:
     """Return where a path leads, which must be inside the folder, or in the same model's part of the hub's cache."""
-    real = path.resolve()
+    real = Path(os.path.realpath(path))
     cached = root.parent.name == "snapshots" and real.parent == root.parent.parent / "blobs"
     if not real.is_relative_to(root) and not cached:
         what = f"{ascii(str(path))[1:-1][:200]} leads out of the model's folder."

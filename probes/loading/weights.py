@@ -13,9 +13,14 @@ import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from probes.errors import InputError
+from probes.loading.pickles import check_calls
 from probes.loading.tables import parse_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _MAX_HEADER = 100_000_000
 _BITS = {
@@ -27,6 +32,25 @@ _NUMBERS = {
     "f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
     "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
 }  # fmt: skip
+
+
+def read_safetensors(path: Path) -> "dict[str, Tensor]":
+    """Return the tensors of a safetensors file, after checking it.
+
+    Raises
+    ------
+    InputError
+        Where the header is broken, does not account for every byte, or names a kind of number that is not known.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    check_safetensors(path)
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise _damaged(f"reading it fails with {type(error).__name__}", str(path)) from error
+    return tensors
 
 
 def check_safetensors(path: Path) -> None:
@@ -91,6 +115,13 @@ def _read_number(kind: _NumberKind, data: bytes) -> float | int | bool:
     return value
 
 
+_NUMBER_READERS: tuple[tuple[Callable[..., object], str], ...] = (
+    (_NumberKind, "numpy.dtype"),
+    (_read_number, "numpy.core.multiarray.scalar"),
+    (_read_number, "numpy._core.multiarray.scalar"),
+)
+
+
 def is_torchscript(path: Path) -> bool:
     """Tell whether a file is a program saved by torch.jit.save; nothing of it is run."""
     return any(entry.filename.partition("/")[2] == "constants.pkl" for entry in entries_of(path))
@@ -141,14 +172,12 @@ def read_pickle(path: Path, *, device: str, standins: Sequence[tuple[Callable[..
     if is_torchscript(path):
         raise _refused("a TorchScript program", where)
     _check_archive(path)
-    numbers: list[Callable[..., object] | tuple[Callable[..., object], str]] = [(_NumberKind, "numpy.dtype")]
-    numbers += [(_read_number, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
-    numbers += standins
     try:
-        with warnings.catch_warnings(), torch.serialization.safe_globals(numbers):
+        _check_calls(path, [name for _, name in (*_NUMBER_READERS, *standins)])
+        with warnings.catch_warnings(), torch.serialization.safe_globals([*_NUMBER_READERS, *standins]):
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
-            return torch.load(path, map_location=device, weights_only=True)
+            return _bared(torch.load(path, map_location=device, weights_only=True))
     except pickle.UnpicklingError as error:
         wanted = re.search(r"GLOBAL (\S+)", str(error))
         if wanted:
@@ -163,6 +192,34 @@ def read_pickle(path: Path, *, device: str, standins: Sequence[tuple[Callable[..
     except Exception as error:
         # The reader meets hostile bytes: whatever it raises means that they are not a checkpoint.
         raise _damaged(f"reading it fails with {type(error).__name__}", where) from error
+
+
+def _check_calls(path: Path, names: Sequence[str]) -> None:
+    # The reader of torch finds its entries whatever the case of their letters.
+    inside = [entry for entry in entries_of(path) if entry.filename.lower().endswith("data.pkl")]
+    if not inside:
+        with path.open("rb") as file:
+            check_calls(file, names)
+        return
+    with zipfile.ZipFile(path) as archive:
+        for entry in inside:
+            with archive.open(entry) as file:
+                check_calls(file, names)
+
+
+def _bared(content: object) -> object:
+    """Take from tensors what a file wrote onto them: it could stand where their own methods do."""
+    from torch import Tensor
+
+    seen, waiting = set[int](), [content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Tensor):
+            vars(value).clear()
+        elif isinstance(value, dict | list | tuple | set) and id(value) not in seen:
+            seen.add(id(value))
+            waiting += [*value, *value.values()] if isinstance(value, dict) else [*value]
+    return content
 
 
 def _is_plain_pickle(path: Path) -> bool:

@@ -1,0 +1,347 @@
+"""Does a reader of data meet any bytes with a value or an error that names them, and never with anything else?"""
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mutations
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from audits import gates, report_file
+from audits.asr_fairness import Options as Fairness
+from audits.certification import Options as Certification
+from audits.certification.logs import read_log
+from audits.certification.recounting import plan_counts
+from audits.membership import Options as Membership
+from audits.records import Report, Warning
+from miles_cli.audit_command import read_config
+from probes.errors import InputError, MilesError
+from probes.loading.alignment_files import read_ctm, read_intervals, read_phn, read_tables
+from probes.loading.fields import load_fields
+from probes.loading.images import load_images
+from probes.loading.language_corpora import read_attributes, read_language
+from probes.loading.language_tables import read_downstream, read_similarity
+from probes.loading.levels import read_value_map
+from probes.loading.loss_tables import read_losses
+from probes.loading.manifests import ColumnMap, read_manifest
+from probes.loading.membership_scores import read_scores
+from probes.loading.phone_names import phone_names
+from probes.loading.point_sets import read_points
+from probes.loading.predictions import read_predictions
+from probes.loading.text_tokenizers import read_tokenizer
+from probes.loading.textgrids import read_textgrid
+from probes.loading.texts import read_texts
+from probes.loading.tokens import read_tokens
+
+few = settings(max_examples=70, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+_MANIFEST = "path,speaker,text,gender,age\na.wav,s1,up we go,f,30\nb.wav,s2,no,m,41\nc.wav,s2,,m,\n"
+_ROWS = '{"path": "a.wav", "text": "up", "gender": "f", "offset": 1}\n{"path": "b.wav", "text": "no", "gender": null}\n'
+_GRID = """File type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 1
+tiers? <exists>
+size = 1
+item []:
+    item [1]:
+        class = "IntervalTier"
+        name = "phones"
+        xmin = 0
+        xmax = 1
+        intervals: size = 2
+        intervals [1]:
+            xmin = 0
+            xmax = 0.5
+            text = "AH0"
+        intervals [2]:
+            xmin = 0.5
+            xmax = 1
+            text = "sil"
+"""
+_SUITE = '[[model]]\nname = "a"\nsamples = "missing.npy"\nepsilon = 8\n'
+_CONFIG = 'seed = 3\n[audit-fairness]\nby = ["gender"]\nlevel = 0.9\nlayers = "all"\n'
+_LOSSES = "lang,with,seed,sentence,loss,bytes\n" + "".join(
+    f"{one},{other},{seed},{place},1.{place},60\n"
+    for one in ("en", "fr") for other in ("en", "fr") for seed in (0, 1) for place in (0, 1)
+)  # fmt: skip
+_SCORES = "id,member,score\np0,1,0.5\np1,0,0.25\np2,1,-3e2\n"
+_TOKENS = "phone,speaker,dialect,x0,x1\naa,s1,north,0.5,1\niy,s2,south,-2,3e-4\naa,s2,south,1,1\n"
+_LOG = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n1\t2\t-1\t0.0\t0\t0:00:02\n"
+
+
+def _npz(path: Path, **arrays: Any) -> bytes:
+    np.savez(path, **arrays)
+    return path.read_bytes()
+
+
+def _arrays(folder: Path) -> dict[str, bytes]:
+    """Return NPZ and NPY files that the readers below take."""
+    ones, flags = np.ones((4, 1, 4, 4), np.float32), np.arange(4) % 2 == 0
+    place = folder / "made.npz"
+    np.save(folder / "made.npy", ones)
+    tokens = {"phone": np.array(["a", "b", "a", "b"]), "speaker": np.array(["s", "s", "t", "t"])}
+    return {
+        "scores.npz": _npz(place, scores=np.linspace(0, 1, 4), member=flags),
+        "points.npz": _npz(place, x=ones),
+        "points.npy": (folder / "made.npy").read_bytes(),
+        "images.npz": _npz(place, x=ones, y=np.arange(4)),
+        "fields.npz": _npz(place, x=ones[:, 0], y=ones[:, 0]),
+        "tokens.npz": _npz(place, features=np.ones((4, 3), np.float32), dialect=np.array(list("nsns")), **tokens),
+        "texts.npy": (folder / "made.npy").read_bytes(),
+    }
+
+
+def _tokenizer() -> bytes:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    rules = Tokenizer(models.WordLevel({"[UNK]": 0, "[MASK]": 1, "[SEP]": 2, "up": 3}, unk_token="[UNK]"))
+    rules.pre_tokenizer = pre_tokenizers.Whitespace()
+    return str(rules.to_str()).encode()
+
+
+def _manifest(path: Path) -> object:
+    columns = ColumnMap()
+    return read_manifest(path, columns=columns, by=("gender",), values=None, bins={}, needs=frozenset({"text"}))
+
+
+def _similarity(path: Path) -> object:
+    return read_similarity(path, ("en", "fr", "de"))
+
+
+def _suite(path: Path) -> object:
+    from audits.membership.releases import releases_of
+
+    return releases_of(Membership(suite=path), (1, 4, 4))
+
+
+READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
+    "manifest.csv": (_MANIFEST, _manifest),
+    "manifest.tsv": (_MANIFEST.replace(",", "\t"), _manifest),
+    "manifest.jsonl": (_ROWS, _manifest),
+    "manifest.json": ("[" + _ROWS.strip().replace("\n", ",") + "]", _manifest),
+    "predictions.tsv": ("path\tprediction\na.wav\tup\nb.wav\tno\n", read_predictions),
+    "predictions.jsonl": (_ROWS, read_predictions),
+    "predictions.json": ('{"a.wav": "up", "b.wav": null}', read_predictions),
+    "predictions.trn": ("up we go (a-1)\nno (b-1)\n", read_predictions),
+    "predictions.txt": ("a up we go\nb no\n", read_predictions),
+    "scores.csv": (_SCORES, lambda path: read_scores(path, higher_is="member", target=None)),
+    "log.tsv": (_LOG, read_log),
+    "tokens.csv": (_TOKENS, lambda path: read_tokens(path, by=("dialect",))),
+    "tokens.jsonl": ('{"phone": "a", "speaker": "s", "x0": 1}\n', lambda path: read_tokens(path, by=())),
+    "points.csv": ("0.5,1\n2,3e4\n", lambda path: read_points(path, role="--members")),
+    "images.csv": ("1,0,255,3,4\n0,1,2,3,4\n", lambda path: load_images(path)),
+    "a.TextGrid": (_GRID, read_textgrid),
+    "b.TextGrid": (_GRID, lambda path: read_intervals(path, None, 16000)),
+    "a.ctm": ("a 1 0.0 0.5 AH\na 1 0.5 0.25 B 0.9\n;; end\n", lambda path: read_ctm(path, None)),
+    "a.phn": ("0 8000 h#\n8000 16000 ah\n", lambda path: read_phn(path, None, 16000)),
+    "a.csv": ("start,end,phone\n0,0.5,a\n0.5,1,b\n", lambda path: read_intervals(path, None, 16000)),
+    "all.csv": ("clip,start,end,phone\nx,0,0.5,a\n", lambda path: read_tables(path, None)),
+    "phones.csv": ("from,to\nax,ah\nsil,\n", phone_names),
+    "values.csv": ("column,from,to\ngender,f,female\n", read_value_map),
+    "values.toml": ('[gender]\nf = "female"\n', read_value_map),
+    "langs.csv": ("code,speakers\nen,1500\nfr,310\n", lambda path: read_attributes(path.parent, ("en",))),
+    "losses.csv": (_LOSSES, read_losses),
+    "distances.csv": ("a,b,syntax\nen,fr,0.5\nen,de,0.1\nfr,de,0.2\n", _similarity),
+    "tagging.csv": ("code,tagging\nen,0.7\nfr,0.5\n", lambda path: read_downstream(path, ("en", "fr"))),
+    "en.txt": (
+        "".join(f"we do so {place}\n" for place in range(400)),
+        lambda path: read_language(path.parent, "en", seed=0, train_bytes=3000, held_bytes=300),
+    ),
+    "texts.jsonl": ('{"text": "we do"}\n{"text": "up", "embedding": [1, 2]}\n', read_texts),
+    "texts.txt": ("we do\nup\n", read_texts),
+    "texts.csv": ("text\nwe do\n", read_texts),
+    "suite.toml": (_SUITE, _suite),
+    "config.toml": (_CONFIG, lambda path: read_config(path, "audit-fairness", Fairness)),
+    "tokenizer.json": (b"", read_tokenizer),
+    "report.json": ("{}", report_file.read_report),
+    "scores.npz": (b"", lambda path: read_scores(path, higher_is="member", target=None)),
+    "points.npz": (b"", lambda path: read_points(path, role="--members")),
+    "points.npy": (b"", lambda path: read_points(path, role="--members")),
+    "images.npz": (b"", lambda path: load_images(path)),
+    "fields.npz": (b"", lambda path: load_fields(path, dimensions=2, fields=(1, 3), outputs=1).check_finite()),
+    "tokens.npz": (b"", lambda path: read_tokens(path, by=("dialect",))),
+    "texts.npy": (b"", read_texts),
+}  # fmt: skip
+_WORDS = (
+    "path", "text", "speaker", "gender", "code", "name", "lang", "with", "1", "-1", "nan", "1e999", "9" * 5000, "0x10",
+    ",", "\t", "\n", "\r", '"', "'", "{", "}", "[", "[" * 3000, "]", ":", "=", "[[model]]", "\ufeff", "\u2028", "\x1b",
+    "é", "../x", "/etc/passwd", "null", "true", "1979-05-27T07:32:00Z", ";;", "(a)", " ", "xmin", "1_000", "\\ud800",
+)  # fmt: skip
+
+
+_WHOLE = [
+    start + middle
+    for start in (b"", b"seed = ", b"seed: ", b'{"text": ', b"[model]\na = ", b"path\n", b"\xef\xbb\xbf", b"\xff\xfe")
+    for middle in (b"9" * 5000, b"[" * 5000, b"{" * 5000, b'"' * 99, b"1e400", b"-", b"0" * 70, b"\0", b"\xed\xa0\x80")
+]  # fmt: skip
+"""Files of one long number, of nothing but brackets, and so on."""
+
+
+def _near(sample: bytes) -> st.SearchStrategy[bytes]:
+    """Return bytes that are like a sample: mutated, or with fragments at a place of it."""
+
+    def mutated(seed: int) -> bytes:
+        return mutations.broken_bytes(sample, random.Random(seed))[1]
+
+    def joined(parts: list[str], place: int) -> bytes:
+        where = place % (len(sample) + 1)
+        return sample[:where] + "".join(parts).encode() + sample[where:]
+
+    words = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=6)
+    return st.one_of(
+        st.integers(0, 2**32).map(mutated),
+        st.builds(joined, words, st.integers(0, 10**6)),
+        words.map("".join).map(str.encode),
+    )
+
+
+def _met(reader: Callable[[Path], object], path: Path) -> str:
+    try:
+        reader(path)
+    except MilesError as error:
+        assert error.message and error.where
+        return "refused"
+    return "read"
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory, sample_report: Report) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("made")
+    found = {name: text.encode() if isinstance(text, str) else text for name, (text, _) in READERS.items()}
+    few_rows = replace(sample_report, estimates=sample_report.estimates[:3], findings=(), gates=(), figures=())
+    return found | _arrays(folder) | {
+        "tokenizer.json": _tokenizer(), "report.json": report_file.dumps(few_rows).encode()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_any_bytes_are_read_or_refused(name: str, samples: dict[str, bytes], tmp_path: Path) -> None:
+    reader, path = READERS[name][1], tmp_path / name
+    path.write_bytes(samples[name])
+    # Near-valid says something only where the sample itself is valid; that of a suite names a file that is not there.
+    assert _met(reader, path) == ("refused" if name in ("suite.toml", "texts.npy") else "read")
+    for data in _WHOLE:
+        path.write_bytes(data)
+        _met(reader, path)
+
+    @few
+    @given(st.one_of(st.binary(max_size=120), _near(samples[name]), _near(samples[name])))
+    def any_bytes(data: bytes) -> None:
+        path.write_bytes(data)
+        _met(reader, path)
+
+    any_bytes()
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+def test_any_counts_are_read_or_refused(prepared: Path, tmp_path: Path) -> None:
+    data, path = (
+        (prepared / "work" / "runs" / "certified" / "counts.safetensors").read_bytes(),
+        tmp_path / "counts.safetensors",
+    )
+    path.write_bytes(data)
+
+    def reader(place: Path) -> object:
+        return plan_counts(Certification(from_counts=place))
+
+    assert _met(reader, path) == "read"
+
+    @few
+    @given(st.integers(0, 2**32))
+    def any_counts(seed: int) -> None:
+        rng = random.Random(seed)
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + length])
+        if seed % 2:
+            header["__metadata__"]["miles"] = mutations.broken_json(header["__metadata__"]["miles"], rng)[1]
+            text = json.dumps(header).encode()
+            path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
+        else:
+            path.write_bytes(mutations.broken_bytes(data, rng)[1])
+        _met(reader, path)
+
+    any_counts()
+
+
+@few
+@given(
+    st.one_of(
+        st.text(max_size=60),
+        st.lists(st.sampled_from(("gap", "[", "]", "=", ",", ".low", ">", "0.5", " "))).map("".join),
+    )
+)
+def test_any_text_is_a_gate_or_none(text: str) -> None:
+    for read in (gates.parse, lambda one: gates.parse_selection(one, where="--only")):
+        try:
+            found: Any = read(text)
+        except InputError as error:
+            assert error.message and error.hint
+        else:
+            assert getattr(found, "expression", getattr(found, "text", None)) == text
+
+
+_name = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True)
+_level = st.text(
+    st.characters(blacklist_categories=("Cs", "Cc", "Z"), blacklist_characters="[],="), min_size=1, max_size=8
+)
+
+
+@few
+@given(
+    _name,
+    st.lists(st.tuples(_name, _level), max_size=3),
+    st.sampled_from(("value", "low", "high")),
+    st.sampled_from(("<", "<=", ">", ">=", "==", "!=")),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_a_gate_that_is_written_is_read_again(
+    name: str, keys: list[tuple[str, str]], field: str, op: str, number: float
+) -> None:
+    places = ",".join(f"{key}={value}" for key, value in keys)
+    gate = gates.parse(f"{name}[{places}].{field} {op} {number!r}" if keys else f"{name}.{field} {op} {number!r}")
+    assert (gate.name, gate.keys, gate.field, gate.op, gate.number) == (name, tuple(keys), field, op, number)
+    assert gates.parse(gate.expression) == gate
+
+
+_any_text = st.text(st.characters(blacklist_categories=("Cs",)), max_size=40)
+
+
+@settings(few, max_examples=30)
+@given(_any_text.filter(str.strip), st.floats(allow_nan=False, allow_infinity=False), _any_text)
+def test_a_report_that_is_written_is_read_again(
+    sample_report: Report, tmp_path_factory: pytest.TempPathFactory, said: str, value: float, path: str
+) -> None:
+    folder = tmp_path_factory.mktemp("report")
+    row = replace(sample_report.estimates[0], value=value, low=None, high=None, method="exact")
+    warning = Warning(id="one", message=said, where={"group": path})
+    report = replace(
+        sample_report, estimates=(row,), findings=(), gates=(), figures=(), warnings=(warning,), title=said
+    )
+    found = report_file.read_report(report_file.write_report(report, folder))
+    assert found == report and report_file.dumps(found) == report_file.dumps(report)
+
+
+@few
+@given(st.lists(st.tuples(_any_text, st.one_of(st.integers(), st.floats(allow_nan=False))), min_size=1, max_size=4))
+def test_records_that_are_written_are_read_again(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, float]]
+) -> None:
+    path = tmp_path_factory.mktemp("records") / "records.csv"
+    report_file.write_records([{"text": text, "number": number} for text, number in rows], path)
+    with path.open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    for row, (text, number) in zip(found, rows, strict=True):
+        assert type(number)(row["number"]) == number
+        told = text.replace("\r\n", "\n").replace("\r", "\n")
+        assert row["text"] in (told, "'" + told)
+        # A spreadsheet takes what begins so for a formula, unless it is a number.
+        if row["text"][:1] in ("=", "+", "-", "@", "\t", "\n"):
+            float(row["text"])
