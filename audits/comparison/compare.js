@@ -1,17 +1,5 @@
 "use strict";
 (() => {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const button = document.getElementById("theme");
-  const chosen = () => document.documentElement.dataset.theme || (dark.matches ? "dark" : "light");
-  const name = () => { button.textContent = chosen() === "dark" ? "Light" : "Dark"; };
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    document.documentElement.dataset.theme = chosen() === "dark" ? "light" : "dark";
-    name();
-  });
-  dark.addEventListener("change", name);
-  name();
-
   const natural = new Intl.Collator("en", { numeric: true }).compare;
   const worth = (row, place) => row.cells[place].dataset.sort ?? row.cells[place].textContent;
 

@@ -1,21 +1,17 @@
 """A comparison as one page that opens anywhere, offline: what differs, what changed, and every change in a table."""
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from markupsafe import Markup
 
 from audits.comparison import wording
 from audits.comparison.changes import Change
 from audits.comparison.comparing import Comparison
-from audits.rendering import content
+from audits.rendering import content, offline
 from audits.rendering.glyphs import Span
 
+HERE = "audits.comparison"
 MOST_ROWS = 1500
 """Rows of all tables together: with more, the page would be slow to open."""
 ICONS = {"changed": "●", "unclear": "○", "same": "=", "no interval": "–"}
@@ -39,10 +35,8 @@ class Row:
 
 def to_html(comparisons: Sequence[Comparison]) -> str:
     """Return the page of comparisons that share their first run."""
-    script = _beside("compare.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
-    page: str = _template().render(
+    script = offline.script(HERE, "compare.js")
+    page: str = offline.template(HERE, "compare.html.jinja").render(
         first=comparisons[0].before,
         comparisons=comparisons,
         tables=[_rows(found.rows[: MOST_ROWS // len(comparisons)]) for found in comparisons],
@@ -50,8 +44,8 @@ def to_html(comparisons: Sequence[Comparison]) -> str:
         wording=wording,
         # Long names may go on in the next line after each of their words.
         broken=Markup("_<wbr>"),
-        policy=f"{policy}; base-uri 'none'; form-action 'none'",
-        style=Markup((files("audits.rendering") / "page.css").read_text(encoding="utf-8")),
+        policy=offline.policy(script),
+        style=Markup(offline.style()),
         script=Markup(script),
     )
     return page
@@ -101,18 +95,3 @@ def _glyph(row: Change, axis: Span) -> Markup:
     parts.append(Markup('<circle class="point" cx="{}" cy="8" r="4"/>').format(place(row.moved)))
     frame = Markup('<svg class="glyph" viewBox="0 0 140 16" width="140" height="16" aria-hidden="true">{}</svg>')
     return frame.format(Markup("").join(parts))
-
-
-@cache
-def _beside(name: str) -> str:
-    return (files("audits.comparison") / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    return environment.from_string(_beside("compare.html.jinja"))

@@ -4,24 +4,21 @@ Everything is inside the file: style, one script bundle, the charts and the numb
 lets the browser run these two scripts and nothing else, and fetch nothing.
 """
 
-import base64
-import hashlib
 import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from markupsafe import Markup, escape
 
 from audits import numbers
 from audits.records import Estimate, Figure, Finding, Json, Report, Warning
-from audits.rendering import content, figures
+from audits.rendering import content, figures, offline
 from audits.rendering.glyphs import reference, svg_glyph
 from audits.rendering.packing import fitting_tables, inlined
 
+HERE = "audits.rendering"
 LARGEST_PAGE = 1_480_000
 """Bytes that a page may have; charts, then rows, that do not fit are left to the run folder."""
 
@@ -58,7 +55,8 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         SVG of each figure by the stem of its file, for readers without scripts.
     """
     report = content.canonical(report)
-    bundle, script, style = _bundle(), _beside("page.js"), _beside("page.css")
+    bundle, script = _bundle(), offline.script(HERE, "page.js")
+    template = offline.template(HERE, "page.html.jinja")
     limits = content.limits(report)
     live = _within({figure.file: len(inlined(content.chart(figure))) for figure in report.figures}, SPECIFICATIONS)
     bare = {stem: figures.for_page(svg) for stem, svg in svgs.items()}
@@ -68,8 +66,8 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "report": report,
         "content": content,
         "numbers": numbers,
-        "style": Markup(style),
-        "policy": _policy(bundle, script),
+        "style": Markup(offline.style()),
+        "policy": offline.policy(bundle, script, evaluated=True),
         "found": [_found(report, finding, limits) for finding in content.findings(report)],
         "pictures": {stem: Markup(svg) for stem, svg in bare.items() if stem in pictured},
         "live": live,
@@ -84,10 +82,10 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "command": shlex.join(report.provenance.command),
         "settings": json.dumps(report.settings, sort_keys=True, indent=1, ensure_ascii=False),
     }
-    page: str = _template().render(**frame, data="", bundle="", script="")
+    page: str = template.render(**frame, data="", bundle="", script="")
     room = LARGEST_PAGE - len(page.encode()) - len(bundle.encode()) - len(script.encode())
     data = inlined(_data(report, live, room))
-    whole: str = _template().render(**frame, data=Markup(data), bundle=Markup(bundle), script=Markup(script))
+    whole: str = template.render(**frame, data=Markup(data), bundle=Markup(bundle), script=Markup(script))
     return whole
 
 
@@ -140,17 +138,6 @@ def _proof(estimate: Estimate) -> Proof:
     return Proof(estimate.name, content.label(estimate), numbers.described(estimate))
 
 
-def _policy(*scripts: str) -> str:
-    """Return a content policy that admits these scripts by their hashes, and no request at all.
-
-    Evaluation stays allowed: the charting library compiles the expressions inside a specification.
-    """
-    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    parts = ["default-src 'none'", f"script-src {allowed} 'unsafe-eval'", "style-src 'unsafe-inline'", "img-src data:"]
-    return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
-
-
 @cache
 def _bundle() -> str:
     """Return the one script bundle: Vega, Vega-Lite and `vegaEmbed`, the only name that it sets."""
@@ -158,18 +145,3 @@ def _bundle() -> str:
 
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
     return bundle
-
-
-@cache
-def _beside(name: str) -> str:
-    return (files("audits.rendering") / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    return environment.from_string(_beside("page.html.jinja"))
