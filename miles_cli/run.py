@@ -28,11 +28,11 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
     MilesError
         Where the input is wrong or the audit could not be completed.
     """
-    with interrupts.heeded() as heed:
-        return _carry_out(spec, options, common, Watch(quiet=common.quiet, heed=heed))
+    with interrupts.heeded() as heed, _told_when_interrupted() as told:
+        return _carry_out(spec, options, common, Watch(quiet=common.quiet, heed=heed), told)
 
 
-def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch) -> int:
+def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told: list[str]) -> int:
     parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
     _check(common)
     context = Context(
@@ -58,7 +58,8 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch) -> i
         return 0
     earlier = report is not None
     if report is None:
-        with folders.working(folder, mark, force=common.force, extra=spec.files), _told_when_interrupted(folder):
+        told.append(f"The same command with --out {folder} goes on from here.")
+        with folders.working(folder, mark, force=common.force, extra=spec.files):
             draft = spec.carry_out(options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
             _write(report, draft, folder, watch)
@@ -71,11 +72,13 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch) -> i
 
 
 @contextmanager
-def _told_when_interrupted(folder: Path) -> Iterator[None]:
+def _told_when_interrupted() -> Iterator[list[str]]:
+    """Say one line where a run is interrupted; the value's last item is how it ends."""
+    told = ["Nothing had been run."]
     try:
-        yield
+        yield told
     except KeyboardInterrupt:
-        sys.stderr.write(f"Interrupted. The same command with --out {folder} goes on from here.\n")
+        sys.stderr.write(f"Interrupted. {told[-1]}\n")
         raise
 
 

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +65,9 @@ class Cache:
         except FileNotFoundError:
             return None
         except (SafetensorError, OSError):
-            path.unlink(missing_ok=True)
+            # Where it cannot be removed, the one who writes it again is told so.
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             return None
         return tensors
 

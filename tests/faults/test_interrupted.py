@@ -1,0 +1,55 @@
+"""Does a run of any audit that is interrupted or killed at any moment end, once repeated, in the same report?"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from equal_runs import QUICK, same, to
+from forked_runs import Server
+
+REPEATED = 3
+"""Of the different states in which an audit can be stopped, about so many are gone on from."""
+
+
+def files(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+def whole(folder: Path) -> frozenset[str]:
+    return frozenset(name for name in files(folder) if ".part-" not in name)
+
+
+def repeated(killed: list[dict[str, Any]]) -> list[Path]:
+    """Return some of the different states that killed runs left; of equal ones that with a file half written."""
+    states = list({whole(Path(moment["kept"])): Path(moment["kept"]) for moment in killed}.values())
+    # From the last on: the first is hardly more than a fresh start.
+    return states[:: -len(states) // REPEATED]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(QUICK))
+def test_a_run_stopped_anywhere_says_so_and_resumes(
+    name: str, server: Server, work: Path, prepared: Path, tmp_path: Path
+) -> None:
+    words, out = QUICK[name], prepared / "work" / QUICK[name][-1]
+    stopped = tmp_path / "stopped"
+    alone = server.run(words, work, tmp_path / "cache", stopped=str(stopped))
+    assert alone.code == 0, alone.err
+    same(work / words[-1], out)
+    shutil.rmtree(work / words[-1])
+    assert {"phase: Writing the report", "file"} < {moment["at"] for moment in alone.told}
+    interrupted, killed = ([one for one in alone.told if one["signal"] == kind] for kind in ("SIGINT", "SIGKILL"))
+    for one, other in zip(interrupted, killed, strict=True):
+        assert one["code"] == 130, one
+        begun = (Path(one["kept"]) / "run").exists()
+        said = f"The same command with --out {words[-1]} goes on from here." if begun else "Nothing had been run."
+        assert one["said"] == f"Interrupted. {said}\n", one
+        assert (other["code"], other["said"]) == (-9, ""), other
+        # An interrupt takes away what was half written, and nothing else.
+        assert files(Path(one["kept"])) == whole(Path(other["kept"])), one
+        assert "run/report.json" not in files(Path(other["kept"]))
+    for kept in repeated(killed):
+        again = server.run(to(words, kept / "run"), work, kept / "cache")
+        assert again.code == 0, again.err
+        same(kept / "run", out)
