@@ -1,137 +1,178 @@
-"""How long does an audit of a corpus of usual size take, and how long do the same intervals of rates take elsewhere?
+"""How long do intervals of the rates of all groups take beside fairlearn's bootstrap, and which are closer to 95 %?
 
-Run `python tests/benchmarks/groups_speed.py [--clips 26000] [--speakers 1000] [--replicates 2000] [--threads 2]` on a
-quiet machine. Attributes of 7, 4, 3 and 2 levels are crossed up to three at a time. The whole command is timed, from
-its start and the two files to the written report; the seconds of its phases are those in report.json. Then, in the
-same run, the word error rates of the same groups go through fairlearn's MetricFrame, one frame for each attribute or
-crossing, with no replicates and with a few. What all replicates would take there is EXTRAPOLATED along the line
-through these, since it would take many minutes. Its bootstrap draws clips, not speakers, so its intervals are not
-those wanted; and it is timed for the one rate, where the command makes those of characters and of each kind of error,
-gaps, tests, models, search, figures and pages as well.
+Attributes of 7, 4, 3 and 2 levels are crossed up to three at a time. `miles` is the whole command, from its start and
+the two files to the written report, with --replicates bootstrap samples. `MetricFrame` calls fairlearn 0.15 on counts
+of words and errors that are given to it: one frame for each attribute or crossing, with --few samples, and without
+any; what --replicates would take there is EXTRAPOLATED along the line through these two. Its bootstrap draws clips, not
+speakers, and it makes the one rate, where the command makes those of characters and of each kind of error, gaps, tests,
+models, search, figures and pages as well.
+
+`--truth 5`: in these data everybody errs alike but for luck and the speaker, so that all groups have one true rate,
+that of 100,000 clips by a speaker each. Of how many groups (one or two attributes, 5 speakers or more) do the intervals
+of either hold it, in so many corpora? Wanted: 95 %.
 """
 
 import argparse
 import csv
 import json
-import os
 import subprocess
 import sys
-import tempfile
-import time
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import race
 
-ROOT = Path(__file__).resolve().parents[2]
 LEVELS = {"accent": 7, "age": 4, "region": 3, "gender": 2}
-RATE, SPREAD, ORDER = 0.12, 0.4, 3
-FEW = (3, 6)
-"""Replicates that the frames are timed with."""
+RATE, SPREAD, ORDER, LEAST, MANY, TRUTH_SAMPLES = 0.12, 0.4, 3, 5, 100_000, 200
+OPTIONS = {
+    "clips": race.Option(26_000, 600, "recordings"),
+    "speakers": race.Option(1_000, 60, "who speak them"),
+    "replicates": race.Option(2_000, 200, "bootstrap samples of miles"),
+    "few": race.Option(20, 2, "bootstrap samples of fairlearn"),
+    "truth": race.Option(0, 0, "corpora in which intervals are held against the truth"),
+}
 
 
-def write(folder: Path, clips: int, speakers: int) -> None:
-    """Write a manifest and the transcripts of one system, whose errors depend on the speaker alone."""
-    from probes.synthetic.transcripts import compose, corrupt, draw_factors
+def heard(rate: float, rng: Any) -> tuple[list[str], list[str]]:
+    """Return a sentence and what a recogniser makes of it."""
+    from probes.synthetic.transcripts import compose, corrupt
 
-    rng = np.random.default_rng(0)
-    rates = np.minimum(RATE * draw_factors(speakers, SPREAD, rng), 1.0)
-    levels = {name: rng.permutation(np.arange(speakers) % count) for name, count in LEVELS.items()}
-    with (
-        (folder / "manifest.csv").open("w", newline="", encoding="utf-8") as references,
-        (folder / "heard.tsv").open("w", newline="", encoding="utf-8") as transcripts,
-    ):
-        said = csv.writer(references, lineterminator="\n")
-        heard = csv.writer(transcripts, delimiter="\t", lineterminator="\n")
-        said.writerow(("path", "text", "speaker", *LEVELS))
-        heard.writerow(("path", "prediction"))
-        for clip in range(clips):
-            who = clip % speakers
-            words, name = compose(rng), f"s{who:04d}_{clip:05d}.wav"
-            said.writerow((name, " ".join(words), f"s{who:04d}", *(f"{key}{levels[key][who]}" for key in LEVELS)))
-            heard.writerow((name, " ".join(corrupt(words, float(rates[who]), rng))))
+    words = compose(rng)
+    return words, corrupt(words, rate, rng)
 
 
-def audit(folder: Path, replicates: int, threads: int) -> float:
-    """Run the command and return its seconds."""
-    by = [word for name in LEVELS for word in ("--by", name)]
-    command = [
-        *(sys.executable, "-m", "miles_cli", "audit-groups", str(folder / "manifest.csv"), *by),
-        *("--predictions", f"one={folder / 'heard.tsv'}", "--max-order", str(ORDER)),
-        *("--bootstrap", str(replicates), "--out", str(folder / "run"), "--quiet"),
-    ]
-    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-    start = time.perf_counter()
-    subprocess.run(command, cwd=ROOT, env={**os.environ, **limits}, check=True)
-    return time.perf_counter() - start
+def rates_of(speakers: int, rng: Any) -> Any:
+    """Return the errors per word of each speaker."""
+    from probes.synthetic.transcripts import draw_factors
+
+    return (RATE * draw_factors(speakers, SPREAD, rng)).clip(max=1.0)
 
 
-def frames(folder: Path, replicates: int | None) -> tuple[float, dict[str, float]]:
-    """Return the seconds of all frames, and the rate of every group by name."""
-    import pandas as pd
+def errors(words: list[str], written: list[str]) -> int:
+    """Return the fewest changes from one to the other."""
+    from rapidfuzz.distance import Levenshtein
+
+    return Levenshtein.distance(words, written)
+
+
+def prepare(given: argparse.Namespace, seed: int = 0) -> None:
+    """Write a manifest, the transcripts of one system, whose errors depend on the speaker alone, and their counts."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    rates = rates_of(given.speakers, rng)
+    levels = {name: rng.permutation(np.arange(given.speakers) % count) for name, count in LEVELS.items()}
+    rows: list[list[Any]] = [["path", "text", "speaker", *LEVELS, "prediction", "words", "errors"]]
+    for clip in range(given.clips):
+        who = clip % given.speakers
+        words, written = heard(float(rates[who]), rng)
+        row = [f"s{who:04d}_{clip:05d}.wav", " ".join(words), f"s{who:04d}"]
+        row += [f"{name}{levels[name][who]}" for name in LEVELS]
+        rows.append([*row, " ".join(written), len(words), errors(words, written)])
+    last = 3 + len(LEVELS)
+    for name, columns in (("manifest.csv", range(last)), ("heard.csv", (0, last)), ("counts.csv", range(len(rows[0])))):
+        with (given.folder / name).open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream, lineterminator="\n").writerows([row[place] for place in columns] for row in rows)
+
+
+def audit(folder: Path, replicates: int) -> None:
+    """Run the command."""
+    words = [word for name in LEVELS for word in ("--by", name)]
+    words += ["--predictions", f"one={folder / 'heard.csv'}", "--max-order", str(ORDER), "--bootstrap", str(replicates)]
+    command = [sys.executable, "-m", "miles_cli", "audit-groups", str(folder / "manifest.csv"), *words]
+    command += ["--out", str(folder / "run"), "--force", "--quiet"]
+    subprocess.run(command, cwd=race.ROOT, check=True)
+
+
+def estimates(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the word error rates of the groups from a report."""
+    report = json.loads((folder / "run" / "report.json").read_text(encoding="utf-8"))
+    rows = [row for row in report["estimates"] if row["name"] == "rate" and row["where"]["metric"] == "wer"]
+    return {row["where"]["group"]: row for row in rows if row["where"]["group"] != "all"}
+
+
+def miles(given: argparse.Namespace) -> race.Job:
+    """Run the whole command."""
+
+    def job() -> race.Job:
+        audit(given.folder, given.replicates)
+        return lambda: {name: row["value"] for name, row in estimates(given.folder).items()}
+
+    return job
+
+
+def frames(clips: Any, replicates: int, orders: range) -> Iterator[tuple[str, float, float, float]]:
+    """Yield the name, the rate and the interval of each group as fairlearn makes them."""
     from fairlearn.metrics import MetricFrame
 
-    clips = pd.read_csv(folder / "run" / "records.csv")
-    names = sorted(LEVELS)
     more = {"n_boot": replicates, "ci_quantiles": [0.025, 0.975], "random_state": 0} if replicates else {}
-    rates: dict[str, float] = {}
-    start = time.perf_counter()
-    for order in range(1, ORDER + 1):
-        for by in combinations(names, order):
-            frame = MetricFrame(
-                metrics=lambda words, errors: errors.sum() / words.sum(),
-                y_true=clips["words"],
-                y_pred=clips["word_errors_one"],
-                sensitive_features=clips[list(by)],
-                **more,
-            )
-            for levels, rate in frame.by_group.items():
-                row = (levels,) if isinstance(levels, str) else levels
-                rates["&".join(f"{name}={level}" for name, level in zip(by, row, strict=True))] = float(rate)
-    return time.perf_counter() - start, rates
+    for by in (by for order in orders for by in combinations(sorted(LEVELS), order)):
+        frame = MetricFrame(
+            metrics=lambda words, errors: errors.sum() / words.sum(),
+            y_true=clips["words"],
+            y_pred=clips["errors"],
+            sensitive_features=clips[list(by)],
+            **more,
+        )
+        low, high = frame.by_group_ci if replicates else (frame.by_group, frame.by_group)
+        for levels, rate in frame.by_group.items():
+            row = (levels,) if isinstance(levels, str) else levels
+            name = "&".join(f"{key}={level}" for key, level in zip(by, row, strict=True))
+            yield name, float(rate), float(low[levels]), float(high[levels])
 
 
-def compare(clips: int, speakers: int, replicates: int, threads: int) -> None:
-    """Print the table."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        write(folder, clips, speakers)
-        own = audit(folder, replicates, threads)
-        report = json.loads((folder / "run" / "report.json").read_text())
-        bare, rates = frames(folder, None)
-        few = [frames(folder, count)[0] for count in FEW]
-    mine = {
-        row["where"]["group"]: row["value"]
-        for row in report["estimates"]
-        if row["name"] == "rate" and row["where"]["metric"] == "wer" and row["where"]["group"] != "all"
-    }
-    apart = max(abs(mine[name] - rate) for name, rate in rates.items())
-    assert mine.keys() == rates.keys() and apart < 1e-12, "the two sides have other groups or rates"
-    each = (few[1] - few[0]) / (FEW[1] - FEW[0])
-    whole = few[0] + (replicates - FEW[0]) * each
-    print(f"{clips:,} clips, {speakers:,} speakers, {len(mine)} groups, {replicates:,} replicates, {threads} threads")
-    print(f"load of the last minute {os.getloadavg()[0]:.1f}")
-    print(f"{'miles audit-groups, whole command':<44}{own:>9.1f} s")
-    for phase, seconds in report["provenance"]["seconds"].items():
-        print(f"{'  ' + phase:<44}{seconds:>9.1f} s")
-    print(f"{'MetricFrame, the same rates, no replicates':<44}{bare:>9.1f} s")
-    for count, seconds in zip(FEW, few, strict=True):
-        print(f"{f'MetricFrame, {count} replicates':<44}{seconds:>9.1f} s")
-    print(f"{f'MetricFrame, {replicates:,} replicates, EXTRAPOLATED':<44}{whole:>9.1f} s")
-    print(f"ratio {whole / own:.1f}")
+def fairlearn(bootstrapped: bool) -> race.Side:
+    """Make the rates of all groups, with few samples or none."""
+
+    def side(given: argparse.Namespace) -> race.Job:
+        import pandas as pd
+
+        clips = pd.read_csv(given.folder / "counts.csv")
+        few = given.few if bootstrapped else 0
+        return lambda: {name: rate for name, rate, *_ in frames(clips, few, range(1, ORDER + 1))}
+
+    return side
 
 
-def main() -> None:
-    """Read the options."""
-    sys.path.insert(0, str(ROOT))
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clips", type=int, default=26_000)
-    parser.add_argument("--speakers", type=int, default=1_000)
-    parser.add_argument("--replicates", type=int, default=2_000)
-    parser.add_argument("--threads", type=int, default=2)
-    given = parser.parse_args()
-    compare(given.clips, given.speakers, given.replicates, given.threads)
+def remarks(given: argparse.Namespace, found: race.Found) -> Iterator[str]:
+    """Say what all samples would take there, and how often intervals hold the truth."""
+    if found.keys() == SIDES.keys():
+        own, few, none = ([row.cpu for row in found[name]] for name in SIDES)
+        whole = [b + (a - b) / given.few * given.replicates for a, b in zip(few, none, strict=True)]
+        yield f"MetricFrame with {given.replicates:,} samples, EXTRAPOLATED, CPU s: {race.spread(whole)}"
+        over = [a / b for a, b in zip(whole, own, strict=True)]
+        yield f"EXTRAPOLATED, side / miles, CPU: {race.spread(over)}"
+    if given.truth:
+        yield from truths(given)
 
+
+def truths(given: argparse.Namespace) -> Iterator[str]:
+    """Say how often the intervals of either side hold the true rate."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(1_000)
+    many = [heard(float(rate), rng) for rate in rates_of(MANY, rng)]
+    true = sum(errors(*pair) for pair in many) / sum(len(words) for words, _ in many)
+    held: dict[str, list[bool]] = {"miles": [], "MetricFrame": []}
+    for seed in range(1, given.truth + 1):
+        prepare(given, seed)
+        audit(given.folder, given.replicates)
+        rows = estimates(given.folder)
+        clips = pd.read_csv(given.folder / "counts.csv")
+        for name, _, low, high in frames(clips, TRUTH_SAMPLES, range(1, 3)):
+            row = rows[name]
+            if row["n"] >= LEAST and row.get("low") is not None:
+                held["miles"].append(row["low"] <= true <= row["high"])
+                held["MetricFrame"].append(low <= true <= high)
+    yield f"true rate {true:.4f}; intervals of {len(held['miles'])} groups in {given.truth} corpora that hold it:"
+    for name, hits in held.items():
+        yield f"    {name}: {np.mean(hits):.1%}"
+
+
+SIDES = {"miles": miles, "MetricFrame, few": fairlearn(True), "MetricFrame, none": fairlearn(False)}
 
 if __name__ == "__main__":
-    main()
+    race.main(__doc__, options=OPTIONS, sides=SIDES, prepare=prepare, remarks=remarks, packages=("fairlearn", "pandas"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import everything, one_panel
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -166,6 +167,45 @@ def call_miles(
         return Outcome(code if isinstance(code, int) else (0 if code is None else 1), out, err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def finish_run(environment: dict[str, str]) -> Callable[..., Path]:
+    """Return a function that carries a run out in this process, without its pages, and returns its folder."""
+
+    def run(*words: object, out: Path) -> Path:
+        from audits import rendering
+        from miles_cli.main import main
+
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as left:
+            patch.setattr(rendering, "write_pages", lambda report, folder: None)
+            for name in ("MILES_CACHE", "HF_HUB_OFFLINE", "COLUMNS"):
+                patch.setenv(name, environment[name])
+            patch.setattr(sys, "argv", ["miles", *(str(word) for word in words), "--out", str(out), "--quiet"])
+            main()
+        assert not left.value.code
+        return out
+
+    return run
+
+
+@pytest.fixture
+def refused(call_miles: Callable[..., Outcome], environment: dict[str, str], tmp_path: Path) -> Callable[..., None]:
+    """Return a function that makes a wrong input of what is right, and fails unless it is refused without a trace."""
+
+    def check(case: tuple[Callable[[Any, Path], list[Any]], tuple[str, ...]], right: Any) -> None:
+        make, says = case
+        inputs, place = tmp_path / "inputs", tmp_path / "place"
+        inputs.mkdir()
+        place.mkdir()
+        words = make(right, inputs)
+        folders = (inputs, right.folder, Path(environment["MILES_CACHE"]))
+        before = everything(*folders)
+        one_panel(call_miles(*words, cwd=place), *says)
+        assert list(place.iterdir()) == []
+        assert everything(*folders) == before
+
+    return check
 
 
 @pytest.fixture(scope="session")

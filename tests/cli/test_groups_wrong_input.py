@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import HTML, POINTER, Table, Words, nothing_runs
 
-Words = list[Any]
 Row = dict[str, Any]
-Case = Callable[[Any, Path], Words]
-CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
+CASES = Table()
+case = CASES.case
 TEXT = "letters behind the narrow bridge"
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 123456\n"
-HTML = "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"
 
 
 @dataclass(frozen=True)
@@ -61,55 +59,41 @@ def write(path: Path, rows: list[Row]) -> Path:
     return path
 
 
-def case(*says: str) -> Callable[[Case], Case]:
-    """Register a wrong input with what its panel must hold."""
-
-    def register(make: Case) -> Case:
-        CASES[make.__name__] = (make, says)
-        return make
-
-    return register
-
-
 def simple(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command."""
-    says = (says,) if isinstance(says, str) else says
-    CASES[name] = (lambda small, _: small.command(*words, **more), says)
+    CASES.add(name, says, lambda small, _: small.command(*words, **more))
 
 
 def changed(name: str, says: Any, change: Callable[[list[Row]], Any], *more: Any, **asked: Any) -> None:
     """Register a manifest of texts that was changed."""
-    says = (says,) if isinstance(says, str) else says
 
     def make(small: Any, folder: Path) -> Words:
         rows = small.rows
         return small.command(*more, manifest=write(folder / "wrong.csv", change(rows) or rows), **asked)
 
-    CASES[name] = (make, says)
+    CASES.add(name, says, make)
 
 
 def miscounted(name: str, says: Any, change: Callable[[list[Row]], Any], *more: Any, **asked: Any) -> None:
     """Register a manifest of counts that was changed."""
-    says = (says,) if isinstance(says, str) else says
 
     def make(small: Any, folder: Path) -> Words:
         rows = small.counts
         manifest = write(folder / "wrong.csv", change(rows) or rows)
         return small.command(*more, manifest=manifest, predictions=None, **asked)
 
-    CASES[name] = (make, says)
+    CASES.add(name, says, make)
 
 
 def misheard(name: str, says: Any, content: Any, file: str = "wrong.tsv") -> None:
     """Register a file of transcripts with this content, or of what a function makes of the right pairs."""
-    says = (says,) if isinstance(says, str) else says
 
     def make(small: Any, folder: Path) -> Words:
         text = content(small.pairs) if callable(content) else content
         (folder / file).write_bytes(text if isinstance(text, bytes) else text.encode())
         return small.command(predictions=f"b={folder / file}")
 
-    CASES[name] = (make, says)
+    CASES.add(name, says, make)
 
 
 def lines(pairs: Any) -> str:
@@ -291,57 +275,26 @@ simple("name_with_newline", "There is no such file", predictions="a=x\ny.tsv")
 simple("name_beyond_reason", "cannot be read", predictions="a=" + "x" * 5000)
 
 
-@case("is a file")
-def out_is_a_file(small: Any, folder: Path) -> Words:
-    (folder / "file").write_text("mine", encoding="utf-8")
-    return small.command("--out", folder / "file")
-
-
-@case("diary.txt")
-def out_is_somebodys_folder(small: Any, folder: Path) -> Words:
-    (folder / "home").mkdir()
-    (folder / "home" / "diary.txt").write_text("mine", encoding="utf-8")
-    return small.command("--out", folder / "home", "--force")
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
-    from audits import registry
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the wrong input was not noticed")
-
     made = Small(tmp_path_factory.mktemp("small"))
     write(made.folder / "clips.csv", made.rows)
     (made.folder / "a.tsv").write_text(lines(made.pairs), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.AuditSpec, "carry_out", refuse)
+    with nothing_runs():
         yield made
 
 
-def told(outcome: Any) -> str:
-    """Return what the panel says, in one line."""
-    return " ".join(outcome.err.replace("│", " ").split())
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_wrong_input_ends_in_one_panel(small: Small, call_miles: Any, tmp_path: Path, name: str) -> None:
-    make, says = CASES[name]
-    inputs, place = tmp_path / "inputs", tmp_path / "place"
-    inputs.mkdir()
-    place.mkdir()
-    words = make(small, inputs)
-    before = sorted(inputs.rglob("*"))
-    outcome = call_miles(*words, cwd=place)
-    assert outcome.code == 2, outcome.err
-    assert outcome.err.count("miles cannot go on") + outcome.err.count("─ Error ─") == 1, outcome.err
-    assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err
-    assert outcome.out == ""
-    for said in says:
-        # A long path is broken across lines of the panel.
-        assert said in told(outcome) or said.replace(" ", "") in told(outcome).replace(" ", ""), outcome.err
-    assert list(place.iterdir()) == [] and sorted(inputs.rglob("*")) == before
+@pytest.mark.parametrize(
+    "name",
+    CASES.names(
+        kinds_beyond_words="no mend is said",
+        kinds_do_not_add_up="no mend is said",
+        name_beyond_reason="the panel repeats the whole name",
+    ),
+)
+def test_wrong_input_ends_in_one_panel(small: Small, refused: Callable[..., None], name: str) -> None:
+    refused(CASES[name], small)
 
 
 def test_what_is_not_wrong_passes(small: Small, call_miles: Any, tmp_path: Path) -> None:

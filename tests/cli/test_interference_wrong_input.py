@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import HTML, Table, Words, nothing_runs, one_panel
 
-Words = list[Any]
-Case = Callable[[Any, Path], Words]
-CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
+CASES = Table()
+case = CASES.case
 TEXT = b"".join(f"sentence number {place} of this language\n".encode() for place in range(40))
 CODES = ("ar", "en", "fr")
-HTML = "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"
 LOSSES = "lang,with,seed,loss\n" + "".join(
     f"{lang},{other},{seed},{2 + seed / 10 + (lang != other) / 5}\n"
     for seed in (0, 1)
@@ -44,30 +43,14 @@ class Small:
         return ["interference", "--losses", losses or self.folder / "losses.csv", *more]
 
 
-def case(*says: str) -> Callable[[Case], Case]:
-    """Register a wrong input with what its panel must hold."""
-
-    def register(make: Case) -> Case:
-        assert make.__name__ not in CASES
-        CASES[make.__name__] = (make, says)
-        return make
-
-    return register
-
-
-def added(name: str, says: Any, make: Case) -> None:
-    assert name not in CASES
-    CASES[name] = (make, (says,) if isinstance(says, str) else says)
-
-
 def trained(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right run that trains."""
-    added(name, says, lambda small, _: small.trained(*words, **more))
+    CASES.add(name, says, lambda small, _: small.trained(*words, **more))
 
 
 def given(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right run on losses."""
-    added(name, says, lambda small, _: small.given(*words, **more))
+    CASES.add(name, says, lambda small, _: small.given(*words, **more))
 
 
 def text(name: str, says: Any, content: bytes) -> None:
@@ -76,7 +59,7 @@ def text(name: str, says: Any, content: bytes) -> None:
     def make(small: Any, folder: Path) -> Words:
         return small.trained(corpus=corpus(folder, en=content))
 
-    added(name, says, make)
+    CASES.add(name, says, make)
 
 
 def table(name: str, says: Any, content: str | bytes, flag: str, file: str = "wrong.csv") -> None:
@@ -87,7 +70,7 @@ def table(name: str, says: Any, content: str | bytes, flag: str, file: str = "wr
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return small.given(losses=path) if flag == "--losses" else small.given(flag, path)
 
-    added(name, (says, file) if isinstance(says, str) else (*says, file), make)
+    CASES.add(name, (says, file) if isinstance(says, str) else (*says, file), make)
 
 
 def attributes(name: str, says: Any, content: str | bytes) -> None:
@@ -98,7 +81,7 @@ def attributes(name: str, says: Any, content: str | bytes) -> None:
         (place / "langs.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
         return small.trained(corpus=place)
 
-    added(name, (says, "langs.csv") if isinstance(says, str) else (*says, "langs.csv"), make)
+    CASES.add(name, (says, "langs.csv") if isinstance(says, str) else (*says, "langs.csv"), make)
 
 
 def corpus(folder: Path, **texts: bytes) -> Path:
@@ -111,7 +94,7 @@ def corpus(folder: Path, **texts: bytes) -> Path:
 
 
 # The texts.
-added("nothing_at_all", ("CORPUS_DIR is missing", "--losses"), lambda small, _: ["interference"])
+CASES.add("nothing_at_all", ("CORPUS_DIR is missing", "--losses"), lambda small, _: ["interference"])
 trained("corpus_missing", ("no such folder", "/nowhere/corpus"), corpus="/nowhere/corpus")
 trained("corpus_missing_with_codes", ("no such folder", "/nowhere"), "--langs", "en,fr", corpus="/nowhere")
 text("text_empty", ("The file is empty", "en.txt"), b"")
@@ -388,7 +371,7 @@ trained("model_missing", ("/nowhere/model",), "--model", "/nowhere/model")
 trained("model_and_a_size", ("--hidden does nothing", "has its own"), "--model", "anything", "--hidden", "32")
 trained("model_and_a_rate_of_muon", ("--matrix-rate does nothing",), "--model", "anything", "--matrix-rate", "0.01")
 trained("vocabulary_of_bytes", ("--vocabulary", "trained here", "--tokenizer bpe"), "--vocabulary", "500")
-added(
+CASES.add(
     "langs_that_take_the_folder",
     ("for a language", "--langs", "Put the folder first"),
     lambda small, _: ["interference", "--langs", "en,fr", small.corpus],
@@ -402,7 +385,7 @@ def tokenizer(name: str, says: Any, content: str | bytes) -> None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return small.trained("--tokenizer", path)
 
-    added(name, (says, "tokenizer.json") if isinstance(says, str) else (*says, "tokenizer.json"), make)
+    CASES.add(name, (says, "tokenizer.json") if isinstance(says, str) else (*says, "tokenizer.json"), make)
 
 
 tokenizer("tokenizer_empty", (), "")
@@ -430,7 +413,7 @@ def model(name: str, says: Any, **files: Any) -> None:
             path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
         return small.trained("--model", place)
 
-    added(name, (says,) if isinstance(says, str) else says, make)
+    CASES.add(name, (says,) if isinstance(says, str) else says, make)
 
 
 BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 300, "hidden_size": 8,
@@ -506,94 +489,24 @@ trained("gate_of_nobody", ("--fail-if", "de"), "--fail-if", "interference[target
 trained("gate_of_no_key", ("--fail-if", "lang"), "--fail-if", "interference[layer=1].low > 0")
 trained("gate_of_no_estimate", ("--fail-if", "hurts"), "--fail-if", "hurts[target=en] > 0")
 trained("gate_of_no_order", ("--fail-if", "trigram"), "--fail-if", "baseline[lang=en,order=trigram] > 0")
-trained("gate_that_is_none", ("--fail-if",), "--fail-if", "interference is bad")
 given("gate_of_a_language_without_losses", ("--fail-if", "de"), "--fail-if", "interference[target=de].low > 0")
 given("gate_of_no_attribute", ("--fail-if", "tone"), "--fail-if", "similarity_correlation[attribute=tone] > 0")
-
-
-@case("is a file")
-def out_is_a_file(small: Any, folder: Path) -> Words:
-    (folder / "file").write_text("mine", encoding="utf-8")
-    return small.given("--out", folder / "file")
-
-
-@case("diary.txt")
-def out_is_somebodys_folder(small: Any, folder: Path) -> Words:
-    (folder / "home").mkdir()
-    (folder / "home" / "diary.txt").write_text("mine", encoding="utf-8")
-    return small.given("--out", folder / "home", "--force")
-
-
-@case("'pears' is no option", "my.toml, key pears")
-def config_of_unknown_keys(small: Any, folder: Path) -> Words:
-    (folder / "my.toml").write_text("pears = 5\n", encoding="utf-8")
-    return small.given("--config", folder / "my.toml")
-
-
-@case("2 is not from", "--batch")
-def config_out_of_range(small: Any, folder: Path) -> Words:
-    (folder / "my.toml").write_text("batch = 2\n", encoding="utf-8")
-    return small.trained("--config", folder / "my.toml")
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
-    from audits import registry
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the wrong input was not noticed")
-
     made = Small(tmp_path_factory.mktemp("small"))
     corpus(made.folder)
     (made.corpus / "langs.csv").write_text("code,script,family\nen,Latn,IE\nfr,Latn,IE\nar,Arab,AA\n", encoding="utf-8")
     (made.folder / "losses.csv").write_text(LOSSES, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.AuditSpec, "carry_out", refuse)
-        # What other packages add is looked for many times in each call, and is of no matter here.
-        patch.setattr(registry, "entry_points", lambda **_: ())
+    with nothing_runs():
         yield made
 
 
-def told(outcome: Any) -> str:
-    """Return what the panel says, in one line."""
-    return " ".join(outcome.err.replace("│", " ").split())
-
-
-def everything(folder: Path) -> list[tuple[Path, int]]:
-    return sorted((path, path.lstat().st_mtime_ns) for path in folder.rglob("*"))
-
-
-def is_one_panel(outcome: Any, says: tuple[str, ...]) -> None:
-    assert outcome.code == 2, outcome.err
-    assert outcome.err.count("miles cannot go on") + outcome.err.count("─ Error ─") == 1, outcome.err
-    assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err
-    assert outcome.out == ""
-    assert "─ Error ─" in outcome.err or (" where: " in outcome.err and " mend: " in outcome.err), outcome.err
-    # No panel fills the screen, or changes it.
-    assert len(outcome.err) < 8000 and "\x1b" not in outcome.err
-    # A long path is broken across lines of the panel.
-    text = told(outcome).replace(" ", "")
-    for part in says:
-        assert part.replace(" ", "") in text, (part, outcome.err)
-    # The hints of other audits name options that this one does not have.
-    assert "--audio-root" not in text and "--factory" not in text, outcome.err
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_wrong_input_ends_in_one_panel(
-    small: Small, call_miles: Any, environment: dict[str, str], tmp_path: Path, name: str
-) -> None:
-    make, says = CASES[name]
-    inputs, place = tmp_path / "inputs", tmp_path / "place"
-    inputs.mkdir()
-    place.mkdir()
-    words = make(small, inputs)
-    folders = (inputs, small.folder, Path(environment["MILES_CACHE"]))
-    before = [everything(folder) for folder in folders]
-    outcome = call_miles(*words, cwd=place)
-    is_one_panel(outcome, says)
-    assert list(place.iterdir()) == [] and [everything(folder) for folder in folders] == before
+@pytest.mark.parametrize("name", CASES.names())
+def test_wrong_input_ends_in_one_panel(small: Small, refused: Callable[..., None], name: str) -> None:
+    refused(CASES[name], small)
 
 
 def test_a_cluster_that_is_not_there_is_told(
@@ -610,7 +523,7 @@ def test_a_cluster_that_is_not_there_is_told(
     )
     words = small.trained("--backend", "dask", "--scheduler", "tcp://127.0.0.1:1", "--out", tmp_path / "run")
     outcome = call_miles(*words, "--seeds", "1", "--window", "8", cwd=tmp_path)
-    is_one_panel(outcome, ("--scheduler", "tcp://127.0.0.1:1"))
+    one_panel(outcome, "--scheduler", "tcp://127.0.0.1:1")
     assert not (tmp_path / "run" / "report.json").exists()
 
 

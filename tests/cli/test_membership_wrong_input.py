@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import HTML, POINTER, Table, Words, nothing_runs, told
 
-Words = list[Any]
-Case = Callable[[Any, Path], Words]
-CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
-HTML = "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 123456\n"
+CASES = Table()
+case = CASES.case
 SHAPE, COUNT = (1, 4, 4), 30
 ROWS = 40
 
@@ -68,25 +66,9 @@ def table(rows: int = ROWS, column: str = "score", **changed: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def case(*says: str) -> Callable[[Case], Case]:
-    """Register a wrong input with what its panel must hold."""
-
-    def register(make: Case) -> Case:
-        assert make.__name__ not in CASES
-        CASES[make.__name__] = (make, says)
-        return make
-
-    return register
-
-
-def said(says: Any) -> tuple[str, ...]:
-    return (says,) if isinstance(says, str) else says
-
-
 def _kind(method: str) -> Callable[..., None]:
     def register(name: str, says: Any, *words: Any, **more: Any) -> None:
-        assert name not in CASES
-        CASES[name] = (lambda small, _: getattr(small, method)(*words, **more), said(says))
+        CASES.add(name, says, lambda small, _: getattr(small, method)(*words, **more))
 
     register.__doc__ = f"Register wrong words of an otherwise right run that `{method}` gives."
     return register
@@ -103,8 +85,7 @@ def holding(name: str, says: Any, content: str | bytes, *words: Any, file: str =
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return small.scored(*words, scores=path, **more)
 
-    assert name not in CASES
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def arrays(name: str, says: Any, *words: Any, higher: Any = "member", **stored: Any) -> None:
@@ -114,8 +95,7 @@ def arrays(name: str, says: Any, *words: Any, higher: Any = "member", **stored: 
         np.savez(folder / "wrong.npz", **stored)
         return small.scored(*words, scores=folder / "wrong.npz", higher=higher)
 
-    assert name not in CASES
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def array(name: str, says: Any, values: Any, side: str = "members") -> None:
@@ -125,8 +105,7 @@ def array(name: str, says: Any, values: Any, side: str = "members") -> None:
         np.save(folder / "wrong.npy", np.asarray(values))
         return beside(small, side, folder / "wrong.npy")
 
-    assert name not in CASES
-    CASES[name] = (make, (*said(says), side, "wrong.npy"))
+    CASES.add(name, (*((says,) if isinstance(says, str) else says), side, "wrong.npy"), make)
 
 
 def beside(small: Any, side: str, path: Path) -> Words:
@@ -143,8 +122,7 @@ def suite(name: str, says: Any, content: str, *words: Any) -> None:
         (folder / "suite.toml").write_text(content.replace("@", str(small.folder)), encoding="utf-8")
         return small.points("--suite", folder / "suite.toml", *words)
 
-    assert name not in CASES
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def entry(**more: Any) -> str:
@@ -154,7 +132,7 @@ def entry(**more: Any) -> str:
 
 
 # What is to be audited.
-CASES["nothing_at_all"] = (lambda small, _: ["membership"], ("Nothing is given to audit", "--scores", "--suite"))
+CASES.add("nothing_at_all", ("Nothing is given to audit", "--scores", "--suite"), lambda small, _: ["membership"])
 bare("points_alone", ("Nothing is given to audit", "--samples", "--model"))
 scored("scores_and_samples", ("exclude each other", "--scores"), "--samples", "samples.npy")
 scored("scores_and_model", ("exclude each other", "--model"), "--model", "den.safetensors")
@@ -527,8 +505,7 @@ def schedule(name: str, says: Any, content: Any) -> None:
         (folder / "betas.json").write_text(text, encoding="utf-8")
         return small.denoised(schedule=folder / "betas.json")
 
-    assert name not in CASES
-    CASES[name] = (make, (*said(says), "betas.json"))
+    CASES.add(name, (*((says,) if isinstance(says, str) else says), "betas.json"), make)
 
 
 schedule("schedule_not_json", "", "betas: 0.1")
@@ -606,8 +583,7 @@ def history(name: str, says: Any, content: Any, *words: Any) -> None:
         (folder / "h.json").write_text(text, encoding="utf-8")
         return small.scored("--history", folder / "h.json", *words)
 
-    assert name not in CASES
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 history("history_not_json", ("h.json",), "mine")
@@ -692,32 +668,6 @@ scored("gate_of_nobody", ("--fail-if", "lira"), "--fail-if", "auc[attack=lira].l
 scored("gate_of_no_key", ("--fail-if", "layer"), "--fail-if", "auc[layer=1].low > 0.6")
 scored("gate_of_no_estimate", ("--fail-if", "auk"), "--fail-if", "auk[attack=score] > 0.6")
 scored("gate_of_another_rate", ("--fail-if", "fpr"), "--fail-if", "tpr[attack=score,fpr=0.05] > 0.6")
-scored("gate_that_is_none", ("--fail-if",), "--fail-if", "auc is bad")
-
-
-@case("is a file")
-def out_is_a_file(small: Any, folder: Path) -> Words:
-    (folder / "file").write_text("mine", encoding="utf-8")
-    return small.scored("--out", folder / "file")
-
-
-@case("diary.txt")
-def out_is_somebodys_folder(small: Any, folder: Path) -> Words:
-    (folder / "home").mkdir()
-    (folder / "home" / "diary.txt").write_text("mine", encoding="utf-8")
-    return small.scored("--out", folder / "home", "--force")
-
-
-@case("'epsilom' is no option", "my.toml, key epsilom")
-def config_of_unknown_keys(small: Any, folder: Path) -> Words:
-    (folder / "my.toml").write_text("epsilom = 5\n", encoding="utf-8")
-    return small.scored("--config", folder / "my.toml")
-
-
-@case("0.3", "my.toml, key coin-flip")
-def config_out_of_range(small: Any, folder: Path) -> Words:
-    (folder / "my.toml").write_text("coin_flip = 0.3\n", encoding="utf-8")
-    return small.scored("--config", folder / "my.toml")
 
 
 @pytest.fixture(scope="module")
@@ -725,11 +675,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
     from safetensors.torch import save_file
 
-    from audits import registry
     from probes.generative_networks import fresh_denoiser, fresh_gan
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the wrong input was not noticed")
 
     made = Small(tmp_path_factory.mktemp("small"))
     for seed, name in enumerate(("members", "nonmembers", "samples", "reference")):
@@ -739,48 +685,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     for name, network in networks.items():
         save_file(network.state_dict(), made.folder / f"{name}.safetensors")
     (made.folder / "scores.csv").write_text(table(), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.AuditSpec, "carry_out", refuse)
-        # What other packages add is looked for many times in each call, and is of no matter here.
-        patch.setattr(registry, "entry_points", lambda **_: ())
+    with nothing_runs():
         yield made
 
 
-def told(outcome: Any) -> str:
-    """Return what the panel says, in one line."""
-    return " ".join(outcome.err.replace("│", " ").split())
-
-
-def everything(folder: Path) -> list[tuple[Path, int]]:
-    return sorted((path, path.lstat().st_mtime_ns) for path in folder.rglob("*"))
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_wrong_input_ends_in_one_panel(
-    small: Small, call_miles: Any, environment: dict[str, str], tmp_path: Path, name: str
-) -> None:
-    make, says = CASES[name]
-    inputs, place = tmp_path / "inputs", tmp_path / "place"
-    inputs.mkdir()
-    place.mkdir()
-    words = make(small, inputs)
-    folders = (inputs, small.folder, Path(environment["MILES_CACHE"]))
-    before = [everything(folder) for folder in folders]
-    outcome = call_miles(*words, cwd=place)
-    assert outcome.code == 2, outcome.err
-    assert outcome.err.count("miles cannot go on") + outcome.err.count("─ Error ─") == 1, outcome.err
-    assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err
-    assert outcome.out == ""
-    assert "─ Error ─" in outcome.err or (" where: " in outcome.err and " mend: " in outcome.err), outcome.err
-    # No panel fills the screen, or changes it.
-    assert len(outcome.err) < 8000 and "\x1b" not in outcome.err
-    # A long path is broken across lines of the panel.
-    text = told(outcome).replace(" ", "")
-    for part in says:
-        assert part.replace(" ", "") in text, (part, outcome.err)
-    # The hints of other audits name options that this one does not have.
-    assert "--audio-root" not in text and "--factory" not in text, outcome.err
-    assert list(place.iterdir()) == [] and [everything(folder) for folder in folders] == before
+@pytest.mark.parametrize("name", CASES.names())
+def test_wrong_input_ends_in_one_panel(small: Small, refused: Callable[..., None], name: str) -> None:
+    refused(CASES[name], small)
 
 
 def test_what_is_not_wrong_passes(small: Small, call_miles: Any, tmp_path: Path) -> None:

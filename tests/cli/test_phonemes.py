@@ -8,12 +8,12 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -25,7 +25,6 @@ PEOPLE, PHONES, WIDTH = 12, 5, 4
 FEATURES = [f"x{number}" for number in range(WIDTH)]
 LEVELS = ("north", "south", "west")
 SOUNDS = ("a", "e", "k", "s", "t")
-FILES = {"report.json", "report.md", "report.html", "records.csv"}
 TRAININGS = {"all", "all_matched", "in", "out"}
 LAYERS = {0, 1, 2, 3}
 
@@ -167,20 +166,13 @@ def write(path: Path, rows: Any, delimiter: str = ",") -> Path:
 
 # Runs.
 @pytest.fixture(scope="module")
-def done(planted: Planted, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(planted: Planted, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a finished run on tokens, without pages and pictures, that nobody may change."""
-    from audits import rendering
     from audits.phoneme_errors import report
-    from miles_cli.main import main
 
-    folder = tmp_path_factory.mktemp("phonemes") / "run"
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as left:
-        patch.setattr(rendering, "write_pages", lambda *_: None)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report, "draw", lambda *_: [])
-        patch.setenv("MILES_CACHE", environment["MILES_CACHE"])
-        patch.setattr(sys, "argv", ["miles", *planted.command("--out", folder, "--quiet")])
-        main()
-    assert not left.value.code
+        folder: Path = finish_run(*planted.command(), out=tmp_path_factory.mktemp("phonemes") / "run")
     return folder
 
 
@@ -193,12 +185,11 @@ def old_objects(done: Path, spoken: Spoken) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def heard(spoken: Spoken, run_miles: Call, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """Return a finished run on recordings that nobody may change, and how it ended."""
-    folder = tmp_path_factory.mktemp("phonemes") / "run"
-    outcome = run_miles(*spoken.listening("--out", folder, "--quiet"))
-    assert outcome.code == 0 and "Traceback" not in outcome.err, outcome.err
-    return folder, outcome
+def heard(spoken: Spoken, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """Return a finished run on recordings that nobody may change, and how many seconds it took."""
+    started = time.monotonic()
+    folder = finish_run(*spoken.listening(), out=tmp_path_factory.mktemp("phonemes") / "run")
+    return folder, time.monotonic() - started
 
 
 @pytest.fixture(autouse=True)
@@ -288,16 +279,9 @@ def flat(text: str) -> str:
 
 
 # What a run leaves.
-def test_a_run_leaves_what_the_contract_says(
-    spoken: Spoken, heard: tuple[Path, Any], done: Path, call_miles: Call
-) -> None:
+def test_a_report_says_what_was_heard(spoken: Spoken, heard: tuple[Path, float]) -> None:
     report = read(heard[0])
-    pictures = {f"figures/{figure['file']}.{kind}" for figure in report["figures"] for kind in ("png", "svg")}
-    assert len(pictures) >= 6 and files(heard[0]) == FILES | pictures
-    schema = json.loads(call_miles("schema").out)
-    jsonschema.validate(report, schema)
-    jsonschema.validate(read(done), schema)
-    assert report["audit"] == "audit-phonemes" and report["settings"]["repeats"] == 1
+    assert len(report["figures"]) >= 3 and report["settings"]["repeats"] == 1
     assert report["settings"]["by"] == ["gender"] and report["settings"]["alignments"] == str(spoken.aligned)
     subject = report["subject"]
     assert (subject["path"], subject["family"]) == (str(spoken.world.model), "wav2vec2") and subject["parameters"] > 0
@@ -308,9 +292,6 @@ def test_a_run_leaves_what_the_contract_says(
     ]
     tokens = sum(len(marks) - 1 for marks in spoken.marks.values())
     assert report["coverage"] == {"given": tokens, "used": tokens, "skipped": []}
-    for name in ("report.md", "report.html"):
-        text = (heard[0] / name).read_text(encoding="utf-8")
-        assert "gender=female" in text and "nan" not in text.split()
 
 
 def test_a_run_on_tokens_names_its_file_and_no_model(planted: Planted, done: Path) -> None:
@@ -330,7 +311,7 @@ def test_a_run_on_tokens_names_its_file_and_no_model(planted: Planted, done: Pat
         ("random_error_cosine", "layer group"), ("variance_ratio", "layer group"),
     ],
 )  # fmt: skip
-def test_estimates_have_the_coordinates_of_the_contract(heard: tuple[Path, Any], name: str, keys: str) -> None:
+def test_estimates_have_the_coordinates_of_the_contract(heard: tuple[Path, float], name: str, keys: str) -> None:
     rows = estimates(heard[0], name)
     assert rows and {frozenset(row["where"]) for row in rows} == {frozenset(keys.split())}
     assert {row["where"]["layer"] for row in rows} == LAYERS
@@ -420,33 +401,11 @@ def test_records_hold_every_speaker_and_add_up_to_the_accuracy(planted: Planted,
     assert noise[2] > 1.5 * max(noise[:2])
 
 
-def test_records_of_recordings_have_columns_of_every_layer(spoken: Spoken, heard: tuple[Path, Any]) -> None:
+def test_records_of_recordings_have_columns_of_every_layer(spoken: Spoken, heard: tuple[Path, float]) -> None:
     rows = records(heard[0])
     assert len(rows) == 20
     assert {f"{name}_{layer}" for name in ("accuracy", "own_variance", "distance") for layer in LAYERS} <= set(rows[0])
     assert sum(int(row["tokens"]) for row in rows) == read(heard[0])["coverage"]["used"]
-
-
-def test_equal_runs_are_equal(spoken: Spoken, heard: tuple[Path, Any], call_miles: Call, tmp_path: Path) -> None:
-    outcome = call_miles(*spoken.listening("--out", tmp_path / "run", "--json"))
-    assert outcome.code == 0
-    assert stripped(tmp_path / "run") == stripped(heard[0])
-    assert json.loads(outcome.out) == read(tmp_path / "run")
-    assert (tmp_path / "run" / "records.csv").read_bytes() == (heard[0] / "records.csv").read_bytes()
-
-
-def test_equal_runs_are_equal_without_what_was_kept(
-    planted: Planted,
-    done: Path,
-    environment: dict[str, str],
-    quick: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.setitem(environment, "MILES_CACHE", str(tmp_path / "cache"))
-    folder = quick(*planted.command())
-    assert stripped(folder) == stripped(done)
-    assert (folder / "records.csv").read_bytes() == (done / "records.csv").read_bytes()
 
 
 def test_another_seed_deals_other_folds_and_moves_no_variance(planted: Planted, done: Path, quick: Any) -> None:
@@ -454,16 +413,6 @@ def test_another_seed_deals_other_folds_and_moves_no_variance(planted: Planted, 
     for name, same in (("random_error", True), ("centroid_shift", True), ("accuracy", False)):
         one, other = ([row["value"] for row in estimates(run, name)] for run in (done, folder))
         assert (one == other) is same, name
-
-
-def test_a_finished_run_is_told_of_and_not_repeated(planted: Planted, quick: Any, call_miles: Call) -> None:
-    folder = quick(*planted.command())
-    before = {name: (folder / name).stat().st_mtime_ns for name in files(folder)}
-    again = call_miles(*planted.command("--out", folder))
-    assert again.code == 0 and "was finished earlier; nothing was run" in again.out
-    other = call_miles(*planted.command("--out", folder, "--weights", "phones"))
-    assert other.code == 2 and "─ miles cannot go on" in other.err
-    assert {name: (folder / name).stat().st_mtime_ns for name in files(folder)} == before
 
 
 def test_a_run_that_could_not_be_completed_leaves_no_report_and_is_finished_later(
@@ -505,20 +454,6 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(
         for row in ("groups", "time") if "known once" not in said else ("forwards",):
             assert row in said.split()
     assert forwards == {"encode": [], "log_probs": []}
-
-
-def test_gates_pass_and_fail(planted: Planted, quick: Any) -> None:
-    gate = "systematic_error[layer=0,group=dialect={}].low > 0.05"
-    words = planted.command("--fail-if", gate.format("south"), "--fail-if", gate.format("west"))
-    report = read(quick(*words, code=1))
-    assert [gate["outcome"] for gate in report["gates"]] == ["fail", "pass"]
-    (row,) = report["gates"][0]["rows"]
-    assert report["estimates"][row]["where"]["group"] == "dialect=south" and report["estimates"][row]["low"] > 0.05
-    mild = ("--fail-if", "accuracy[training=in,group=all] > 1", "--fail-if", "random_error[layer=0].low > 99")
-    with pytest.raises(AssertionError, match="group=all"):
-        quick(*planted.command(*mild), name="nobody")
-    mild = ("--fail-if", "accuracy[training=in] > 1", *mild[2:])
-    assert [gate["outcome"] for gate in read(quick(*planted.command(*mild), name="mild"))["gates"]] == ["pass", "pass"]
 
 
 @pytest.mark.parametrize(
@@ -714,7 +649,7 @@ ALIGNMENTS = {"TextGrid": as_grids, "PHN": as_samples, "CTM": as_ctm, "one table
 
 @pytest.mark.parametrize("form", ALIGNMENTS)
 def test_every_form_of_alignments_gives_the_same_numbers(
-    spoken: Spoken, heard: tuple[Path, Any], quick: Any, tmp_path: Path, form: str
+    spoken: Spoken, heard: tuple[Path, float], quick: Any, tmp_path: Path, form: str
 ) -> None:
     made = ALIGNMENTS[form](spoken, tmp_path / "other")
     folder = quick(*spoken.command("--alignments", made))
@@ -723,7 +658,7 @@ def test_every_form_of_alignments_gives_the_same_numbers(
     assert read(folder)["data"][2]["items"] == (1 if made.is_file() else 60)
 
 
-def test_other_times_give_other_numbers(spoken: Spoken, heard: tuple[Path, Any], quick: Any, tmp_path: Path) -> None:
+def test_other_times_give_other_numbers(spoken: Spoken, heard: tuple[Path, float], quick: Any, tmp_path: Path) -> None:
     """Else the equality of the forms would say nothing."""
     later = {name: [(a + 5, b + 5, phone) for a, b, phone in marks] for name, marks in spoken.marks.items()}
     made = as_tables(Spoken(spoken.world, spoken.folder, later), tmp_path / "later")
@@ -906,7 +841,7 @@ def test_a_second_file_is_compared_token_by_token(
 
 
 def test_a_second_encoder_is_compared_on_the_same_phones(
-    spoken: Spoken, heard: tuple[Path, Any], quick: Any, forwards: dict[str, list[int]], tmp_path: Path
+    spoken: Spoken, heard: tuple[Path, float], quick: Any, forwards: dict[str, list[int]], tmp_path: Path
 ) -> None:
     other = save_model(spoken.world.model, tmp_path / "other", 24)
     folder = quick(*spoken.listening("--against", other))
@@ -1005,7 +940,7 @@ def test_probes_differ_and_the_report_names_the_one_that_read(planted: Planted, 
     assert "logistic" in json.dumps(said) or "softmax" in json.dumps(said)
 
 
-def test_layers_of_an_encoder_can_be_chosen(spoken: Spoken, heard: tuple[Path, Any], quick: Any) -> None:
+def test_layers_of_an_encoder_can_be_chosen(spoken: Spoken, heard: tuple[Path, float], quick: Any) -> None:
     folder = quick(*spoken.listening("--layers", "0,2"))
     assert {row["where"]["layer"] for row in read(folder)["estimates"]} == {0, 2}
     for name in ("accuracy", "systematic_error", "random_error"):
@@ -1083,27 +1018,17 @@ def test_a_regression_fails_only_when_asked(done: Path, call_miles: Call, tmp_pa
     assert call_miles("compare", worse, done, "--fail-on-regression").code == 0
 
 
-def test_pages_can_be_made_again(heard: tuple[Path, Any], run_miles: Call, tmp_path: Path) -> None:
-    copied = Path(shutil.copytree(heard[0], tmp_path / "copied"))
-    for name in ("report.md", "report.html"):
-        (copied / name).unlink()
-    shutil.rmtree(copied / "figures")
-    assert run_miles("render", copied).code == 0
-    assert files(copied) == files(heard[0])
-    assert (copied / "report.md").read_bytes() == (heard[0] / "report.md").read_bytes()
-
-
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_ends_in_the_same_report(
-    spoken: Spoken, heard: tuple[Path, Any], environment: dict[str, str], tmp_path: Path
+    spoken: Spoken, heard: tuple[Path, float], environment: dict[str, str], tmp_path: Path
 ) -> None:
-    folder, outcome = heard
+    folder, seconds = heard
     out = tmp_path / "run"
     variables = {**environment, "MILES_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "miles_cli", *spoken.listening("--out", out, "--quiet")]
     running = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with pytest.raises(subprocess.TimeoutExpired):
-        running.wait(timeout=outcome.seconds * random.Random(0).uniform(0.2, 0.6))
+        running.wait(timeout=seconds * random.Random(0).uniform(0.2, 0.6))
     running.kill()
     running.wait()
     # Whatever stands under the name of a finished report is one.

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import HTML, POINTER, Table, Words, nothing_runs
 
-Words = list[Any]
 Row = dict[str, Any]
 Rows = list[Row]
-Case = Callable[[Any, Path], Words]
-CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 123456\n"
-HTML = "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"
+CASES = Table()
+case = CASES.case
 PEOPLE, PHONES = 12, ("a", "k", "s")
 TABLE = "start,end,phone\n"
 MARKS = ((0.0, 0.1, "a"), (0.1, 0.2, "k"), (0.2, 0.3, "s"))
@@ -89,33 +87,19 @@ def write(path: Path, rows: Rows) -> Path:
     return path
 
 
-def said(says: Any) -> tuple[str, ...]:
-    return (says,) if isinstance(says, str) else says
-
-
-def case(*says: str) -> Callable[[Case], Case]:
-    """Register a wrong input with what its panel must hold."""
-
-    def register(make: Case) -> Case:
-        CASES[make.__name__] = (make, says)
-        return make
-
-    return register
-
-
 def tokens(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command for tokens."""
-    CASES[name] = (lambda small, _: small.tokens(*words, **more), said(says))
+    CASES.add(name, says, lambda small, _: small.tokens(*words, **more))
 
 
 def speech(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command for recordings."""
-    CASES[name] = (lambda small, _: small.speech(*words, **more), said(says))
+    CASES.add(name, says, lambda small, _: small.speech(*words, **more))
 
 
 def placed(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command with --align-with."""
-    CASES[name] = (lambda small, _: small.placed(*words, **more), said(says))
+    CASES.add(name, says, lambda small, _: small.placed(*words, **more))
 
 
 def changed(name: str, says: Any, change: Callable[[Rows], Any], *more: Any, **asked: Any) -> None:
@@ -125,7 +109,7 @@ def changed(name: str, says: Any, change: Callable[[Rows], Any], *more: Any, **a
         rows = small.rows
         return small.tokens(*more, file=write(folder / "wrong.csv", change(rows) or rows), **asked)
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def holding(name: str, says: Any, content: Any, file: str = "wrong.csv") -> None:
@@ -135,7 +119,7 @@ def holding(name: str, says: Any, content: Any, file: str = "wrong.csv") -> None
         (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
         return small.tokens(file=folder / file)
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def arrays(name: str, says: Any, change: Callable[[dict[str, Any]], Any], *more: Any, **asked: Any) -> None:
@@ -146,7 +130,7 @@ def arrays(name: str, says: Any, change: Callable[[dict[str, Any]], Any], *more:
         np.savez(folder / "wrong.npz", **(change(found) or found))
         return small.tokens(*more, file=folder / "wrong.npz", **asked)
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def listed(name: str, says: Any, change: Callable[[Rows], Any], *more: Any, **asked: Any) -> None:
@@ -156,7 +140,7 @@ def listed(name: str, says: Any, change: Callable[[Rows], Any], *more: Any, **as
         rows = small.clips
         return small.speech(*more, manifest=small.manifest(folder, change(rows) or rows), **asked)
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def aligned(name: str, says: Any, content: Any, *more: Any, file: str = "s03-0.csv") -> None:
@@ -168,7 +152,7 @@ def aligned(name: str, says: Any, content: Any, *more: Any, file: str = "s03-0.c
         (folder / "wrong" / file).write_bytes(content if isinstance(content, bytes) else content.encode())
         return small.speech(*more, alignments=folder / "wrong")
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def drop(*columns: str) -> Callable[[Rows], Rows]:
@@ -395,7 +379,7 @@ def against(name: str, says: Any, change: Callable[[Rows], Any]) -> None:
         rows = small.rows
         return small.tokens("--against", write(folder / "wrong.csv", change(rows) or rows))
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 against("against_shorter", ("has 71 usable tokens", "tokens.csv has 72", "--against", "same tokens"),
@@ -578,7 +562,7 @@ def mapped(name: str, says: Any, content: str, *more: Any) -> None:
         (folder / "map.csv").write_text(content, encoding="utf-8")
         return small.speech("--phone-map", folder / "map.csv", *more)
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 mapped("phone_map_of_two_minds", ("'a' becomes both 'k' and 's'", "map.csv:3", "Keep one"), "from,to\na,k\na,s\n")
@@ -632,7 +616,7 @@ def phones_of(name: str, says: Any, *more: Any, **columns: Any) -> None:
         rows = [{**dict.fromkeys(columns, "n o g"), **row} for row in rows]
         return small.placed(*more, manifest=small.manifest(folder, rows))
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 phones_of(
@@ -648,27 +632,11 @@ def nothing_to_place(small: Any, folder: Path) -> Words:
 
 
 # The run folder.
-@case("is a file")
-def out_is_a_file(small: Any, folder: Path) -> Words:
-    (folder / "file").write_text("mine", encoding="utf-8")
-    return small.tokens("--out", folder / "file")
-
-
-@case("diary.txt")
-def out_is_somebodys_folder(small: Any, folder: Path) -> Words:
-    (folder / "home").mkdir()
-    (folder / "home" / "diary.txt").write_text("mine", encoding="utf-8")
-    return small.tokens("--out", folder / "home", "--force")
 
 
 @pytest.fixture(scope="module")
 def small(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
-    from audits import registry
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the wrong input was not noticed")
-
     made = Small(tmp_path_factory.mktemp("small"), world.model)
     write(made.folder / "tokens.csv", made.rows)
     write(made.folder / "clips.csv", made.clips)
@@ -678,8 +646,7 @@ def small(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Smal
         shutil.copy(world.folder / clip["path"], made.folder / clip["path"])
         (made.folder / "aligned" / f"{clip['speaker']}-0.csv").write_text(ALIGNMENT, encoding="utf-8")
     save_head(world.model, made.folder / "head")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.AuditSpec, "carry_out", refuse)
+    with nothing_runs():
         yield made
 
 
@@ -699,38 +666,9 @@ def save_head(model: Path, folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
 
 
-def told(outcome: Any) -> str:
-    """Return what the panel says, in one line."""
-    return " ".join(outcome.err.replace("│", " ").split())
-
-
-def everything(folder: Path) -> list[tuple[Path, int]]:
-    return sorted((path, path.lstat().st_mtime_ns) for path in folder.rglob("*"))
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_wrong_input_ends_in_one_panel(
-    small: Small, call_miles: Any, environment: dict[str, str], tmp_path: Path, name: str
-) -> None:
-    make, says = CASES[name]
-    inputs, place = tmp_path / "inputs", tmp_path / "place"
-    inputs.mkdir()
-    place.mkdir()
-    words = make(small, inputs)
-    folders = (inputs, small.folder, Path(environment["MILES_CACHE"]))
-    before = [everything(folder) for folder in folders]
-    outcome = call_miles(*words, cwd=place)
-    assert outcome.code == 2, outcome.err
-    assert outcome.err.count("miles cannot go on") + outcome.err.count("─ Error ─") == 1, outcome.err
-    assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err
-    assert outcome.out == ""
-    assert "─ Error ─" in outcome.err or (" where: " in outcome.err and " mend: " in outcome.err), outcome.err
-    # A long path is broken across lines of the panel.
-    text = told(outcome).replace(" ", "")
-    for part in says:
-        wanted = not part.startswith("not: ")
-        assert (part.removeprefix("not: ").replace(" ", "") in text) is wanted, (part, outcome.err)
-    assert list(place.iterdir()) == [] and [everything(folder) for folder in folders] == before
+@pytest.mark.parametrize("name", CASES.names())
+def test_wrong_input_ends_in_one_panel(small: Small, refused: Callable[..., None], name: str) -> None:
+    refused(CASES[name], small)
 
 
 def test_what_is_not_wrong_passes(small: Small, call_miles: Any, tmp_path: Path) -> None:

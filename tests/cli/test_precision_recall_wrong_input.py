@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import HTML, POINTER, Table, Words, nothing_runs
 
-Words = list[Any]
-Case = Callable[[Any, Path], Words]
-CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
-HTML = "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 123456\n"
+CASES = Table()
+case = CASES.case
 COUNT, WIDTH = 60, 6
 
 
@@ -60,33 +58,19 @@ def vectors(count: int = COUNT, width: int = WIDTH, seed: int = 0) -> np.ndarray
     return np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
 
 
-def case(*says: str) -> Callable[[Case], Case]:
-    """Register a wrong input with what its panel must hold."""
-
-    def register(make: Case) -> Case:
-        CASES[make.__name__] = (make, says)
-        return make
-
-    return register
-
-
-def said(says: Any) -> tuple[str, ...]:
-    return (says,) if isinstance(says, str) else says
-
-
 def texts(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command for texts."""
-    CASES[name] = (lambda small, _: small.command(*words, **more), said(says))
+    CASES.add(name, says, lambda small, _: small.command(*words, **more))
 
 
 def embedded(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command for embeddings."""
-    CASES[name] = (lambda small, _: small.embedded(*words, **more), said(says))
+    CASES.add(name, says, lambda small, _: small.embedded(*words, **more))
 
 
 def sampled(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command that samples."""
-    CASES[name] = (lambda small, _: small.sampled(*words, **more), said(says))
+    CASES.add(name, says, lambda small, _: small.sampled(*words, **more))
 
 
 def holding(
@@ -104,7 +88,7 @@ def holding(
             return small.command(*words, reference=path)
         return small.command(*words, candidate=f"a={path}")
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def arrays(name: str, says: Any, change: Callable[[np.ndarray], Any], *, reference: bool = False) -> None:
@@ -119,7 +103,7 @@ def arrays(name: str, says: Any, change: Callable[[np.ndarray], Any], *, referen
             return small.embedded(reference=folder / "wrong.npz")
         return small.embedded(candidate=f"a={folder / 'wrong.npz'}")
 
-    CASES[name] = (make, said(says))
+    CASES.add(name, says, make)
 
 
 def put(value: float) -> Callable[[np.ndarray], None]:
@@ -143,7 +127,6 @@ texts("name_of_file_without_end", ("a" * 300,), candidate=f"a={'a' * 300}")
 for reserved in ("reference", "ceiling", "floor"):
     texts(f"name_{reserved}", (f"'{reserved}' is a name of this audit's own", "--candidate", "another name"),
           candidate=f"{reserved}=a.jsonl")  # fmt: skip
-texts("option_unknown", "No such option", "--against", "a")
 
 
 @case("The name 'a' is given twice", "--candidate")
@@ -390,84 +373,24 @@ texts("gate_of_no_key", ("--fail-if", "model"), "--fail-if", "recall[model=a].lo
 texts("gate_of_no_estimate", ("--fail-if", "recal"), "--fail-if", "recal[candidate=a] < 0.5")
 
 
-@case("is a file")
-def out_is_a_file(small: Any, folder: Path) -> Words:
-    (folder / "file").write_text("mine", encoding="utf-8")
-    return small.command("--out", folder / "file")
-
-
-@case("diary.txt")
-def out_is_somebodys_folder(small: Any, folder: Path) -> Words:
-    (folder / "home").mkdir()
-    (folder / "home" / "diary.txt").write_text("mine", encoding="utf-8")
-    return small.command("--out", folder / "home", "--force")
-
-
-@case("'neighbours' is no option", "my.toml, key neighbours")
-def config_of_unknown_keys(small: Any, folder: Path) -> Words:
-    (folder / "my.toml").write_text("neighbours = 5\n", encoding="utf-8")
-    return small.command("--config", folder / "my.toml")
-
-
-@case("3 is too few", "my.toml, key splits")
-def config_out_of_range(small: Any, folder: Path) -> Words:
-    (folder / "my.toml").write_text("splits = 3\n", encoding="utf-8")
-    return small.command("--config", folder / "my.toml")
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
-    from audits import registry
     from probes.progress import Silent
     from probes.synthetic.causal_lm import train_causal_lm
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the wrong input was not noticed")
 
     made = Small(tmp_path_factory.mktemp("small"))
     for seed, name in enumerate(("ref", "a")):
         written(made.folder / f"{name}.jsonl", sentences(COUNT, seed))
         np.savez(made.folder / f"{name}.npz", embeddings=vectors(seed=seed))
     train_causal_lm(sentences(COUNT, 0), made.folder / "lm", seed=0, progress=Silent(), steps=1, layers=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.AuditSpec, "carry_out", refuse)
+    with nothing_runs():
         yield made
 
 
-def told(outcome: Any) -> str:
-    """Return what the panel says, in one line."""
-    return " ".join(outcome.err.replace("│", " ").split())
-
-
-def everything(folder: Path) -> list[tuple[Path, int]]:
-    return sorted((path, path.lstat().st_mtime_ns) for path in folder.rglob("*"))
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_wrong_input_ends_in_one_panel(
-    small: Small, call_miles: Any, environment: dict[str, str], tmp_path: Path, name: str
-) -> None:
-    make, says = CASES[name]
-    inputs, place = tmp_path / "inputs", tmp_path / "place"
-    inputs.mkdir()
-    place.mkdir()
-    words = make(small, inputs)
-    folders = (inputs, small.folder, Path(environment["MILES_CACHE"]))
-    before = [everything(folder) for folder in folders]
-    outcome = call_miles(*words, cwd=place)
-    assert outcome.code == 2, outcome.err
-    assert outcome.err.count("miles cannot go on") + outcome.err.count("─ Error ─") == 1, outcome.err
-    assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err
-    assert outcome.out == ""
-    assert "─ Error ─" in outcome.err or (" where: " in outcome.err and " mend: " in outcome.err), outcome.err
-    # No panel fills the screen, or changes it.
-    assert len(outcome.err) < 8000 and "\x1b" not in outcome.err
-    # A long path is broken across lines of the panel.
-    text = told(outcome).replace(" ", "")
-    for part in says:
-        assert part.replace(" ", "") in text, (part, outcome.err)
-    assert list(place.iterdir()) == [] and [everything(folder) for folder in folders] == before
+@pytest.mark.parametrize("name", CASES.names())
+def test_wrong_input_ends_in_one_panel(small: Small, refused: Callable[..., None], name: str) -> None:
+    refused(CASES[name], small)
 
 
 def test_what_is_not_wrong_passes(small: Small, call_miles: Any, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ Words = list[str]
 Floats = NDArray[np.float64]
 FINE, COARSE, SAMPLES = 17, 9, 20
 SCALES = {"x_mean": 0.25, "x_std": 2.0, "y_mean": -3.0, "y_std": 0.5}
-PAGES = {"report.json", "report.md", "report.html", "records.csv"}
 COLUMNS = [
     "sample", "resolution", "same", "direct", "upsampled", "floor", "mismatch", "input", "coordinates", "nonlinear",
 ]  # fmt: skip
@@ -105,12 +103,10 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
 
 
 @pytest.fixture(scope="session")
-def heard(flow: Flow, run_miles: Call, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """Return a finished run that nobody may change, and how it ended."""
-    folder = tmp_path_factory.mktemp("heard") / "run"
-    outcome = run_miles(*flow.command("--out", folder))
-    assert outcome.code == 0, outcome.err
-    return folder, outcome
+def heard(flow: Flow, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished run that nobody may change."""
+    folder: Path = finish_run(*flow.command(), out=tmp_path_factory.mktemp("heard") / "run")
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -268,27 +264,19 @@ def truth(flow: Flow) -> dict[str, Floats]:
 # A finished run.
 
 
-def test_a_run_leaves_what_the_contract_says(heard: tuple[Path, Any], flow: Flow, call_miles: Call) -> None:
-    folder, outcome = heard
-    report = read(folder)
-    pictures = {f"figures/{figure['file']}.{kind}" for figure in report["figures"] for kind in ("png", "svg")}
+def test_a_report_says_what_was_measured(heard: Path, flow: Flow) -> None:
+    report = read(heard)
     assert {figure["id"] for figure in report["figures"]} >= {"errors", "parts", "stages", "spectra", "made"}
-    assert names(folder) == PAGES | pictures
-    assert all(path.stat().st_size > 1000 for path in (folder / "figures").iterdir())
-    jsonschema.validate(report, json.loads(call_miles("schema").out))
-    assert (report["audit"], report["coverage"]["used"]) == ("spectra", SAMPLES)
+    assert report["coverage"]["used"] == SAMPLES
     assert report["subject"]["path"] == str(flow.model) and report["subject"]["parameters"] > 0
     assert [(source["role"], source["items"]) for source in report["data"]] == [("fields", SAMPLES)]
     assert report["settings"]["train_resolution"] == COARSE and report["settings"]["padding"] == "0"
-    assert "Traceback" not in outcome.err
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "Why does the answer change with the grid?" in page and "http://" not in page.replace("http://www.w3", "")
     told = " ".join(warning["message"] for warning in report["warnings"])
     assert "not padded: as --padding says" in told and "i/(N-1)" in told and "'x' was taken as the input" in told
 
 
 def test_every_estimate_has_an_interval_and_coordinates_that_a_gate_may_name(
-    heard: tuple[Path, Any], flow: Flow, tmp_path: Path
+    heard: Path, flow: Flow, tmp_path: Path
 ) -> None:
     from audits.context import Cache, Context
     from audits.spectra import AUDIT, Options
@@ -298,7 +286,7 @@ def test_every_estimate_has_an_interval_and_coordinates_that_a_gate_may_name(
         model=str(flow.model), data=flow.data, train_resolution=COARSE, test_resolutions=(str(FINE),), padding="0"
     )
     allowed = plan(options, Context(cache=Cache(tmp_path))).coordinates
-    rows = read(heard[0])["estimates"]
+    rows = read(heard)["estimates"]
     # The law of the edge needs two finer grids.
     assert {row["name"] for row in rows} == set(AUDIT.estimates) - {"mismatch_law"}
     for row in rows:
@@ -308,8 +296,8 @@ def test_every_estimate_has_an_interval_and_coordinates_that_a_gate_may_name(
             assert coordinate in allowed[key], (key, coordinate)
 
 
-def test_records_are_the_samples_of_which_the_estimates_are_means(heard: tuple[Path, Any]) -> None:
-    folder = heard[0]
+def test_records_are_the_samples_of_which_the_estimates_are_means(heard: Path) -> None:
+    folder = heard
     rows = rows_of(folder)
     assert list(rows[0]) == COLUMNS and [int(row["sample"]) for row in rows] == list(range(SAMPLES))
     table = {name: np.array([float(row[name]) for row in rows]) for name in COLUMNS}
@@ -324,8 +312,8 @@ def test_records_are_the_samples_of_which_the_estimates_are_means(heard: tuple[P
     np.testing.assert_allclose(parts, table["mismatch"], rtol=1e-9)
 
 
-def test_errors_are_those_of_a_second_computation(heard: tuple[Path, Any], truth: dict[str, Floats]) -> None:
-    folder, y = heard[0], truth["y"]
+def test_errors_are_those_of_a_second_computation(heard: Path, truth: dict[str, Floats]) -> None:
+    folder, y = heard, truth["y"]
     for path, field in {
         "direct": truth["fine"], "upsampled": raised(truth["coarse"]), "floor": raised(truth["y_coarse"]),
     }.items():  # fmt: skip
@@ -340,8 +328,8 @@ def test_errors_are_those_of_a_second_computation(heard: tuple[Path, Any], truth
     assert verdict["where"] == {"resolution": FINE, "verdict": "direct"}
 
 
-def test_energies_add_up_to_the_mean_square_of_the_stage(heard: tuple[Path, Any], truth: dict[str, Floats]) -> None:
-    folder = heard[0]
+def test_energies_add_up_to_the_mean_square_of_the_stage(heard: Path, truth: dict[str, Floats]) -> None:
+    folder = heard
 
     def network(field: Floats) -> Floats:
         return np.asarray((field - SCALES["y_mean"]) / SCALES["y_std"])
@@ -357,8 +345,8 @@ def test_energies_add_up_to_the_mean_square_of_the_stage(heard: tuple[Path, Any]
             assert sum(row["value"] for row in rows) == pytest.approx(trapezoid(stage), rel=1e-4), (tap, resolution)
 
 
-def test_shares_and_what_stages_add_sum_up(heard: tuple[Path, Any]) -> None:
-    folder = heard[0]
+def test_shares_and_what_stages_add_sum_up(heard: Path) -> None:
+    folder = heard
     parts = [value(folder, "mismatch_share", part=part) for part in ("input", "coordinates", "nonlinear")]
     assert sum(parts) == pytest.approx(value(folder, "mismatch", tap="output"))
     for resolution, path in ((COARSE, "same"), *((FINE, path) for path in ("direct", "upsampled", "floor"))):
@@ -378,12 +366,6 @@ def test_shares_and_what_stages_add_sum_up(heard: tuple[Path, Any]) -> None:
 # The options of every command.
 
 
-def test_json_prints_the_report_and_nothing_else(flow: Flow, call_miles: Call, tmp_path: Path) -> None:
-    done = call_miles(*flow.command("--json", "--out", tmp_path / "run"))
-    assert done.code == 0
-    assert json.loads(done.out) == read(tmp_path / "run")
-
-
 def test_a_dry_run_writes_nothing(
     flow: Flow, call_miles: Call, no_measuring: None, tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -396,15 +378,6 @@ def test_a_dry_run_writes_nothing(
     assert set(Path(environment["MILES_CACHE"]).rglob("*")) == cached
 
 
-def test_gates_pass_and_fail(flow: Flow, call_miles: Call, tmp_path: Path) -> None:
-    strict = ("--fail-if", "relative_l2[path=direct].low > 0.0001", "--fail-if", "mismatch[tap=input] > 0.5")
-    failed = call_miles(*flow.command(*strict), "--out", tmp_path / "a", "--quiet")
-    assert failed.code == 1
-    assert [gate["outcome"] for gate in read(tmp_path / "a")["gates"]] == ["fail", "pass"]
-    mild = ("--fail-if", "energy[tap=output,wavenumber=3,resolution=17] > 1e6", "--fail-if", "domain_share > 9")
-    assert call_miles(*flow.command(*mild), "--out", tmp_path / "b", "--quiet").code == 0
-
-
 @pytest.mark.parametrize(
     "gate", ["mismatch[tap=block7.sum] > 1", "band_error[band=8-9] > 1", "energy[wavenumber=99]>1"]
 )
@@ -415,40 +388,12 @@ def test_a_gate_on_what_this_run_has_not_is_refused_before_it_runs(
     assert done.code == 2 and "--fail-if" in done.err and not (tmp_path / "run").exists()
 
 
-def test_options_may_come_from_a_file(flow: Flow, heard: tuple[Path, Any], call_miles: Call, tmp_path: Path) -> None:
-    config = tmp_path / "audit.toml"
-    config.write_text(
-        f'data = "{flow.data}"\ntrain_resolution = {COARSE}\ntest_resolutions = ["{FINE}"]\npadding = "9"\n'
-    )
-    words = ["spectra", str(flow.model), "--config", str(config), "--padding", "0"]
-    folder = finish(call_miles, words, tmp_path / "run")
-    assert read(folder)["estimates"] == read(heard[0])["estimates"]
-
-
-def test_equal_runs_in_cold_caches_are_equal(
-    flow: Flow,
-    heard: tuple[Path, Any],
-    charts: None,
-    call_miles: Call,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    from audits.context import Cache
-
-    monkeypatch.setattr(Cache, "read", lambda *_: None)
-    folder = finish(call_miles, flow.command(), tmp_path / "run")
-    assert stripped(folder) == stripped(heard[0])
-    assert (folder / "records.csv").read_bytes() == (heard[0] / "records.csv").read_bytes()
-
-
 @pytest.mark.parametrize("more", [("--seed", 1), ("--level", 0.8), ("--max-samples", 16)], ids=str)
 def test_other_questions_about_the_same_counts_measure_nothing(
-    flow: Flow, heard: tuple[Path, Any], call_miles: Call, no_measuring: None, tmp_path: Path, more: tuple[str, object]
+    flow: Flow, heard: Path, call_miles: Call, no_measuring: None, tmp_path: Path, more: tuple[str, object]
 ) -> None:
     folder = finish(call_miles, flow.command(*more), tmp_path / "run")
-    before, after = (
-        {str(row["where"]): row for row in estimates(place, "relative_l2")} for place in (heard[0], folder)
-    )
+    before, after = ({str(row["where"]): row for row in estimates(place, "relative_l2")} for place in (heard, folder))
     assert before.keys() == after.keys()
     for place, row in after.items():
         assert (row["low"], row["high"]) != (before[place]["low"], before[place]["high"])
@@ -464,22 +409,11 @@ def test_other_questions_about_the_same_counts_measure_nothing(
     ids=lambda more: " ".join(more),
 )  # fmt: skip
 def test_whatever_changes_the_counts_measures_anew(
-    flow: Flow, heard: tuple[Path, Any], call_miles: Call, tmp_path: Path, more: dict[str, object]
+    flow: Flow, heard: Path, call_miles: Call, tmp_path: Path, more: dict[str, object]
 ) -> None:
     # The counts of the first run lie in the cache: what was taken from there by mistake would be equal.
     folder = finish(call_miles, flow.command(**more), tmp_path / "run")
-    assert read(folder)["estimates"] != read(heard[0])["estimates"]
-
-
-def test_a_finished_run_is_shown_and_not_repeated(
-    flow: Flow, heard: tuple[Path, Any], call_miles: Call, no_measuring: None
-) -> None:
-    before = (heard[0] / "report.json").stat().st_mtime_ns
-    done = call_miles(*flow.command(), "--out", heard[0])
-    assert done.code == 0 and "nothing was run" in done.out
-    assert (heard[0] / "report.json").stat().st_mtime_ns == before
-    other = call_miles(*flow.command(window="hann"), "--out", heard[0])
-    assert other.code == 2 and "--force" in other.err
+    assert read(folder)["estimates"] != read(heard)["estimates"]
 
 
 # Without targets, and with what is warned about.
@@ -508,7 +442,7 @@ def test_without_targets_there_is_no_verdict(flow: Flow, charts: None, call_mile
 )  # fmt: skip
 def test_what_may_mislead_is_warned_about(
     flow: Flow,
-    heard: tuple[Path, Any],
+    heard: Path,
     call_miles: Call,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -519,7 +453,7 @@ def test_what_may_mislead_is_warned_about(
 
     # What is refused as a wrong unit is what the warning is for, once the fit is worse.
     monkeypatch.setattr(inputs, "check_fit", lambda *_, **__: [])
-    assert id not in warned(heard[0])
+    assert id not in warned(heard)
     assert id in warned(finish(call_miles, flow.command(**{"max_samples": 20, **more}), tmp_path / "run"))
 
 
@@ -606,7 +540,7 @@ def test_operators_of_one_and_three_dimensions_are_audited(
 
 
 def test_a_run_killed_several_times_ends_in_the_same_report(
-    flow: Flow, heard: tuple[Path, Any], environment: dict[str, str], tmp_path: Path
+    flow: Flow, heard: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     out, cache = tmp_path / "run", tmp_path / "cache"
     command = [sys.executable, "-c", SLOW_DISK, *flow.command("--out", out, "--quiet")]
@@ -635,6 +569,6 @@ def test_a_run_killed_several_times_ends_in_the_same_report(
         assert {name: after[name] for name in before} == before, "what was measured is measured again"
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert stripped(out) == stripped(heard[0])
-    assert names(out) == names(heard[0])
-    assert (out / "records.csv").read_bytes() == (heard[0] / "records.csv").read_bytes()
+    assert stripped(out) == stripped(heard)
+    assert names(out) == names(heard)
+    assert (out / "records.csv").read_bytes() == (heard / "records.csv").read_bytes()

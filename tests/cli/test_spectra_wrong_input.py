@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import Table, Words, nothing_runs, told
 
-Words = list[str]
-Case = Callable[[Any, Path], Words]
-CASES: dict[str, tuple[Case, tuple[str, ...]]] = {}
+CASES = Table()
+case = CASES.case
 SIZE = 17
 
 
@@ -94,14 +94,10 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
     torch.save({"state_dict": li_state(operator)}, folder / "flow.pt")
     np.savez(folder / "flow.npz", x=x, y=y)
 
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the wrong input was not noticed")
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     plain = registry.AuditSpec.carry_out
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.AuditSpec, "carry_out", refuse)
+    with nothing_runs():
         yield Flow(folder=folder, model=folder / "flow.pt", data=folder / "flow.npz", carry_out=plain)
     torch.set_num_threads(threads)
 
@@ -116,19 +112,9 @@ def run_whole(flow: Flow, call_miles: Any, monkeypatch: pytest.MonkeyPatch) -> A
     return call_miles
 
 
-def case(*says: str) -> Callable[[Case], Case]:
-    """Register a wrong input with what its panel must say."""
-
-    def register(make: Case) -> Case:
-        CASES[make.__name__] = (make, says)
-        return make
-
-    return register
-
-
 def simple(name: str, says: tuple[str, ...], *more: str, **other: object) -> None:
     """Register a wrong value of an option."""
-    CASES[name] = (lambda flow, _: flow.command(*more, **other), says)
+    CASES.add(name, says, lambda flow, _: flow.command(*more, **other))
 
 
 simple("train_resolution_missing", ("--train-resolution", "missing"), train_resolution=None)
@@ -586,24 +572,9 @@ def test_the_table_is_long_enough() -> None:
     assert len(CASES) >= 100
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_wrong_input_ends_in_one_panel(flow: Flow, call_miles: Any, tmp_path: Path, name: str) -> None:
-    make, says = CASES[name]
-    inputs, place = tmp_path / "inputs", tmp_path / "place"
-    inputs.mkdir()
-    place.mkdir()
-    words = make(flow, inputs)
-    before = sorted(inputs.rglob("*"))
-    outcome = call_miles(*words, cwd=place)
-    assert outcome.code == 2, (outcome.code, outcome.err)
-    assert outcome.err.count("miles cannot go on") + outcome.err.count("─ Error ─") == 1, outcome.err
-    assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err
-    assert outcome.out == ""
-    said = " ".join(outcome.err.replace("│", " ").split()).casefold()
-    for word in says:
-        assert word.casefold() in said, outcome.err
-    assert list(place.iterdir()) == []
-    assert sorted(inputs.rglob("*")) == before
+@pytest.mark.parametrize("name", CASES.names())
+def test_wrong_input_ends_in_one_panel(flow: Flow, refused: Callable[..., None], name: str) -> None:
+    refused(CASES[name], flow)
 
 
 @pytest.mark.parametrize("offset", [0.0, -25.0])
@@ -611,7 +582,7 @@ def test_the_unit_that_the_panel_suggests_is_accepted(
     flow: Flow, call_miles: Any, tmp_path: Path, offset: float
 ) -> None:
     words = flow.with_arrays(tmp_path, y=flow.arrays["y"] * 100 + np.float32(offset))
-    said = " ".join(call_miles(*words, "--dry-run").err.replace("│", " ").split())
+    said = told(call_miles(*words, "--dry-run"))
     found = re.search(r"suggest --target-scale (\S+),(\S+)\.", said)
     assert found, said
     mean, std = map(float, found.groups())
@@ -661,7 +632,7 @@ def test_a_sample_that_only_the_run_meets_is_named(
     spoil(arrays)
     words = flow.with_arrays(tmp_path, **arrays)
     done = run_whole(*words, "--out", tmp_path / "run", "--quiet")
-    said = " ".join(done.err.replace("│", " ").split())
+    said = told(done)
     assert done.code == 2 and all(word in said for word in says), done.err
     assert not (tmp_path / "run" / "report.json").exists()
 
@@ -709,10 +680,10 @@ def test_a_scale_of_the_checkpoint_in_another_unit_is_told_as_such(flow: Flow, c
     wrong = flow.with_state(tmp_path, scaled)
     refused = call_miles(wrong[0], wrong[1], *words[2:], "--dry-run")
     assert refused.code == 2
-    assert "--target-scale 0.005,0.04" in " ".join(refused.err.replace("│", " ").split())
+    assert "--target-scale 0.005,0.04" in told(refused)
 
 
 def test_a_refused_grid_names_the_kind_on_which_all_resolutions_nest(flow: Flow, call_miles: Any) -> None:
     words = flow.command(grid=None, train_resolution=8, test_resolutions="16")
     refused = call_miles(*words)
-    assert refused.code == 2 and "--grid open all of them nest" in " ".join(refused.err.replace("│", " ").split())
+    assert refused.code == 2 and "--grid open all of them nest" in told(refused)

@@ -15,7 +15,7 @@ import torch
 
 
 def cnn() -> dict[str, Any]:
-    from probes.architectures import small_cnn
+    from probes.classifier_networks import small_cnn
 
     return small_cnn((1, 8, 8), 3, width=4).state_dict()
 

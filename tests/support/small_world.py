@@ -141,7 +141,7 @@ def _classifier(folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
-    from probes.architectures import small_cnn
+    from probes.classifier_networks import small_cnn
 
     rng = np.random.default_rng(0)
     labels = np.arange(330) % 3

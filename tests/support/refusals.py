@@ -1,0 +1,80 @@
+"""Is a wrong command refused: in one panel that says what is wrong and the mend, and with nothing written?"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 123456\n"
+HTML = "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"
+Words = list[Any]
+Case = Callable[[Any, Path], Words]
+
+
+class Table(dict[str, tuple[Case, tuple[str, ...]]]):
+    """Wrong inputs by name: what makes each of what is right, in an empty folder, and what its panel must hold."""
+
+    def add(self, name: str, says: str | tuple[str, ...], make: Case) -> None:
+        """Register a wrong input; a part that begins with `not: ` must be absent from its panel."""
+        assert name not in self, f"two wrong inputs are named {name}"
+        self[name] = (make, (says,) if isinstance(says, str) else says)
+
+    def case(self, *says: str) -> Callable[[Case], Case]:
+        """Return what registers a function under its own name."""
+
+        def register(make: Case) -> Case:
+            self.add(make.__name__, says, make)
+            return make
+
+        return register
+
+    def names(self, **unmended: str) -> list[Any]:
+        """Return the names, as parameters of a test; with them, those that are not refused well yet, and why."""
+        assert unmended.keys() <= self.keys()
+        marks = {name: pytest.mark.xfail(strict=True, reason=why) for name, why in unmended.items()}
+        return [pytest.param(name, marks=marks.get(name, ())) for name in sorted(self)]
+
+
+@contextmanager
+def nothing_runs() -> Iterator[None]:
+    """Let a case that wrongly passes its checks end at once instead of running the audit."""
+    from audits import registry
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the wrong input was not noticed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry.AuditSpec, "carry_out", refuse)
+        # What other packages add is looked for many times in each call, and is of no matter here.
+        patch.setattr(registry, "entry_points", lambda **_: ())
+        yield
+
+
+def told(outcome: Any) -> str:
+    """Return what the panel says, in one line."""
+    return " ".join(outcome.err.replace("│", " ").split())
+
+
+def one_panel(outcome: Any, *says: str, code: int = 2) -> None:
+    """Fail unless a call ended in one panel that says this, and in no other noise."""
+    assert outcome.code == code, (outcome.code, outcome.err)
+    usage = outcome.err.count("─ Error ─")
+    assert outcome.err.count("miles cannot go on") + usage == 1, outcome.err
+    assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err, outcome.err
+    assert outcome.out == ""
+    assert usage or " mend: " in outcome.err, outcome.err
+    assert usage or " where: " in outcome.err or code != 2, outcome.err
+    # No panel fills the screen, or changes it.
+    assert len(outcome.err) < 8000 and "\x1b" not in outcome.err
+    # A long path is broken across lines of the panel.
+    text = told(outcome).replace(" ", "").casefold()
+    for part in says:
+        wanted = part.removeprefix("not: ")
+        assert (wanted.replace(" ", "").casefold() in text) is (wanted == part), (part, outcome.err)
+
+
+def everything(*folders: Path) -> list[tuple[Path, int]]:
+    """Return what lies in folders, and when each was last written."""
+    return sorted((path, path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*"))
