@@ -205,7 +205,7 @@ def find(name: str) -> AuditSpec:
         if entry.name == name:
             return _imported(entry)
     known = ", ".join(entry.name for entry in entries())
-    raise InputError(f"There is no audit named {name!r}.", hint=f"There are: {known}.")
+    raise InputError(f"There is no audit named {name!r}.", where="AUDIT", hint=f"There are: {known}.")
 
 
 def _imported(entry: Entry) -> AuditSpec:

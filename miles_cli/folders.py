@@ -99,6 +99,7 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
     _refuse_link(folder)
     try:
         state.mkdir(parents=True, exist_ok=True)
+        # O_NOFOLLOW: a link in its place would make or hold a file elsewhere.
         lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     except OSError as error:
         raise InputError(
@@ -114,6 +115,7 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
                 where=str(folder),
                 hint="Run it again to see its report.",
             )
+        # All but the state, which holds the lock.
         _clear(folder, (*OURS[:-1], *extra))
         write_text(state / "settings.json", json.dumps({"fingerprint": mark}))
         try:

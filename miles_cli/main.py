@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from audits import registry
 from audits.errors import InputError, MilesError, shadowed
+from miles_cli.printable import printable
 
 INTERRUPTED = 130
 
@@ -163,7 +164,8 @@ def main() -> None:
         )
         sys.exit(3)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        # A file that may not grow meets the limit of its user, which is a quota by another name.
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         hint = (
             "Make room, then run the same command again: it resumes." if full else "Check the path and its permissions."
         )
@@ -188,16 +190,11 @@ def _panel(message: str, where: str, hint: str) -> None:
         import traceback
 
         traceback.print_exc()
-    body = Text(_printable(message))
+    body = Text(printable(message))
     for label, text in (("where: ", where), ("mend:  ", hint)):
         if text:
-            body.append(f"\n{label}", style="bold").append(_printable(text))
+            body.append(f"\n{label}", style="bold").append(printable(text))
     console.print(Panel(body, title="miles cannot go on", title_align="left", border_style="red", expand=False))
-
-
-def _printable(text: str) -> str:
-    """Return text of others without what would move a terminal's cursor or change its colours."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 if __name__ == "__main__":

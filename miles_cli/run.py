@@ -86,8 +86,19 @@ def write_pages_and_report(report: Report, folder: Path) -> None:
     """Write the pages of a report, then report.json."""
     from audits.rendering import write_pages
 
-    write_pages(report, folder)
-    write_report(report, folder)
+    with _named(folder):
+        write_pages(report, folder)
+        write_report(report, folder)
+
+
+@contextmanager
+def _named(folder: Path) -> Iterator[None]:
+    """Say of which folder an error speaks: one that is met while writing, such as a full disk, names no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(folder)
+        raise
 
 
 def _check(common: Common) -> None:
@@ -146,9 +157,10 @@ def _assemble(
 
 
 def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
-    write_records(draft.records, folder / "records.csv")
-    for name, content in draft.files.items():
-        write_bytes(folder / name, content)
+    with _named(folder):
+        write_records(draft.records, folder / "records.csv")
+        for name, content in draft.files.items():
+            write_bytes(folder / name, content)
     with watch.phase("Writing the report", 1, "report"):
         write_pages_and_report(report, folder)
 

@@ -16,7 +16,7 @@ from probes.executor import Workers
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
-from probes.loading.levels import parse_bins
+from probes.loading.levels import parse_bins, read_value_map
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.loading.recordings import measure_sound
 from probes.loading.vocabularies import Vocabulary, read_vocabulary
@@ -124,6 +124,7 @@ def plan(options: Options, context: Context) -> Plan:
         data=(
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
+            *_value_map(options),
         ),
         cost=cost_of(inputs, options),
         notes=(*(note.message for note in manifest.notes), *notes_of(inputs, options)),
@@ -143,9 +144,17 @@ def workers_of(options: Options) -> Workers:
 
 
 def _identity(item: Recording) -> list[object]:
-    """Return all of a recording that the estimates depend on, value maps and bins included."""
+    """Return what was heard; who spoke, and what, follows from the manifest, the value map and the settings."""
     clip = item.clip
-    return [clip.name, item.sha256, clip.start, clip.end, clip.speaker, sorted(clip.attributes.items()), item.text]
+    return [clip.name, item.sha256, clip.start, clip.end]
+
+
+def _value_map(options: Options) -> tuple[Source, ...]:
+    if options.values is None:
+        return ()
+    found = read_value_map(options.values)
+    pairs = sum(map(len, found.values()))
+    return (Source(role="value map", path=str(options.values), sha256=sha256_json(found), items=pairs),)
 
 
 def _check_options(options: Options) -> None:

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
 
+ALIKE = ("seconds",)
+"""A path alone does not tell that a recording is still the same."""
+
 
 def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
     """Return the path of each clip that was used; where one recording holds several, its line in the manifest."""

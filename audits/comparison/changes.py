@@ -1,5 +1,6 @@
 """How is one change written down and judged? Estimates before and after, the interval, and a p-value of no change."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -21,10 +22,15 @@ MORE_IS_BETTER = frozenset(
 )
 """Estimates that count as a regression when they fall."""
 
+SIGNED = frozenset({"gap_to_others", "head_gap_to_others"})
+"""Of those, estimates that are best at zero: they get worse by moving away from it, on either side."""
+
 WITHOUT_CHANGE = frozenset(
     {"p_value", "head_p_value", "noise_floor", "head_noise_floor", "epsilon_lower", "epsilon_credible"}
 )
 """Estimates about one run's evidence: their difference says nothing about the models."""
+
+NO_WIDTH = "the interval of one run has no width"
 
 Where = tuple[tuple[str, Coordinate], ...]
 Interval = tuple[float, float, float]
@@ -44,7 +50,7 @@ class Change:
     matched
         Records that both runs hold and those that one of them holds, where the change is paired by record.
     why
-        Why it is not paired; empty where it is, and of an exact number.
+        Why it is not paired, or has no interval at all; empty where it is paired, and of an exact number.
     """
 
     name: str
@@ -83,7 +89,13 @@ class Change:
     @property
     def is_worse(self) -> bool:
         """Tell whether the point moved to the worse, for the estimates of which that is known."""
+        if self.name in SIGNED:
+            return self._grown > 0
         return (self.name in LESS_IS_BETTER and self.moved > 0) or (self.name in MORE_IS_BETTER and self.moved < 0)
+
+    @property
+    def _grown(self) -> float:
+        return abs(self.values[1]) - abs(self.values[0])
 
     @property
     def can_be_judged(self) -> bool:
@@ -93,7 +105,17 @@ class Change:
     @property
     def is_regression(self) -> bool:
         """Tell whether it got worse, and that is shown after Holm or exact."""
-        return self.verdict == "changed" and self.is_worse
+        return self.verdict == "changed" and self.is_worse and self._distance_holds()
+
+    def _distance_holds(self) -> bool:
+        """Tell whether a signed gap that changed sides grew by more than chance, too: it moved further than it grew."""
+        turned = self.name in SIGNED and self.values[0] * self.values[1] < 0
+        if not turned or self.difference is None or self.p is None or self.p_holm is None:
+            return True
+        value, low, high = self.difference
+        rest = value - math.copysign(self._grown, value)
+        p = p_of((value - rest, low - rest, high - rest), self.before.level)
+        return p * (self.p_holm / self.p if self.p else 1.0) <= 1 - self.before.level + 1e-12
 
 
 def key_of(row: Estimate) -> tuple[str, Where]:
@@ -115,7 +137,10 @@ def unmatched(before: Report, after: Report) -> tuple[int, int]:
 
 
 def independent(before: Estimate, after: Estimate, *, why: str = "") -> Change:
-    """Return the change of an estimate from its two intervals alone, as if the runs shared nothing."""
+    """Return the change of an estimate from its two intervals alone, as if the runs shared nothing.
+
+    An interval of a sampled number that has no width gives none of the change.
+    """
     difference = _difference(before, after)
     name, where = key_of(before)
     change = Change(
@@ -127,9 +152,17 @@ def independent(before: Estimate, after: Estimate, *, why: str = "") -> Change:
         difference=difference,
         why=why,
     )
-    if difference is None or change.exact:
+    if difference is None:
+        return replace(change, why=NO_WIDTH if can_be_tested(before, after) else "")
+    if change.exact:
         return replace(change, why="")
     return replace(change, p=p_of(difference, before.level))
+
+
+def can_be_tested(before: Estimate, after: Estimate) -> bool:
+    """Tell whether something was sampled, both ends have a method that gives intervals, and the levels are one."""
+    methods = before.method, after.method
+    return methods != ("exact", "exact") and "none" not in methods and before.level == after.level
 
 
 def _difference(before: Estimate, after: Estimate) -> Interval | None:
@@ -138,6 +171,9 @@ def _difference(before: Estimate, after: Estimate) -> Interval | None:
         if row.method == "none" or row.level != before.level:
             return None
         low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
+        if low >= high and row.method != "exact":
+            # A resampling that never varied says nothing of chance, and must not pass for certainty.
+            return None
         # An estimate may lie outside its own simultaneous interval only by rounding.
         ends.append((row.value, min(low, row.value), max(high, row.value)))
     return independent_difference(ends[0], ends[1])

@@ -3,11 +3,13 @@
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from audits import gates, registry
 from audits.comparison.changes import (
     Change,
+    can_be_tested,
     corrected,
     in_both,
     independent,
@@ -36,12 +38,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """What differs between two runs besides their numbers: the model, roles of data, settings with both values."""
+    """What differs between two runs besides their numbers: the model, roles of data, settings with both values.
+
+    `surroundings` are Python, packages, the device, its threads and the platform, each with both values.
+    """
 
     model: bool
     data: tuple[str, ...]
     settings: tuple[tuple[str, object, object], ...]
     version: bool
+    surroundings: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,23 @@ def compare(before: Run, after: Run, only: Sequence[gates.Selection] = ()) -> Co
     InputError
         Where no change can be told, a selection selects nothing, or records are damaged.
     """
+    return compare_all(before, [after], only)[0]
+
+
+def compare_all(before: Run, later: Sequence[Run], only: Sequence[gates.Selection] = ()) -> list[Comparison]:
+    """Compare several runs with the first; the p-values of all rows of all of them are corrected together.
+
+    Raises
+    ------
+    InputError
+        Where no change can be told, a selection selects nothing, or records are damaged.
+    """
+    found = [_compared(before, after, only) for after in later]
+    rows = iter(corrected(row for one in found for row in one.rows))
+    return [replace(one, rows=tuple(ranked(islice(rows, len(one.rows))))) for one in found]
+
+
+def _compared(before: Run, after: Run, only: Sequence[gates.Selection]) -> Comparison:
     check_levels(before.report, after.report, where=f"{before.name} and {after.name}")
     pairs = in_both(before.report, after.report)
     for selection in only:
@@ -109,13 +132,13 @@ def compare(before: Run, after: Run, only: Sequence[gates.Selection] = ()) -> Co
     rows = []
     for first, second in pairs:
         change = independent(first, second, why=found if isinstance(found, str) else "")
-        tested = isinstance(found, Matching) and change.difference is not None and not change.exact
+        tested = isinstance(found, Matching) and can_be_tested(first, second)
         rows.append(_paired(change, found) if tested and isinstance(found, Matching) else change)
     return Comparison(
         before=before,
         after=after,
         differing=differing(before.report, after.report),
-        rows=tuple(ranked(corrected(rows))),
+        rows=tuple(rows),
         records=None if isinstance(found, str) else (found.matched, *found.alone),
         why=found if isinstance(found, str) else "",
         alone=unmatched(before.report, after.report),
@@ -126,8 +149,8 @@ def compare(before: Run, after: Run, only: Sequence[gates.Selection] = ()) -> Co
 def _paired(change: Change, records: Matching) -> Change:
     found = records.change(change.before, change.after)
     if isinstance(found, str):
-        return replace(change, why=found)
-    return replace(change, values=found.values, difference=found.difference, p=found.p, matched=found.matched)
+        return replace(change, why=change.why or found)
+    return replace(change, values=found.values, difference=found.difference, p=found.p, matched=found.matched, why="")
 
 
 def _matching(before: Run, after: Run) -> Matching | str:
@@ -158,7 +181,19 @@ def differing(before: Report, after: Report) -> Differing:
         data=tuple(role for role in roles if hashes[0].get(role) != hashes[1].get(role)),
         settings=tuple(value for value in values if value[1] != value[2]),
         version=before.provenance.miles != after.provenance.miles,
+        surroundings=_surroundings(before, after),
     )
+
+
+def _surroundings(before: Report, after: Report) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for report in (before, after):
+        own = report.provenance
+        machine = {"device": own.device, "threads": str(own.threads), "platform": own.platform}
+        found.append({"python": own.python, **dict(sorted(own.packages.items())), **machine})
+    names = dict.fromkeys([*found[0], *found[1]])
+    values = ((name, found[0].get(name, "none"), found[1].get(name, "none")) for name in names)
+    return tuple(value for value in values if value[1] != value[2])
 
 
 def same_run(before: Report, after: Report) -> bool:

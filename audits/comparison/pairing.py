@@ -2,19 +2,23 @@
 
 An estimate that is a ratio of two sums over records, or the area under a curve of scores, moves with each record by a
 known amount. The differences of these amounts between the runs, summed over the units that were sampled (speakers,
-images), give the variance of the change: what moves both runs alike cancels.
+images), give the variance of the change: what moves both runs alike cancels. Members and non-members are two samples.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from audits.comparison.parts import Bools, Integers, Pairing, Parts, Records, measured
+from audits.comparison.parts import Bools, Integers, Pairing, Parts, Records, measured, shares, within_one
+from audits.comparison.spread import Side, freedom, student
 from audits.comparison.tables import Floats, Table
 from audits.records import Estimate, Report
 
 LEAST = 5
-"""Units that a paired interval rests on at least."""
+"""Units that a paired interval rests on at least: on each side of an area, and as many equal ones where they differ."""
+FEW = f"fewer than {LEAST} independent units are matched"
+UNEQUAL = "one unit or a few weigh too much beside the others"
+ALONE = "one unit alone came out otherwise, of which no spread can be told"
 NOT_OF_RECORDS = "not a sum or an area over records"
 NOT_GIVEN = "the records of a run do not give its number"
 ROUNDING = 1e-6
@@ -81,39 +85,49 @@ class Matching:
         if first[0] == "area" and not np.array_equal(first[2], second[2]):
             return "members of one run are non-members of the other"
         units = self.units[shared]
-        several = len(np.unique(units))
         found = measured(first), measured(second)
-        if found[0] is None or found[1] is None or several < LEAST:
-            return f"fewer than {LEAST} independent units are matched"
+        if found[0] is None or found[1] is None or len(np.unique(units)) < LEAST:
+            return FEW
         values = reported if matched[0] == matched[1] else (found[0][0], found[1][0])
         value = values[1] - values[0]
         moved = found[1][1] - found[0][1]
         dust = ROUNDING * max(map(abs, values))
         if np.abs(moved).max() * len(units) <= dust and abs(value) <= dust:
             return Paired((values[0], values[0]), (0.0, 0.0, 0.0), 1.0, matched)
-        by_unit = np.bincount(units, weights=moved).astype(np.float64)
-        if np.abs(by_unit).max() * several <= dust:
-            return "all units moved alike, of which no spread can be told"
-        low, high, p = student(value, by_unit, several, level)
+        # What a record adds in all: the part above is less what it would add if every record moved alike.
+        added = moved + found[1][0] * shares(second) - found[0][0] * shares(first)
+        weights = (shares(first) + shares(second)) / 2
+        sides = _sides(first, units, moved, added, weights, dust)
+        if isinstance(sides, str):
+            return sides
+        low, high, p = student(value, sides, level)
+        if within_one(first) and within_one(second):
+            low, high = max(low, -1.0), min(high, 1.0)
         return Paired(values, (value, low, high), p, matched)
 
 
-def student(value: float, moved: Floats, units: int, level: float) -> tuple[float, float, float]:
-    """Return low, high and the p-value of zero for a change with what each unit adds to it, to first order.
-
-    The variance is u / (u - 1) sum of moved^2 for u units, with Student's t of u - 1 degrees of freedom.
-
-    Examples
-    --------
-    >>> low, high, p = student(2.0, (np.array([1.0, 2.0, 3.0]) - 2) / 3, 3, 0.95)
-    >>> round(low, 3), round(high, 3), round(p, 4)
-    (-0.484, 4.484, 0.0742)
-    """
-    from scipy.special import stdtr, stdtrit
-
-    error = float(np.sqrt(units / (units - 1) * (moved**2).sum()))
-    half = float(stdtrit(units - 1, (1 + level) / 2)) * error
-    return value - half, value + half, float(2 * stdtr(units - 1, -abs(value) / error))
+def _sides(
+    parts: Parts, units: Integers, moved: Floats, added: Floats, weights: Floats, dust: float
+) -> list[Side] | str:
+    """Return the units of each sample with what they add, or why no spread can be told of them."""
+    apart = [parts[2] == 1, parts[2] == 0] if parts[0] == "area" else [np.ones(len(units), dtype=np.bool_)]
+    if len(apart) == 2 and np.intersect1d(units[apart[0]], units[apart[1]]).size:
+        return "a unit holds members and others"
+    sides = []
+    for rows in apart:
+        names, codes = np.unique(units[rows], return_inverse=True)
+        if len(names) < LEAST:
+            return FEW
+        sums = (np.bincount(codes, weights=amounts[rows]) for amounts in (moved, added, weights))
+        own, whole, share = (found.astype(np.float64) for found in sums)
+        if freedom(share) < LEAST - 1 - 1e-9:
+            return UNEQUAL
+        sides.append(Side(own, share, int((np.abs(whole) * len(names) > dust).sum())))
+    if sum(side.movers for side in sides) < 2:
+        return ALONE
+    if all(np.abs(side.moved).max() * len(side.moved) <= dust for side in sides):
+        return "all units moved alike, of which no spread can be told"
+    return sides
 
 
 def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing: Pairing) -> Matching | str:
@@ -141,6 +155,11 @@ def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing
     units = [np.asarray(pairing.units(table.text), dtype=object)[at] for table, at in zip(tables, places, strict=True)]
     if (units[0] != units[1]).any():
         return "a record belongs to one unit in the first run, and to another in the second"
+    for name in getattr(pairing, "ALIKE", ()):
+        if all(name in table.text for table in tables):
+            cells = [table.text[name][at] for table, at in zip(tables, places, strict=True)]
+            if (cells[0] != cells[1]).any():
+                return f"records of one name have other {name} in the second run"
     known: dict[str, int] = {}
     codes = np.array([known.setdefault(unit, len(known)) for unit in units[0]], dtype=np.int64)
     first, second = (Records(table, pairing, at, {}) for table, at in zip(tables, places, strict=True))

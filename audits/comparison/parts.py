@@ -21,7 +21,8 @@ members and 0 for others. NaN: the record has no part in it."""
 class Pairing(Protocol):
     """What an audit tells of its records.csv; the module that `AuditSpec.records` names has these functions.
 
-    Where an estimate has the coordinate `group`, records of other groups are left out for it by their attributes.
+    Where an estimate has the coordinate `group`, records of other groups are left out for it by their attributes. A
+    module may also hold `ALIKE`, names of columns that are equal in both runs where a key means the same record.
     """
 
     def keys(self, text: Mapping[str, Words]) -> tuple[Sequence[str | None], tuple[str, ...]]:
@@ -93,3 +94,24 @@ def measured(parts: Parts) -> tuple[float, Floats] | None:
     value = float(over[part].sum()) / total
     moves[part] = (over[part] - value * under[part]) / total
     return value, moves
+
+
+def shares(parts: Parts) -> Floats:
+    """Return the weight of each record in an estimate; they sum to one, and to one on each side of an area."""
+    kind, over, under = parts
+    part = np.isfinite(over)
+    found = np.zeros(len(over))
+    if kind == "ratio":
+        found[part] = under[part] / under[part].sum()
+        return found
+    for side in (0, 1):
+        rows = part & (under == side)
+        found[rows] = 1 / max(1, int(rows.sum()))
+    return found
+
+
+def within_one(parts: Parts) -> bool:
+    """Tell whether an estimate lies between zero and one whatever the records, as an area and a share do."""
+    kind, over, under = parts
+    part = np.isfinite(over)
+    return kind == "area" or bool(((over[part] >= 0) & (over[part] <= under[part])).all())

@@ -3,7 +3,9 @@
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from numpy.typing import NDArray
 from probes.errors import InputError
 
 NAME = "records.csv"
-LARGEST = 256 * 2**20
+LARGEST = 64 * 2**20
 """Bytes of a file that is read."""
-MOST_CELLS = 40_000_000
+MOST_CELLS = 10_000_000
 """Cells of a file that is read: each takes far more memory than its bytes in the file."""
+BLOCK = 10_000
 FORMULAS = ("=", "+", "-", "@", "\t", "\n")
 """How text begins before which an apostrophe was written."""
 MADE_BY_MILES = "Make the run again: its records.csv was changed or damaged."
@@ -36,7 +39,7 @@ class Table:
         Every column as numbers, shape (rows,), NaN where a cell is empty; asking for a column of words is an error.
     """
 
-    def __init__(self, columns: Mapping[str, tuple[str, ...]], rows: int, where: str) -> None:
+    def __init__(self, columns: Mapping[str, Sequence[str]], rows: int, where: str) -> None:
         self.rows = rows
         self.text: Mapping[str, Words] = _Columns(columns, lambda cells, _: _words(cells))
         self._levels: dict[str, tuple[dict[str, int], NDArray[np.int64]]] = {}
@@ -53,7 +56,7 @@ class Table:
 
 
 class _Columns(Mapping[str, Any]):
-    def __init__(self, columns: Mapping[str, tuple[str, ...]], made: Any) -> None:
+    def __init__(self, columns: Mapping[str, Sequence[str]], made: Any) -> None:
         self._columns, self._made, self._kept = columns, made, dict[str, Any]()
 
     def __getitem__(self, name: str) -> Any:
@@ -77,35 +80,49 @@ def read_table(folder: Path) -> Table | str:
         Where it is no table.
     """
     file = folder / NAME
+    # The reason stands in pages, and a name need not be UTF-8.
+    shown = os.fsencode(file).decode("utf-8", "replace")
     if not file.is_file():
-        return f"{file} is not there"
-    if file.stat().st_size > LARGEST:
-        return f"{file} has more than {LARGEST // 2**20} MiB"
+        return f"{shown} is not there"
     try:
-        reader = csv.reader(io.StringIO(file.read_bytes().decode("utf-8"), newline=""), strict=True)
-        head = next(reader, [])
-        rows: list[list[str]] = []
-        for row in reader:
-            if len(row) != len(head):
-                raise ValueError(f"line {reader.line_num} has {len(row)} cells, the head {len(head)}")
-            rows.append(row)
-            if len(rows) * len(head) > MOST_CELLS:
-                return f"{file} has more than {MOST_CELLS:,} cells"
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            return f"{shown} has more than {LARGEST // 2**20} MiB"
+        # Counted before a cell is made, the head included. A comma within a text counts too: too many, never too few.
+        if 1 + sum(content.count(mark) for mark in (b",", b"\n", b"\r")) > MOST_CELLS:
+            return f"{shown} may hold more than {MOST_CELLS:,} cells"
+        head, columns = _parsed(content)
     except (ValueError, csv.Error, OSError) as error:
         raise InputError(f"The records cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
     if len(set(head)) < len(head):
         raise InputError("Two columns have one name.", where=str(file), hint=MADE_BY_MILES)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(head)
-    return Table(dict(zip(head, columns, strict=True)), len(rows), str(file))
+    rows = len(columns[0]) if columns else 0
+    return Table(dict(zip(head, columns, strict=True)), rows, str(file))
 
 
-def _words(cells: tuple[str, ...]) -> Words:
+def _parsed(content: bytes) -> tuple[list[str], list[list[str]]]:
+    # Decoded a piece at a time: a StringIO would take four bytes for each letter.
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""), strict=True)
+    head = next(reader, [])
+    columns: list[list[str]] = [[] for _ in head]
+    # Turned a block at a time: all rows at once would take as much again as their cells.
+    while block := list(islice(reader, BLOCK)):
+        wrong = next((row for row in block if len(row) != len(head)), None)
+        if wrong is not None:
+            raise ValueError(f"a row up to line {reader.line_num} has {len(wrong)} cells, the head {len(head)}")
+        for column, cells in zip(columns, zip(*block, strict=True), strict=True):
+            column.extend(cells)
+    return head, columns
+
+
+def _words(cells: Sequence[str]) -> Words:
     found = np.empty(len(cells), dtype=object)
     found[:] = [cell[1:] if cell[:1] == "'" and cell[1:2] in FORMULAS else cell for cell in cells]
     return found
 
 
-def _numbers(cells: tuple[str, ...], name: str, where: str) -> Floats:
+def _numbers(cells: Sequence[str], name: str, where: str) -> Floats:
     try:
         found = np.array([float(cell) if cell else math.nan for cell in cells], dtype=np.float64)
     except ValueError as error:

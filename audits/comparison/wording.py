@@ -44,6 +44,9 @@ def differences(found: Comparison) -> list[tuple[str, str]]:
     if other.version:
         versions = (run.report.provenance.miles for run in (found.before, found.after))
         parts.append(("version of miles", " → ".join(versions)))
+    if other.surroundings:
+        told = (f"{name} {_cut(old)} → {_cut(new)}" for name, old, new in other.surroundings)
+        parts.append(("surroundings", ", ".join(told)))
     return parts
 
 
@@ -62,11 +65,13 @@ def notes(found: Comparison) -> list[str]:
         told.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
         if first or second:
             told.append("Before and after of a paired change are over the records that both runs hold.")
-        reasons = Counter(row.why for row in found.rows if row.why)
+        reasons = Counter(row.why for row in found.rows if row.why and row.difference is not None)
         told += [f"{many(count, 'change', 'changes')} independent: {why}." for why, count in reasons.most_common()]
     bare = sum(row.difference is None for row in found.rows)
     if bare:
         told.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
+        reasons = Counter(row.why for row in found.rows if row.why and row.difference is None)
+        told += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
     if any(found.alone):
         told.append(f"In one run only: {found.alone[0]} and {found.alone[1]} estimates.")
     if any(name != "seed" for name, *_ in found.differing.settings):
@@ -137,6 +142,7 @@ def _run(found: Comparison) -> dict[str, Any]:
             "data": list(other.data),
             "settings": [{"name": key, "before": old, "after": new} for key, old, new in other.settings],
             "version": other.version,
+            "surroundings": [{"name": name, "before": old, "after": new} for name, old, new in other.surroundings],
         },
         "records": records,
         "estimates_in_one_run": dict(zip(("before", "after"), found.alone, strict=True)),

@@ -14,6 +14,7 @@ from audits.records import Json, Report
 from probes.errors import InputError
 
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+INDEX = "model-index"
 _KEY = re.compile(r"""(["']?)model-index\1[ \t]*:""")
 
 
@@ -46,20 +47,22 @@ def _fenced(text: str) -> str:
 
 
 def _front(old: str, report: Report, result: Json | None) -> str:
-    """Replace the block of the results; what cannot be cut out of the text is written anew as a whole."""
+    """Replace the block of the results; where it cannot be cut out of the text, all keys are written anew."""
     held = _load(old)
-    index = _merged(held.get("model-index"), report, result)
-    wanted = {**held, "model-index": index}
+    index = _merged(held.get(INDEX), report, result)
+    wanted = {**held, INDEX: index}
     if not index:
-        wanted.pop("model-index")
+        wanted.pop(INDEX)
     if wanted == held:
         return old
-    block = _dump(index) if index else ""
-    new = _replaced(old, block)
-    try:
-        return new if _written(_load(new)) == _written(wanted) else _written(wanted)
-    except InputError:
-        return _written(wanted)
+    for write in (_replaced, _rewritten):
+        new = write(old, index)
+        try:
+            if _written(_load(new)) == _written(wanted):
+                return new
+        except InputError:
+            pass
+    raise _unusable(f"cannot be changed without changing keys besides {INDEX}")
 
 
 def _load(text: str) -> dict[str, Any]:
@@ -83,17 +86,39 @@ def _merged(held: Any, report: Report, result: Json | None) -> list[Any]:
     if held is None:
         held = []
     if not isinstance(held, list) or not all(isinstance(model, dict) for model in held):
-        raise _unusable("has a model-index that is no list of models")
-    models = []
-    for model in held:
-        results = model.get("results")
-        kept = [one for one in results if not _is_ours(one, report)] if isinstance(results, list) else results
-        models.append({**model, "results": kept})
-    if result and not models:
-        models = [{"name": model_card.model_name(report), "results": []}]
+        raise _unusable(f"has a {INDEX} that is no list of models")
+    models = [_without(model, report) for model in held]
+    new = []
     if result:
-        models[0]["results"] = [*(models[0]["results"] or []), result]
-    return [model for model in models if model["results"]]
+        name = model_card.model_name(report)
+        place = _place(models, held, name)
+        if place is None:
+            new = [{"name": name, "results": [result]}]
+        else:
+            models[place] = {**models[place], "results": [*(models[place].get("results") or ()), result]}
+    # A model that held our results alone goes with them; one that never held any stays.
+    return [model for model, before in zip(models, held, strict=True) if model is before or model["results"]] + new
+
+
+def _without(model: dict[str, Any], report: Report) -> dict[str, Any]:
+    results = model.get("results")
+    if results is None:
+        return model
+    if not isinstance(results, list):
+        raise _unusable(f"has a {INDEX} with results that are no list")
+    kept = [one for one in results if not _is_ours(one, report)]
+    return model if len(kept) == len(results) else {**model, "results": kept}
+
+
+def _place(models: list[Any], held: list[Any], name: str) -> int | None:
+    """Return which model our results belong to: that of the name, or with them so far, or the card's only one."""
+    for place, model in enumerate(models):
+        if model.get("name") == name:
+            return place
+    for place, (model, before) in enumerate(zip(models, held, strict=True)):
+        if model is not before:
+            return place
+    return 0 if len(models) == 1 else None
 
 
 def _is_ours(result: Any, report: Report) -> bool:
@@ -101,9 +126,10 @@ def _is_ours(result: Any, report: Report) -> bool:
     return isinstance(task, Mapping) and task.get("name") == model_card.task_name(report)
 
 
-def _replaced(text: str, block: str) -> str:
+def _replaced(text: str, index: list[Any]) -> str:
     """Return YAML with the lines of its key model-index replaced, or with the block at its end."""
-    lines = text.splitlines(keepends=True)
+    # Not splitlines, which cuts at characters that may stand within a value.
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     start = next((place for place, line in enumerate(lines) if _KEY.match(line)), len(lines))
     end = start + 1
     while end < len(lines) and lines[end][:1] in (" ", "\t", "-", "#", "\n"):
@@ -111,11 +137,23 @@ def _replaced(text: str, block: str) -> str:
     while end > start + 1 and end <= len(lines) and lines[end - 1][:1] in ("#", "\n"):
         # A remark at the end belongs to the key that follows.
         end -= 1
-    return "".join([*lines[:start], block, *lines[end:]])
+    return "".join([*lines[:start], _dump(index) if index else "", *lines[end:]])
+
+
+def _rewritten(text: str, index: list[Any]) -> str:
+    """Return YAML written anew with each scalar as it stood: `no`, 12:30:45 and 0123 mean something else to YAML."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    ((key, value),) = yaml.compose(_dump(index), Loader=yaml.SafeLoader).value
+    before = [place for place, (one, _) in enumerate(root.value) if one.value == INDEX]
+    pairs = [pair for pair in root.value if pair[0].value != INDEX]
+    if index:
+        pairs.insert(before[0] if before else len(pairs), (key, value))
+    root.value = pairs
+    return str(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=float("inf")))
 
 
 def _dump(index: list[Any]) -> str:
-    return _written({"model-index": index})
+    return _written({INDEX: index})
 
 
 def _written(value: Mapping[str, Any]) -> str:

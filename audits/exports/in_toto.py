@@ -25,7 +25,15 @@ WARNING = ("medium", "high")
 def plain_hashes(report: Report) -> frozenset[str]:
     """Return those hashes of a report that a file, where the report says that it lies, has still as a whole."""
     named = [(one.path, one.sha256) for one in (report.subject, *report.data) if one is not None]
-    return frozenset(held for path, held in named if Path(path).is_file() and sha256_file(Path(path)) == held)
+    return frozenset(held for path, held in named if _has(path, held))
+
+
+def _has(path: str, held: str) -> bool:
+    try:
+        return Path(path).is_file() and sha256_file(Path(path)) == held
+    except OSError:
+        # A name that no system takes, or a folder that may not be entered: the report is as good without.
+        return False
 
 
 def to_in_toto(report: Report, digest: str, plain: Collection[str] = ()) -> str:
@@ -52,7 +60,7 @@ def to_in_toto(report: Report, digest: str, plain: Collection[str] = ()) -> str:
             "result": _result(report),
             "configuration": [
                 *_sources(report, plain),
-                {"name": "report.json", "digest": {"sha256": digest}, "mediaType": "application/json"},
+                _report(report, digest),
             ],
             "passedTests": _unique([*_gates(report, "pass"), *_findings(report, warning=False)]),
             "warnedTests": _unique([*([] if report.gates else ["no gates"]), *_findings(report, warning=True)]),
@@ -89,6 +97,21 @@ def _sources(report: Report, plain: Collection[str]) -> list[Json]:
         }
         for source in report.data
     ]
+
+
+def _report(report: Report, digest: str) -> Json:
+    # Neither what was left out nor the warnings, which nearly every audit has, decide the result: they are told here.
+    skipped: Counter[str] = Counter()
+    for item in report.coverage.skipped:
+        skipped[line(item.reason)] += item.count
+    warned = Counter(line(warning.id) for warning in report.warnings)
+    items = {"given": report.coverage.given, "used": report.coverage.used, "skipped": skipped}
+    return {
+        "name": "report.json",
+        "digest": {"sha256": digest},
+        "mediaType": "application/json",
+        "annotations": {**items, "warnings": warned},
+    }
 
 
 def _result(report: Report) -> str:

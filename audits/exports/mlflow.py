@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from audits.exports.wording import ends, line, outcome
 from audits.records import Estimate, Report
@@ -83,7 +84,10 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
             ) from error
         address = _address(store)
         try:
-            return _log(MlflowClient(tracking_uri=address), report, file, experiment, force)
+            client = MlflowClient(tracking_uri=address)
+            place = _experiment(client, experiment)
+            _check_files(client, address, place)
+            return _log(client, report, file, place, force)
         except (mlflow.exceptions.MlflowException, ImportError) as error:
             raise InputError(
                 f"MLflow cannot use the store: {_shown(line(error))[:300]}",
@@ -129,10 +133,9 @@ def _shown(address: str) -> str:
     return re.sub(r"//[^/@\s]*@", "//***@", address)
 
 
-def _log(client: Any, report: Report, file: Path, experiment: str, force: bool) -> Logged:
+def _log(client: Any, report: Report, file: Path, place: str, force: bool) -> Logged:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     start, end = _times(report)
-    place = _experiment(client, experiment)
     if not force:
         held = client.search_runs([place], filter_string=f"tags.`{MARK}` = '{digest}'", max_results=1)
         if held:
@@ -168,6 +171,31 @@ def _experiment(client: Any, name: str) -> str:
             f"The experiment {name!r} was deleted.", where="--experiment", hint="Restore it, or give another name."
         )
     return str(found.experiment_id)
+
+
+def _check_files(client: Any, address: str, experiment: str) -> None:
+    """Refuse an experiment that would send its files out of a store on this machine.
+
+    The store itself says where they go, and it may have come with a folder that somebody else made.
+    """
+    from mlflow.utils.file_utils import get_local_path_or_none, local_file_uri_to_path
+
+    scheme = urlsplit(address).scheme
+    if scheme != "file" and not scheme.startswith("sqlite"):
+        return
+    told = str(client.get_experiment(experiment).artifact_location)
+    files = get_local_path_or_none(told)
+    inside = files is not None
+    if scheme == "file" and files is not None:
+        root = Path(os.path.realpath(local_file_uri_to_path(address)))
+        # Numbers and settings are written in the folder of the experiment, which may be a link too.
+        inside = all(Path(os.path.realpath(path)).is_relative_to(root) for path in (files, root / experiment))
+    if not inside:
+        raise InputError(
+            f"The files of this experiment go elsewhere: {_shown(line(told))[:300]}",
+            where=f"--tracking-uri {_shown(address)}",
+            hint="Give another --experiment, or another store: this one sends them out of its folder.",
+        )
 
 
 def _fill(client: Any, run: str, report: Report, file: Path, time: int) -> Logged:

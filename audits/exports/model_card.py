@@ -113,7 +113,7 @@ def _found(report: Report) -> Iterator[str]:
     yield "### What was found"
     outcomes = {"pass": "passed", "fail": "failed"}
     if report.gates:
-        yield "\n".join(f"- Gate {outcomes[gate.outcome]}: {code(gate.expression)}" for gate in report.gates)
+        yield "\n".join(f"- Gate {outcomes[gate.outcome]}: {code(line(gate.expression))}" for gate in report.gates)
     if not report.findings:
         yield "Nothing was found that the estimates would carry."
     for finding in content.findings(report):
@@ -156,7 +156,7 @@ def _limits(report: Report) -> Iterator[str]:
     for notice in content.notices(report):
         more = len(notice.warnings) - 1
         rest = f" And {more} more warnings of this kind." if more else ""
-        lines.append(f"- Warning {code(notice.id)}: {escaped(notice.warnings[0].message)}{rest}")
+        lines.append(f"- Warning {code(line(notice.id))}: {escaped(notice.warnings[0].message)}{rest}")
     yield "\n".join(lines) or "The report names no limits."
 
 
@@ -167,4 +167,10 @@ def _again(report: Report) -> Iterator[str]:
         facts.append(("sha256 of the model", report.subject.sha256))
     facts += [(f"sha256 of {source.path}", source.sha256) for source in report.data]
     yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts)
-    yield "    " + " ".join(shlex.join(report.provenance.command).split("\n"))
+    yield _fenced(plain(" ".join(shlex.join(report.provenance.command).split("\n"))))
+
+
+def _fenced(text: str) -> str:
+    """Return a line as a block of code, which after a list no indentation makes: the line would belong to its item."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"

@@ -11,14 +11,29 @@ Numbers = Mapping[str, NDArray[np.float64]]
 SOURCES = ("scores", "members", "nonmembers")
 """Roles of the files in which a point is known by its number."""
 
+LONGEST = 19
+"""Digits that a place in a file never has."""
+
 
 def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
     """Return attack, side and point of each row that is judged; points without an id are known by their number."""
     columns = [text[name] for name in ("model", "attack", "tier", "member", "point") if name in text]
     scored = (text["judged"] == "1") & (text["score"] != "")
     rows = ("\n".join(cells) for cells in zip(*columns, strict=True))
-    numbered = all(point.isdecimal() for point in text["point"])
+    numbered = _numbered(text["point"], columns[:-1])
     return [key if mine else None for key, mine in zip(rows, scored, strict=True)], SOURCES if numbered else ()
+
+
+def _numbered(points: NDArray[np.object_], columns: Sequence[NDArray[np.object_]]) -> bool:
+    """Tell whether points may be known by their places in a file: these rise, and are written without leading zeros."""
+    last: dict[tuple[str, ...], int] = {}
+    for point, *block in zip(points.tolist(), *columns, strict=True):
+        if not (point.isascii() and point.isdecimal() and len(point) < LONGEST) or str(int(point)) != point:
+            return False
+        if int(point) <= last.get(tuple(block), -1):
+            return False
+        last[tuple(block)] = int(point)
+    return True
 
 
 def units(text: Words) -> Sequence[str]:

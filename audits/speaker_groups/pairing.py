@@ -11,19 +11,26 @@ Numbers = Mapping[str, NDArray[np.float64]]
 COUNTED = {"wer": ("word_errors_", "words"), "cer": ("character_errors_", "characters")}
 """Columns of errors, before the name of the system, and of what they are counted over."""
 
+ALIKE = ("words", "characters")
+"""A path alone does not tell that a clip is still the same: its reference is counted alike, too."""
+
 
 def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
     """Return the path of each clip that was used; where paths are missing or repeat, its line in the manifest."""
-    paths = text["path"].tolist()
-    named = all(paths) and len(set(paths)) == len(paths)
-    known = paths if named else text["line"].tolist()
+    known, named = _known(text)
     used = text["status"] == "used"
     return [key if mine else None for key, mine in zip(known, used, strict=True)], () if named else ("manifest",)
 
 
 def units(text: Words) -> Sequence[str]:
     """Return the speakers; a clip of nobody stands for itself."""
-    return [who or f"line {line}" for who, line in zip(text["speaker"], text["line"], strict=True)]
+    return [who or f"\n{clip}" for who, clip in zip(text["speaker"], _known(text)[0], strict=True)]
+
+
+def _known(text: Words) -> tuple[Sequence[str], bool]:
+    paths = text["path"].tolist()
+    named = all(paths) and len(set(paths)) == len(paths)
+    return (paths if named else text["line"].tolist()), named
 
 
 def parts(

@@ -1,6 +1,7 @@
 """`miles compare RUN RUN...`: estimates side by side with the interval of each change."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,10 @@ import typer
 from audits import gates
 from audits.comparison import wording
 from audits.comparison.changes import Change
-from audits.comparison.comparing import Comparison, compare, read_run
+from audits.comparison.comparing import Comparison, compare_all, read_run
 from audits.errors import InputError
+from miles_cli.printable import line, named
+from miles_cli.writing import check_place, write
 
 MOST_ROWS = 200
 
@@ -33,12 +36,16 @@ def command(
     if len(runs) < 2:
         raise InputError("One run cannot be compared.", where="RUN", hint="Give at least two run folders.")
     chosen = [gates.parse_selection(text, where="--only") for text in only or []]
-    first, *others = [read_run(run) for run in runs]
-    found = [compare(first, other, chosen) for other in others]
+    first, *others = [replace(read_run(run), name=named(run)) for run in runs]
+    if html is not None:
+        check_place(html, "--html", runs)
+    found = compare_all(first, others, chosen)
     for one in found if fail_on_regression else ():
         _check_judged(one)
     if html is not None:
-        _write(found, html)
+        from audits.comparison.page import to_html
+
+        write(html, to_html(found))
     if as_json:
         text = json.dumps(wording.to_json(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         typer.echo(text)
@@ -59,17 +66,6 @@ def _check_judged(found: Comparison) -> None:
         )
 
 
-def _write(found: list[Comparison], file: Path) -> None:
-    from audits.comparison.page import to_html
-    from audits.report_file import write_text
-
-    if file.is_dir() or not file.parent.is_dir():
-        raise InputError(
-            "A page cannot be written here.", where=f"--html {file}", hint="Name a file in a folder that is there."
-        )
-    write_text(file, to_html(found))
-
-
 def _tell(found: list[Comparison], *, everything: bool) -> None:
     for one in found:
         old, new = one.before.name, one.after.name
@@ -81,12 +77,12 @@ def _tell(found: list[Comparison], *, everything: bool) -> None:
 
 def _print(found: Comparison, *, everything: bool) -> None:
     differing = wording.differences(found)
-    typer.echo(f"The runs differ in: {'' if differing else 'nothing but chance.'}".rstrip())
+    typer.echo(f"The runs differ in: {'' if differing else 'nothing that the reports tell.'}".rstrip())
     for word, what in differing:
-        typer.echo(f"  {word}: {what}")
+        typer.echo(f"  {word}: {line(what)}")
     typer.echo(f"{found.after.name} against {found.before.name}: {wording.heading(found)}")
     for note in wording.notes(found):
-        typer.echo(note)
+        typer.echo(line(note))
     shown = found.rows if everything else [row for row in found.rows if row.verdict == "changed"]
     if shown:
         _print_table(shown[:MOST_ROWS])
@@ -112,6 +108,6 @@ def _print_table(rows: tuple[Change, ...] | list[Change]) -> None:
     )
     for row in rows:
         # As Text: in a plain string the brackets of the coordinates would be read as markup.
-        name = Text(f"{row.name} [{wording.place(row)}]" if row.where else row.name)
+        name = Text(line(f"{row.name} [{wording.place(row)}]" if row.where else row.name))
         table.add_row(name, *wording.shown(row), wording.p_shown(row), wording.basis(row))
     Console().print(table)

@@ -1,7 +1,6 @@
 """`miles export RUN --to TARGET`: a report in the form of another tool."""
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,8 @@ import typer
 from audits import exports
 from audits.errors import InputError
 from audits.records import Report
-from audits.report_file import NAME, read_report, write_text
+from audits.report_file import NAME, read_report
+from miles_cli.writing import check_place, write
 
 EXPERIMENT = "miles"
 MOST_CARD = 2**24
@@ -59,8 +59,9 @@ def command(
     target = exports.find(to, tuple(name for name, value in values.items() if value))
     report = read_report(run)
     file = run / NAME if run.is_dir() else run
-    for place in filter(None, (out, card)):
-        _refuse_run(place, file)
+    for option, place in (("--out", out), ("--card", card)):
+        if place is not None:
+            check_place(place, option, [run])
     if target.name == "mlflow":
         _to_mlflow(report, file, tracking_uri, experiment or EXPERIMENT, force)
     elif card is not None:
@@ -96,24 +97,8 @@ def _written(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    # What is no file, such as /dev/null, would be replaced by one.
-    if (out.exists() and not out.is_file()) or not out.parent.is_dir():
-        why = "is no file" if out.exists() else "stands in a folder that is not there"
-        raise InputError(f"{out} {why}.", where="--out", hint="Give the name of a file in a folder that is there.")
-    write_text(out, text)
+    write(out, text)
     typer.echo(f"Written: {out}")
-
-
-def _refuse_run(place: Path, file: Path) -> None:
-    """Keep everything else out of a run folder, which may hold nothing else, and its report from being replaced."""
-    # Not resolve, which fails at links that lead in a circle.
-    meant, held = (Path(os.path.realpath(path)) for path in (place, file))
-    if (file.name == NAME and meant.is_relative_to(held.parent)) or meant == held:
-        raise InputError(
-            f"{place} stands in the run folder.",
-            where=str(file.parent),
-            hint="Give a place outside: a run folder that holds other things is not used again.",
-        )
 
 
 def _into_card(report: Report, card: Path, only: list[str]) -> None:
@@ -132,7 +117,7 @@ def _into_card(report: Report, card: Path, only: list[str]) -> None:
     if new == held:
         typer.echo(f"Nothing changed: {card}")
         return
-    write_text(card, new)
+    write(card, new)
     typer.echo(f"Written: {card}")
 
 

@@ -1,11 +1,13 @@
 """`miles compare` on real runs: paired where both judged the same records, told, judged, and written as a page."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import everything, one_panel
 from small_world import CERTIFY, call
 
 
@@ -117,3 +119,63 @@ def test_the_page_holds_every_comparison_and_json_stays_alone(folder: Path, tmp_
     before = page.read_bytes()
     assert call(words, folder).code == 0 and page.read_bytes() == before
     assert call(["compare", "runs/certified", "runs/fewer", "--html", "nowhere/x.html"], folder).code == 2
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["runs/second/report.json", "runs/first/x.html", "runs/slopes/figures/x.html", "link/x.html", "pipe", "circle"],
+)
+def test_a_page_is_written_neither_over_a_run_nor_beside_it(folder: Path, call_miles: Any, place: str) -> None:
+    for name, target in (("link", "runs/first"), ("circle", "circle")):
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(target)
+    if not (folder / "pipe").exists():
+        os.mkfifo(folder / "pipe")
+    before = everything(folder)
+    one_panel(call_miles("compare", "runs/second", "runs/first/report.json", "--html", place, cwd=folder), "--html")
+    assert everything(folder) == before
+
+
+def test_no_text_of_a_report_steers_the_terminal(folder: Path, tmp_path: Path) -> None:
+    nasty = "\x1b]0;pwned\x07\x1b[31mred\x9b31m\u202e\nThe runs differ in: nothing"
+    report = json.loads((folder / "runs/slopes/report.json").read_text(encoding="utf-8"))
+    report["settings"]["x"] = nasty
+    report["data"][0]["role"] = nasty
+    report["estimates"][0]["where"] = {"layer": nasty}
+    for name in ("one", "two\x1b[2J"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text(json.dumps(report), encoding="utf-8")
+        report["settings"]["x"] = "other"
+        report["data"][0]["sha256"] = "ab" * 32
+    told = call(["compare", "one", "two\x1b[2J", "--all"], tmp_path)
+    assert told.code == 0 and "pwned" in told.out
+    assert all(letter.isprintable() or letter == "\n" for letter in told.out), told.out
+    assert told.out.count("\nThe runs differ in:") == 0
+
+
+def test_a_name_that_is_no_utf_8_stands_on_the_page(folder: Path, tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"bad\xff")
+    shutil.copytree(folder / "runs/noisier", odd)
+    (odd / "records.csv").unlink()
+    told = call(["compare", str(folder / "runs/certified"), str(odd), "--html", "p.html", "--json"], tmp_path)
+    assert told.code == 0, told.out
+    assert json.loads(told.out)["runs"][0]["after"].endswith("bad\ufffd")
+    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("bad\ufffd") >= 2
+
+
+def test_runs_that_differ_in_nothing_told_are_not_said_to_differ_by_chance(folder: Path, tmp_path: Path) -> None:
+    report = json.loads((folder / "runs/slopes/report.json").read_text(encoding="utf-8"))
+    report["estimates"][0]["value"] *= 2
+    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    told = call(["compare", "runs/slopes", str(tmp_path)], folder)
+    assert told.code == 0 and "The runs differ in: nothing that the reports tell." in told.out, told.out
+    report["provenance"]["packages"]["torch"] = "0.1"
+    report["provenance"]["device"] = "cuda"
+    row = next(row for row in report["estimates"] if row["low"] is not None)
+    row["low"] = row["high"] = row["value"]
+    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    told = call(["compare", "runs/slopes", str(tmp_path)], folder)
+    assert "The runs differ in:\n  surroundings: torch " in told.out and " → 0.1, device cpu → cuda" in told.out
+    assert "1 change has none: the interval of one run has no width." in told.out
+    (run,) = compared(folder, "runs/slopes", str(tmp_path))["runs"]
+    assert [one["name"] for one in run["differing"]["surroundings"]] == ["torch", "device"]

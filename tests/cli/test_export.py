@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from refusals import one_panel
 
 from audits.exports.mlflow import MARK, MOST_VALUE, metrics
 from audits.rendering.content import setting
@@ -119,6 +120,30 @@ def test_what_is_no_file_is_not_replaced_by_one(runs: Path, tmp_path: Path, call
     os.mkfifo(tmp_path / "pipe")
     assert call_miles("export", runs / "certified", "--to", "junit", "--out", tmp_path / "pipe").code == 2
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_to_a_card_stays_and_nobody_else_may_read_the_card(runs: Path, tmp_path: Path, call_miles: Call) -> None:
+    (tmp_path / "cards").mkdir()
+    card, link = tmp_path / "cards" / "a.md", tmp_path / "README.md"
+    card.write_text("# Ours\n", "utf-8")
+    card.chmod(0o600)
+    link.symlink_to(card)
+    assert call_miles("export", runs / "certified", "--to", "model-card", "--card", link).out == f"Written: {link}\n"
+    assert link.is_symlink() and "<!-- miles:certify -->" in card.read_text("utf-8")
+    assert card.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in card.parent.iterdir()] == ["a.md"]
+    # A new file is for everybody to read.
+    assert call_miles("export", runs / "certified", "--to", "junit", "--out", tmp_path / "x.xml").code == 0
+    assert (tmp_path / "x.xml").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("words", [["{runs}/certified", "--out", "circle"], ["circle", "--out", "x.xml"]])
+def test_a_link_that_leads_in_a_circle_is_refused(
+    runs: Path, tmp_path: Path, call_miles: Call, words: list[str]
+) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    one_panel(call_miles("export", *(word.format(runs=runs) for word in words), "--to", "junit", cwd=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["circle"] and (tmp_path / "circle").is_symlink()
 
 
 # MLflow
@@ -232,3 +257,21 @@ def test_a_store_elsewhere_needs_a_word(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://example.org")
     done = call_miles("export", own, "--to", "mlflow")
     assert done.code == 2 and "names a store elsewhere" in done.err and "--tracking-uri" in done.err
+
+
+@pytest.mark.parametrize("place", ["http://127.0.0.1:9/api/2.0/mlflow-artifacts/artifacts", "elsewhere", "link"])
+def test_a_store_that_sends_its_files_elsewhere_is_refused_before_anything_is_logged(
+    own: Path, store: Path, tmp_path: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    client = client_of(store, monkeypatch)
+    made = {"elsewhere": elsewhere.as_uri(), "link": None}.get(place, place)
+    experiment = client.create_experiment("miles", made)
+    if place == "link":
+        (store / experiment).rename(elsewhere / experiment)
+        (store / experiment).symlink_to(elsewhere / experiment)
+    before = sorted(tmp_path.rglob("*"))
+    one_panel(call_miles("export", own, "--to", "mlflow", "--tracking-uri", store), "go elsewhere", "--experiment")
+    assert sorted(tmp_path.rglob("*")) == before and runs_in(client, "miles") == []
+    assert call_miles("export", own, "--to", "mlflow", "--tracking-uri", store, "--experiment", "mine").code == 0

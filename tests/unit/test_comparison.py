@@ -6,6 +6,7 @@ import pytest
 
 from audits.comparison import wording
 from audits.comparison.changes import (
+    NO_WIDTH,
     Change,
     corrected,
     in_both,
@@ -14,7 +15,7 @@ from audits.comparison.changes import (
     ranked,
     unmatched,
 )
-from audits.comparison.comparing import Comparison, Run, check_levels, compare, differing, same_run
+from audits.comparison.comparing import Comparison, Run, check_levels, compare, compare_all, differing, same_run
 from audits.comparison.page import MOST_ROWS, to_html
 from audits.gates import parse_selection
 from audits.records import Estimate, Report
@@ -132,6 +133,51 @@ def test_of_what_a_run_could_prove_no_change_is_told(sample_report: Report, name
     assert unmatched(before, after) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [(row(half=0), row(value=0.3)), (row(), row(half=0)), (row(half=0), row(half=0))]
+)
+def test_a_sampled_interval_without_width_is_no_certainty(before: Estimate, after: Estimate) -> None:
+    found = changed(before, after)
+    assert found.difference is None and found.p is None and found.verdict == "no interval"
+    assert found.why == NO_WIDTH and not found.can_be_judged
+    exact = changed(row(**EXACT), row(value=0.5))
+    assert exact.difference is not None and exact.verdict == "changed"
+
+
+@pytest.mark.parametrize("name", ["gap_to_others", "head_gap_to_others"])
+@pytest.mark.parametrize(
+    ("before", "after", "half", "worse", "regression"),
+    [
+        (-0.30, -0.05, 0.02, False, False),
+        (-0.05, -0.30, 0.02, True, True),
+        (0.30, 0.05, 0.02, False, False),
+        (0.05, 0.30, 0.02, True, True),
+        (-0.10, 0.11, 0.02, True, False),
+        (-0.01, 0.30, 0.02, True, True),
+        (0.01, -0.30, 0.02, True, True),
+        (-0.30, 0.01, 0.02, False, False),
+        (0.05, 0.06, 0.02, True, False),
+    ],
+)
+def test_a_signed_gap_gets_worse_by_moving_away_from_zero(
+    name: str, before: float, after: float, half: float, worse: bool, regression: bool
+) -> None:
+    found = changed(row(name, before, half), row(name, after, half))
+    assert (found.is_worse, found.is_regression) == (worse, regression)
+
+
+def test_several_later_runs_are_corrected_as_one_family(sample_report: Report, tmp_path) -> None:
+    first, later = report(sample_report, row()), report(sample_report, row(value=0.29))
+    reports = first, later, first, later, first, first
+    runs = [Run(name=str(at), folder=tmp_path, report=one) for at, one in enumerate(reports)]
+    (alone,) = compare_all(runs[0], runs[1:2])
+    assert alone.rows[0].verdict == "changed"
+    found = compare_all(runs[0], runs[1:])
+    assert [one.after.name for one in found] == list("12345")
+    assert [one.rows[0].verdict for one in found] == ["unclear"] * 5
+    assert found[0].rows[0].p_holm == pytest.approx(5 * alone.rows[0].p)
+
+
 def test_what_has_no_interval_or_another_level_has_no_interval_of_its_change() -> None:
     for before, after in ((row(**NONE), row()), (row(), row(**NONE)), (row(), row(level=0.9))):
         found = changed(before, after)
@@ -200,6 +246,19 @@ def test_model_data_and_settings_that_differ_are_told_apart(sample_report: Repor
     assert found.settings == (("seed", sample_report.settings.get("seed"), 77),)
     same = differing(sample_report, sample_report)
     assert not same.model and not same.data and not same.settings
+
+
+def test_packages_and_the_machine_are_told_where_they_differ(sample_report: Report) -> None:
+    own = sample_report.provenance
+    packages = {**own.packages, "torch": "2.1.0", "numpy": "1"}
+    del packages["numpy"]
+    other = dataclasses.replace(own, packages=packages, device="cuda:0", threads=own.threads + 3, seconds={})
+    found = differing(sample_report, dataclasses.replace(sample_report, provenance=other)).surroundings
+    assert ("torch", own.packages["torch"], "2.1.0") in found
+    assert ("device", own.device, "cuda:0") in found
+    assert ("threads", str(own.threads), str(own.threads + 3)) in found
+    assert len(found) == 3 + ("numpy" in own.packages)
+    assert not differing(sample_report, sample_report).surroundings
 
 
 @pytest.mark.parametrize(

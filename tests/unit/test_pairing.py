@@ -12,6 +12,7 @@ import pytest
 from audits import registry
 from audits.comparison import tables
 from audits.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
+from audits.comparison.spread import Side, freedom, variance
 from audits.comparison.tables import Table, read_table
 from audits.records import Estimate, Report, Source
 from audits.report_file import read_report
@@ -60,7 +61,7 @@ def match(sample: Report, first: Table, second: Table, pairing: Any = None) -> A
 def test_a_paired_mean_is_students_paired_t(sample_report: Report) -> None:
     from scipy.stats import ttest_rel
 
-    first, second = [1, 4, 2, 8, 5, 7], [2, 4, 5, 9, 5, 9]
+    first, second = [1, 4, 2, 8, 5, 7], [2, 3, 5, 9, 6, 9]
     found = match(sample_report, rows(first), rows(second)).change(rate(27 / 6), rate(34 / 6))
     expected = ttest_rel(second, first)
     low, high = expected.confidence_interval()
@@ -90,9 +91,9 @@ def test_records_of_one_run_only_are_counted_and_left_out(sample_report: Report)
 def test_a_group_is_that_of_the_records(sample_report: Report) -> None:
     levels = ["north"] * 6 + ["=south"] * 2
     columns = {"who": [f"s{at}" for at in range(8)], "attribute_status": levels, "status": ["used"] * 8}
-    found = match(sample_report, rows([1, 0, 1, 0, 0, 0, 1, 1], **columns), rows([1, 1, 1, 0, 0, 0, 0, 0], **columns))
-    change = found.change(rate(2 / 6, group="status=north"), rate(3 / 6, group="status=north"))
-    assert change.matched == (6, 6) and change.difference[0] == pytest.approx(1 / 6)
+    found = match(sample_report, rows([1, 0, 1, 0, 0, 0, 1, 1], **columns), rows([1, 1, 1, 1, 1, 0, 0, 0], **columns))
+    change = found.change(rate(2 / 6, group="status=north"), rate(5 / 6, group="status=north"))
+    assert change.matched == (6, 6) and change.difference[0] == pytest.approx(3 / 6)
     assert found.change(rate(1, group="status==south"), rate(0, group="status==south")).startswith("fewer than 5")
     assert found.change(rate(1, group="age=old"), rate(0, group="age=old")) == NOT_OF_RECORDS
 
@@ -162,6 +163,43 @@ def test_the_area_is_paired_as_by_delong(sample_report: Report) -> None:
     )
 
 
+def test_an_area_needs_units_on_each_side(sample_report: Report) -> None:
+    member = np.arange(40) < 4
+    scores = np.random.default_rng(0).normal(size=(2, 40))
+    pairing: Any = SimpleNamespace(
+        keys=lambda text: (list(text["id"]), ()),
+        units=lambda text: list(text["who"]),
+        parts=lambda text, numbers, name, where: ("area", numbers["score"], numbers["member"]),
+    )
+
+    def told(side: Any, who: list[int]) -> Any:
+        tables = [table(id=list(range(40)), who=who, score=list(one), member=list(side.astype(int))) for one in scores]
+        ends = [dataclasses.replace(rate(area(one, side).value), name="auc") for one in scores]
+        return match(sample_report, *tables, pairing).change(*ends)
+
+    assert told(member, list(range(40))).startswith("fewer than 5")
+    assert isinstance(told(np.arange(40) < 5, list(range(40))), Paired)
+    assert told(np.arange(40) < 20, [place % 20 for place in range(40)]) == "a unit holds members and others"
+
+
+def test_degrees_of_freedom_are_those_of_the_quadratic_form() -> None:
+    """Of Q = sum a^2 w^2 (d - mean)^2 with d of variance 1 / w: tr(G)^2 / tr(G^2), and tr(G) is the variance itself."""
+    weights = np.random.default_rng(0).dirichlet(np.full(9, 0.7))
+    scale = np.sqrt(1 / (1 - weights))
+    spread = np.diag(weights) - np.outer(weights, weights)
+    form = np.outer(scale, scale) * spread
+    assert np.trace(form) == pytest.approx(1)
+    assert freedom(weights) == pytest.approx(1 / np.trace(form @ form))
+
+
+def test_unequal_weights_leave_fewer_degrees_of_freedom_however_even_the_moves() -> None:
+    weights = np.array([0.3, 0.2, *[0.1] * 5])
+    moved = np.array([1.0, -1, 1, -1, 1, -1, 0.1])
+    _, left = variance(Side(moved, weights, 7))
+    assert left == freedom(weights) < 5
+    assert variance(Side(moved, np.full(7, 1 / 7), 7))[1] == pytest.approx(6)
+
+
 @pytest.mark.parametrize("run", MADE)
 def test_the_records_of_every_audit_give_its_numbers(prepared: Path, run: str) -> None:
     """A run against itself: each estimate that records make is paired by all of its records, and none has changed."""
@@ -223,12 +261,70 @@ def test_what_is_too_large_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert "not there" in str(read_table(tmp_path / "nowhere"))
 
 
+@pytest.mark.parametrize(
+    "content", ["," * 200 + "\n", "a\n" + "," * 200, "a\n" + "\r" * 200, '"' + '",\n"' * 200 + '"\n']
+)
+def test_cells_are_counted_before_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    (tmp_path / "records.csv").write_text(content, newline="")
+    monkeypatch.setattr(tables, "MOST_CELLS", 150)
+    monkeypatch.setattr(tables, "_parsed", None)
+    assert "150 cells" in str(read_table(tmp_path))
+
+
+def test_rows_of_several_blocks_are_read_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "BLOCK", 3)
+    (tmp_path / "records.csv").write_text("a,b\n" + "".join(f"{at},x\n" for at in range(8)))
+    found = read_table(tmp_path)
+    assert isinstance(found, Table) and found.numbers["a"].tolist() == list(range(8)) and found.rows == 8
+    (tmp_path / "records.csv").write_text("a,b\n" + "1,2\n" * 7 + "1\n")
+    with pytest.raises(InputError, match="1 cells, the head 2"):
+        read_table(tmp_path)
+
+
 def test_points_without_an_id_are_known_only_in_the_same_files() -> None:
     pairing = importlib.import_module("audits.membership.pairing")
     columns = {"attack": ["x"] * 2, "tier": ["full"] * 2, "member": [1, 0], "judged": [1, 1], "score": [0.5, ""]}
     numbered, named = (table(point=names, **columns).text for names in (["0", "1"], ["a", "1"]))
     assert pairing.keys(numbered)[1] and not pairing.keys(named)[1]
     assert [key is None for key in pairing.keys(named)[0]] == [False, True]
+
+
+def test_ids_of_digits_are_ids_where_they_cannot_be_places() -> None:
+    pairing = importlib.import_module("audits.membership.pairing")
+    same = {"attack": ["x", "x", "y", "y"], "tier": ["full"] * 4, "member": [1] * 4, "judged": [1] * 4}
+
+    def known_by_place(*points: str) -> bool:
+        return bool(pairing.keys(table(point=list(points), score=[0.5] * 4, **same).text)[1])
+
+    assert known_by_place("0", "1", "0", "1") and known_by_place("7", "9", "7", "9")
+    assert not known_by_place("1009", "1001", "1009", "1001")
+    assert not known_by_place("0007", "0008", "0007", "0008")
+    assert not known_by_place("1" * 5000, "2" * 5000, "1" * 5000, "2" * 5000)
+
+
+def test_a_clip_of_nobody_is_one_unit_wherever_it_stands() -> None:
+    pairing = importlib.import_module("audits.speaker_groups.pairing")
+    columns = {"status": ["used"] * 3, "speaker": ["", "ann", ""]}
+    first = table(path=list("xyz"), line=[2, 3, 4], **columns)
+    turned = table(path=list("zyx"), line=[2, 3, 4], **columns)
+    assert pairing.units(first.text) == pairing.units(turned.text)[::-1]
+    assert len(set(pairing.units(first.text))) == 3
+
+
+@pytest.mark.parametrize(
+    ("audit", "alike"), [("asr_fairness", ["seconds"]), ("speaker_groups", ["words", "characters"])]
+)
+def test_a_path_means_one_clip_only_where_the_clips_are_alike(
+    sample_report: Report, audit: str, alike: list[str]
+) -> None:
+    pairing: Any = importlib.import_module(f"audits.{audit}.pairing")
+    columns = {"path": list("xyz"), "line": [2, 3, 4], "status": ["used"] * 3, "speaker": list("abc")}
+    sizes = {name: [3, 5, 7] for name in alike}
+    first = table(**columns, **sizes)
+    assert isinstance(match(sample_report, first, table(**columns, **sizes), pairing), Matching)
+    for name in alike:
+        other = table(**columns, **{**sizes, name: [3, 5, 8]})
+        assert name in match(sample_report, first, other, pairing)
 
 
 @pytest.mark.parametrize("audit", ["asr_fairness", "speaker_groups"])

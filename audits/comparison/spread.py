@@ -1,0 +1,85 @@
+"""How sure is a change over matched units? Its variance, and the degrees of freedom that so few or unequal ones leave.
+
+Student's t with one degree of freedom fewer than there are units promises too much in two cases: where a few units
+weigh far more than the others, and where hardly any unit came out otherwise. Both are counted here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from audits.comparison.tables import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Units of one sample: all speakers or images, or the members of a membership audit.
+
+    Parameters
+    ----------
+    moved
+        What each adds to the change, to first order, less what it would add if all moved alike, shape (units,).
+    shares
+        Weight of each, which sum to one, shape (units,).
+    movers
+        How many came out otherwise at all.
+    """
+
+    moved: Floats
+    shares: Floats
+    movers: int
+
+
+def freedom(shares: Floats) -> float:
+    """Return the degrees of freedom of a variance over units of these weights (Bell and McCaffrey 2002).
+
+    Records are taken to vary alike and independently of each other; n equal weights give n - 1.
+
+    Examples
+    --------
+    >>> round(freedom(np.full(20, 1 / 20)), 6), round(freedom(np.array([0.8, 0.1, 0.1])), 2)
+    (19.0, 1.25)
+    """
+    squares = shares**2
+    held = squares / np.maximum(1 - shares, 1e-12)
+    return float(1 / (squares.sum() + held.sum() ** 2 - (held**2).sum()))
+
+
+def variance(side: Side) -> tuple[float, float]:
+    """Return the variance of what the units of a side add, and its degrees of freedom.
+
+    Each square is divided by one less the weight of its unit (CR2: Bell and McCaffrey 2002), so that equal weights
+    give the variance of a mean. The degrees of freedom are the least of those of the weights, of the units that moved
+    less one, and of 2 n / (k - 1) for n units whose amounts have the kurtosis k, the spread of a sample variance.
+    """
+    squares = side.moved**2
+    total = float(squares.sum())
+    if not total:
+        return 0.0, 1.0
+    units, even = len(squares), total**2 / float((squares**2).sum())
+    tails = 2 * units * even / (units - even) if even < units else np.inf
+    found = float((squares / np.maximum(1 - side.shares, 1e-12)).sum())
+    return found, max(1.0, min(freedom(side.shares), side.movers - 1, tails))
+
+
+def student(value: float, sides: Sequence[Side], level: float) -> tuple[float, float, float]:
+    """Return low, high and the p-value of zero for a change, by Student's t.
+
+    Degrees of freedom of several sides are put together as by Satterthwaite (1946) and Welch (1947).
+
+    Examples
+    --------
+    >>> six = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
+    >>> low, high, p = student(2.0, [Side((six - 2) / 6, np.full(6, 1 / 6), 6)], 0.95)
+    >>> round(low, 3), round(high, 3), round(p, 4)
+    (1.061, 2.939, 0.0028)
+    """
+    from scipy.special import stdtr, stdtrit
+
+    found = [variance(side) for side in sides]
+    total = sum(own for own, _ in found)
+    count = total**2 / sum(own**2 / left for own, left in found)
+    error = float(np.sqrt(total))
+    half = float(stdtrit(count, (1 + level) / 2)) * error
+    return value - half, value + half, float(2 * stdtr(count, -abs(value) / error))

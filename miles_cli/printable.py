@@ -1,0 +1,31 @@
+"""How does text of others, from reports and paths, stand in a terminal without steering it?"""
+
+import os
+from pathlib import Path
+
+
+def printable(text: str) -> str:
+    r"""Return text with a replacement character for all that would move a cursor, change colours or turn the writing.
+
+    Examples
+    --------
+    >>> printable("a\x1b[31m\n")
+    'a�[31m\n'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
+
+
+def line(text: object) -> str:
+    r"""Return text as one printable line, so that it cannot pretend to be a line of its own.
+
+    Examples
+    --------
+    >>> line("a\nb\x07")
+    'a b�'
+    """
+    return printable(" ".join(str(text).split()))
+
+
+def named(path: Path) -> str:
+    """Return a path as text that every file and terminal takes, although its name may be no UTF-8."""
+    return line(os.fsencode(path).decode("utf-8", "replace"))

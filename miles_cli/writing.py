@@ -1,0 +1,81 @@
+"""May what a command makes be written here? Beside a run or over it never; through a link, and as private as it was."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from audits.errors import InputError
+from audits.report_file import NAME, PART, write_text
+
+
+def check_place(place: Path, option: str, runs: Sequence[Path]) -> None:
+    """Refuse a place where no file can be, and one in the folder of these runs, which may hold nothing else.
+
+    Parameters
+    ----------
+    option
+        The option that named the place.
+    runs
+        Run folders, or reports.
+
+    Raises
+    ------
+    InputError
+        Where the file may not be written.
+    """
+    # Not resolve, which fails at links that lead in a circle.
+    meant = Path(os.path.realpath(place))
+    try:
+        why = _unfit(meant)
+    except OSError as error:
+        why = f"cannot be written: {error.strerror}"
+    if why:
+        raise InputError(
+            f"{_short(place)} {why}.",
+            where=option,
+            hint="Give the name of a file outside of run folders, in a folder that is there.",
+        )
+    for run in runs:
+        file = run / NAME if run.is_dir() else run
+        held = Path(os.path.realpath(file))
+        # Through a link to a report its own run can be met, and through a linked folder too.
+        folders = {Path(os.path.realpath(path.parent)) for path in (file, held) if path.name == NAME}
+        if meant == held or any(meant.is_relative_to(folder) for folder in folders):
+            raise InputError(
+                f"{_short(place)} stands in the run folder.",
+                where=f"{option}, {file.parent}",
+                hint="Give a place outside: a run folder that holds other things is not used again.",
+            )
+
+
+def _unfit(meant: Path) -> str:
+    if meant.is_symlink():
+        return "is a link that leads in a circle"
+    # What is no file, such as /dev/null, would be replaced by one.
+    if meant.exists() and not meant.is_file():
+        return "is no file"
+    if not meant.parent.is_dir():
+        return "stands in a folder that is not there"
+    # A run that is not asked about can be lost as easily; two files, as others write a report.json too.
+    runs = (folder for folder in list(meant.parents)[:2] if (folder / NAME).is_file())
+    return "stands in the run folder" if any((folder / "records.csv").is_file() for folder in runs) else ""
+
+
+def _short(place: Path) -> str:
+    name = str(place)
+    return name if len(name) <= 200 else f"{name[:100]}…{name[-99:]}"
+
+
+def write(place: Path, text: str) -> None:
+    """Write a file in one step. A link stays, and what it leads to is written; who may read the file stays too."""
+    meant = Path(os.path.realpath(place))
+    if not meant.exists():
+        write_text(meant, text)
+        return
+    # A file is made for everybody to read, so it is made where only its owner may enter.
+    with tempfile.TemporaryDirectory(dir=meant.parent, prefix=PART) as folder:
+        made = Path(folder) / meant.name
+        write_text(made, text)
+        made.chmod(meant.stat().st_mode & 0o7777)
+        made.replace(meant)
