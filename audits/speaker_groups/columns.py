@@ -21,6 +21,10 @@ PROFILES = "speaker profiles"
 WORDS = "words"
 LARGEST = 1e100
 """Numbers from which on a control is none: their squares would overflow."""
+_CORRECT = (
+    "Correct the counts of this clip: errors = substitutions + deletions + insertions, and no more substitutions and "
+    "deletions than words."
+)
 ONE_SYSTEM = "prediction"
 """Name of the system whose transcripts or counts stand in the manifest."""
 PREDICTION_COLUMNS = ("prediction", "pred_text", "hypothesis", "hyp")
@@ -133,11 +137,15 @@ def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArr
         wrong = np.flatnonzero(sum(rows[name] for name in columns.parts) != rows["errors"])
         if len(wrong):
             raise InputError(
-                f"{', '.join(columns.parts.values())} do not add up to {columns.errors}.", where=clips[wrong[0]].where
+                f"{', '.join(columns.parts.values())} do not add up to {columns.errors}.",
+                where=clips[wrong[0]].where,
+                hint=_CORRECT,
             )
         long = np.flatnonzero(rows["substitution"] + rows["deletion"] > rows["words"])
         if len(long):
-            raise InputError("More words are wrong or missing than there are.", where=clips[long[0]].where)
+            raise InputError(
+                "More words are wrong or missing than there are.", where=clips[long[0]].where, hint=_CORRECT
+            )
     return rows
 
 

@@ -40,12 +40,15 @@ def wilson(successes: int, trials: int, *, level: float = 0.95) -> tuple[float, 
     >>> low, high = wilson(5, 10)
     >>> round(low, 3), round(high, 3)
     (0.237, 0.763)
+    >>> wilson(0, 10)[0], wilson(10, 10)[1]
+    (0.0, 1.0)
     """
     from statsmodels.stats.proportion import proportion_confint
 
     _check(successes, trials)
     low, high = proportion_confint(successes, trials, alpha=1.0 - level, method="wilson")
-    return float(low), float(high)
+    # Rounding would put the end of an interval of nothing, or of all, beside the proportion.
+    return 0.0 if successes == 0 else float(low), 1.0 if successes == trials else float(high)
 
 
 def _check(successes: int, trials: int) -> None:

@@ -7,149 +7,169 @@ each other. Here the steps of the pickle are followed without doing them.
 
 import pickle
 import pickletools
-from collections.abc import Collection, Iterator
+import sys
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO
 
-_REBUILD = "torch._utils._rebuild_"
-_TENSORS = frozenset(
-    _REBUILD + name
-    for name in ("parameter", "parameter_with_state", "tensor", "tensor_v2", "tensor_v3", "qtensor", "sparse_tensor",
-                 "meta_tensor_no_storage")
-)  # fmt: skip
-_TYPED = "torch._tensor._rebuild_from_type_v2"
-_PLAIN = frozenset(
-    (
-        *("collections.OrderedDict", "collections.Counter", "builtins.set", "builtins.complex", "_codecs.encode"),
-        *("torch.Size", "torch.device", "torch.serialization._get_layout", "torch.nn.parameter.Parameter"),
-    )
-)
-_ENCODINGS = ("latin1", "latin-1", "utf-8", "utf8", "ascii")
+from probes.loading.pickle_calls import Calls
+from probes.loading.pickle_values import Value, number_value, text_value, tuple_value
+
 _OLD_NAMES = {"__builtin__": "builtins"}
-_MOST_PARTS = 2**20
-"""Of a tuple, those of the tuples in it among them."""
-_PICKLES = 5
-"""In a file of the form before the zip: a number, a version, sizes of numbers, the content, keys of the storages."""
+_PLAIN, _OTHER = Value("plain"), Value()
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """What a step leaves: its kind, its text or name, and of a tuple the parts, and how many there are in all."""
-
-    kind: str = "other"
-    text: str = ""
-    parts: "tuple[_Value, ...]" = ()
-    weight: int = 1
-
-
-_OTHER, _MADE = _Value(), _Value("made")
-
-
-def check_calls(file: IO[bytes], standins: Collection[str]) -> None:
-    """Follow the pickles at the beginning of a file; what torch itself will refuse is left to it.
+def check_calls(
+    file: IO[bytes],
+    standins: Collection[str],
+    *,
+    pickles: int = 1,
+    room: int = sys.maxsize,
+    records: Mapping[str, int] | None = None,
+) -> None:
+    """Follow the pickles at the beginning of a file.
 
     Parameters
     ----------
     standins
         Further dotted names that may be called.
+    pickles
+        How many there are, one behind the other.
+    room
+        Bytes that all storages together may take.
+    records
+        Bytes of each storage by its key, in lower case; None where they stand behind the pickles.
 
     Raises
     ------
+    NeedlessError
+        Where one calls what no checkpoint needs, or makes more of its bytes than can be gone through.
     pickle.UnpicklingError
-        Where one calls what no checkpoint needs, or holds a tuple of more parts than can be gone through.
+        Where one is cut off, damaged, or takes steps that torch does not know.
     """
-    for _ in range(_PICKLES):
-        machine = _Machine(frozenset(standins))
-        if not machine.follow(file):
-            return
+    for _ in range(pickles):
+        if not _Machine(Calls(frozenset(standins), room, records)).follow(file):
+            raise pickle.UnpicklingError("a step that leads nowhere")
 
 
 @dataclass(slots=True)
 class _Machine:
-    standins: frozenset[str]
-    stack: list[_Value] = field(default_factory=list)
-    outer: list[list[_Value]] = field(default_factory=list)
-    memo: dict[object, _Value] = field(default_factory=dict)
+    calls: Calls
+    stack: list[Value] = field(default_factory=list)
+    outer: list[list[Value]] = field(default_factory=list)
+    memo: dict[object, Value] = field(default_factory=dict)
 
     def follow(self, file: IO[bytes]) -> bool:
         """Follow one pickle; tell whether it came to its end."""
-        try:
-            for name, value in _steps(file):
-                if name == "STOP":
-                    return True
-                if not self.step(name, value):
-                    return False
-        except (ValueError, IndexError, KeyError):
-            # Cut off or damaged: torch will not come further.
-            return False
-        return False
+        steps = _steps(file)
+        while True:
+            try:
+                name, value, self.calls.place = next(steps)
+            except (StopIteration, ValueError):
+                # Cut off or damaged: torch will not come further.
+                return False
+            if name == "STOP":
+                return True
+            if not self.step(name, value):
+                return False
 
     def step(self, name: str, value: object) -> bool:
-        """Follow one step; tell whether torch knows it."""
-        stack = self.stack
+        """Follow one step; tell whether torch does so too."""
+        try:
+            return self.change(name) if name in _CHANGES else self.leave(name, value)
+        except (IndexError, KeyError):
+            # It takes more than lies there.
+            return False
+
+    def leave(self, name: str, value: object) -> bool:
+        """Put on the stack what a step makes from nothing."""
+        push = self.stack.append
         match name:
             case "PROTO":
                 pass
             case "MARK":
-                self.outer.append(stack)
+                self.calls.count()
+                self.outer.append(self.stack)
                 self.stack = []
             case "BINPUT" | "LONG_BINPUT":
-                self.memo[value] = stack[-1]
+                self.memo[value] = self.stack[-1]
             case "BINGET" | "LONG_BINGET":
-                stack.append(self.memo[value])
+                push(self.memo[value])
             case "GLOBAL":
                 module, _, last = str(value).partition(" ")
-                stack.append(_Value("name", f"{_OLD_NAMES.get(module, module)}.{last}"))
-            case "REDUCE" | "NEWOBJ":
-                given = stack.pop()
-                stack[-1] = self.called(stack[-1], given)
-            case "APPEND" | "BUILD":
-                stack.pop()
-            case "SETITEM":
-                del stack[-2:]
-            case "APPENDS" | "SETITEMS":
-                self.stack = self.outer.pop()
-            case "TUPLE":
-                self.stack = self.outer.pop()
-                self.stack.append(_tuple(stack))
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                size = int(name[-1])
-                stack[-size:] = [_tuple(stack[-size:])]
-            case "BINPERSID":
-                stack[-1] = _MADE
-            case "EMPTY_TUPLE":
-                stack.append(_tuple([]))
+                push(self.calls.name(f"{_OLD_NAMES.get(module, module)}.{last}"))
             case "BINUNICODE" | "SHORT_BINSTRING":
-                stack.append(_Value("text", str(value)))
-            case ("NONE" | "NEWTRUE" | "NEWFALSE" | "BININT" | "BININT1" | "BININT2" | "BINFLOAT" | "LONG1"
-                  | "EMPTY_LIST" | "EMPTY_DICT" | "EMPTY_SET"):  # fmt: skip
-                stack.append(_OTHER)
+                push(text_value("text", str(value)))
+            case "BININT" | "BININT1" | "BININT2" | "LONG1":
+                assert isinstance(value, int)
+                push(number_value(value))
+            case "NONE" | "NEWTRUE" | "NEWFALSE" | "BINFLOAT":
+                push(_PLAIN)
+            case "EMPTY_TUPLE":
+                push(tuple_value([]))
+            case "EMPTY_LIST" | "EMPTY_DICT":
+                self.calls.count()
+                push(Value("list" if name == "EMPTY_LIST" else "dict", parts=[]))
+            case "EMPTY_SET":
+                self.calls.count()
+                push(_OTHER)
             case _:
                 return False
         return True
 
-    def called(self, function: _Value, given: _Value) -> _Value:
-        """Return what stands for the result of a call, which has to be one that checkpoints need."""
-        name, parts = function.text if function.kind == "name" else "", given.parts
-        # What rebuilds a tensor of a subclass calls its first part with its third.
-        fitting = name in _TENSORS or name in self.standins
-        fitting |= name == _TYPED and bool(parts) and parts[0].kind == "name" and parts[0].text in _TENSORS
-        if name in _PLAIN:
-            fitting = name.startswith("torch.nn.") or all(part.kind != "made" for part in parts)
-            if name == "_codecs.encode":
-                fitting = fitting and parts[1:] != () and parts[1].text in _ENCODINGS
-        if not fitting or given.kind != "tuple":
-            raise pickle.UnpicklingError(f"GLOBAL {name or 'unknown'}")
-        return _MADE
+    def change(self, name: str) -> bool:
+        """Take from the stack what a step takes, and put there what it makes of it."""
+        match name:
+            case "REDUCE" | "NEWOBJ":
+                given = self.stack.pop()
+                self.stack[-1] = self.calls.call(self.stack[-1], given)
+            case "BUILD":
+                state = self.stack.pop()
+                self.calls.build(self.stack[-1], state)
+            case "BINPERSID":
+                self.stack[-1] = self.calls.storage(self.stack[-1])
+            case "APPEND":
+                return self.add([self.stack.pop()], "list")
+            case "APPENDS":
+                return self.add(self.marked(), "list")
+            case "SETITEM":
+                value = self.stack.pop()
+                return self.add([self.stack.pop(), value], "dict")
+            case "SETITEMS":
+                return self.add(self.marked(), "dict")
+            case "TUPLE":
+                self.calls.count()
+                parts = self.marked()
+                self.stack.append(tuple_value(parts))
+            case _:
+                self.calls.count()
+                size = int(name[-1])
+                self.stack[-size:] = [tuple_value(self.stack[-size:])]
+        return True
+
+    def marked(self) -> list[Value]:
+        """Take everything since the last mark."""
+        parts, self.stack = self.stack, self.outer.pop()
+        return parts
+
+    def add(self, parts: list[Value], kind: str) -> bool:
+        """Add parts to what lies on the stack; tell whether it is of that kind."""
+        if self.stack[-1].kind != kind:
+            return False
+        if kind == "dict":
+            parts = parts[::2]
+            self.calls.hash(parts)
+        self.stack[-1].add(parts)
+        return True
 
 
-def _steps(file: IO[bytes]) -> Iterator[tuple[str, object]]:
-    for opcode, value, _ in pickletools.genops(file):
-        yield opcode.name, value
+_CHANGES = frozenset(
+    ("REDUCE", "NEWOBJ", "BUILD", "BINPERSID", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "TUPLE")
+) | {f"TUPLE{size}" for size in (1, 2, 3)}
 
 
-def _tuple(parts: list[_Value]) -> _Value:
-    weight = 1 + sum(part.weight for part in parts)
-    if weight > _MOST_PARTS:
-        raise pickle.UnpicklingError("a tuple of too many parts")
-    return _Value("tuple", parts=tuple(parts), weight=weight)
+def _steps(file: IO[bytes]) -> Iterator[tuple[str, object, int]]:
+    start = None
+    for opcode, value, place in pickletools.genops(file):
+        start = place if start is None else start
+        yield opcode.name, value, (place or 0) - (start or 0)

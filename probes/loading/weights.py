@@ -9,6 +9,7 @@ import math
 import pickle
 import re
 import struct
+import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probes.errors import InputError
+from probes.loading.archives import has_one_list, is_archive, sizes_of
+from probes.loading.pickle_values import NeedlessError
 from probes.loading.pickles import check_calls
 from probes.loading.tables import parse_json
 
@@ -100,8 +103,10 @@ class _NumberKind:
     """Stands for numpy.dtype while a checkpoint is read: it knows plain numbers only."""
 
     def __init__(self, name: str, align: bool = False, copy: bool = False) -> None:
-        if name not in _NUMBERS:
-            raise pickle.UnpicklingError(f"GLOBAL numpy.dtype({str(name)[:20]!r})")
+        # The text of anything else can be longer than the memory.
+        if not isinstance(name, str) or name not in _NUMBERS:
+            shown = repr(name[:20]) if isinstance(name, str) else ""
+            raise pickle.UnpicklingError(f"GLOBAL numpy.dtype({shown})")
         self.form = _NUMBERS[name]
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
@@ -178,10 +183,12 @@ def read_pickle(path: Path, *, device: str, standins: Sequence[tuple[Callable[..
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
             return _bared(torch.load(path, map_location=device, weights_only=True))
+    except NeedlessError as error:
+        raise _needless(str(error), where) from None
     except pickle.UnpicklingError as error:
         wanted = re.search(r"GLOBAL (\S+)", str(error))
         if wanted:
-            raise _refused(f"an object of {wanted[1]}", where) from None
+            raise _refused(f"an object of {_shown(wanted[1])}", where) from None
         if _is_plain_pickle(path):
             raise _refused("a plain pickle, not one of torch.save", where) from None
         raise _damaged("it is cut off, or not a file written by torch.save", where) from None
@@ -195,20 +202,39 @@ def read_pickle(path: Path, *, device: str, standins: Sequence[tuple[Callable[..
 
 
 def _check_calls(path: Path, names: Sequence[str]) -> None:
-    # The reader of torch finds its entries whatever the case of their letters.
-    inside = [entry for entry in entries_of(path) if entry.filename.lower().endswith("data.pkl")]
-    if not inside:
+    if not is_archive(path):
+        # The form before the zip: a number, a version, sizes of numbers, the content, keys of the storages.
         with path.open("rb") as file:
-            check_calls(file, names)
+            if _is_tar(file.read(512)):
+                raise pickle.UnpicklingError("a tar")
+            file.seek(0)
+            check_calls(file, names, pickles=5, room=path.stat().st_size)
         return
-    with zipfile.ZipFile(path) as archive:
-        for entry in inside:
-            with archive.open(entry) as file:
-                check_calls(file, names)
+    entries = entries_of(path)
+    sizes = sizes_of(entries)
+    if not entries or sizes is None or not has_one_list(path):
+        raise pickle.UnpicklingError("a zip that can be read in two ways")
+    folder = entries[0].filename.partition("/")[0].lower()
+    inside = [entry for entry in entries if entry.filename.lower() == f"{folder}/data.pkl"]
+    if not inside:
+        raise pickle.UnpicklingError("a zip without a pickle")
+    head = f"{folder}/data/"
+    records = {name.removeprefix(head): size for name, size in sizes.items() if name.startswith(head)}
+    with zipfile.ZipFile(path) as archive, archive.open(inside[0]) as file:
+        check_calls(file, names, room=path.stat().st_size, records=records)
+
+
+def _is_tar(head: bytes) -> bool:
+    """Tell whether torch would take a file for one of its first form, whose headers it follows wherever they lead."""
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
 
 
 def _bared(content: object) -> object:
-    """Take from tensors what a file wrote onto them: it could stand where their own methods do."""
+    """Take from tensors and dictionaries what a file wrote onto them: it could stand where their own methods do."""
     from torch import Tensor
 
     seen, waiting = set[int](), [content]
@@ -216,9 +242,16 @@ def _bared(content: object) -> object:
         value = waiting.pop()
         if isinstance(value, Tensor):
             vars(value).clear()
-        elif isinstance(value, dict | list | tuple | set) and id(value) not in seen:
+        elif isinstance(value, dict) and id(value) not in seen:
             seen.add(id(value))
-            waiting += [*value, *value.values()] if isinstance(value, dict) else [*value]
+            notes = getattr(value, "__dict__", {})
+            kept = {name: notes[name] for name in ("_metadata",) if name in notes}
+            notes.clear()
+            notes.update(kept)
+            waiting += [*dict.keys(value), *dict.values(value), *kept.values()]
+        elif isinstance(value, list | tuple | set) and id(value) not in seen:
+            seen.add(id(value))
+            waiting += value
     return content
 
 
@@ -236,6 +269,18 @@ def _refused(what: str, where: str) -> InputError:
         hint="Where you trust it, convert it once: load it there and save model.state_dict() with "
         "safetensors.torch.save_file.",
     )
+
+
+def _needless(what: str, where: str) -> InputError:
+    return InputError(
+        f"The file was refused: it holds {_shown(what)}, more than a checkpoint needs.",
+        where=where,
+        hint="Where you trust it, save model.state_dict() alone, with safetensors.torch.save_file.",
+    )
+
+
+def _shown(text: str) -> str:
+    return ascii(text)[1:-1][:120]
 
 
 def _damaged(how: str, where: str) -> InputError:
