@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audits.chart_parts import COLUMNS, MOST_SERIES, OKABE_ITO, PANEL_HEIGHT, PANEL_WIDTH, UNDECIDED, Axis, Rows
 from audits.chart_text import Side, distinct, finer, plain_rows, span_of
-from audits.charts import COLUMNS, MOST_SERIES, OKABE_ITO, PANEL_HEIGHT, PANEL_WIDTH, UNDECIDED, Axis, Rows
 from audits.records import Json
 
 PLANE_WIDTH, PLANE_HEIGHT = 300, 340

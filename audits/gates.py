@@ -14,6 +14,7 @@ from audits.numbers import coordinate
 from audits.records import Coordinate, Estimate, GateResult, Warning
 from probes.errors import InputError
 
+# Keys reach to the last bracket: names of groups may hold some.
 _ROWS = r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?:\[(?P<keys>.*)\])?\s*"
 _SELECTION = re.compile(rf"{_ROWS}$")
 _SHAPE = re.compile(
@@ -199,6 +200,7 @@ def _field(row: Estimate, gate: Gate) -> float:
     end = getattr(row, gate.field)
     if end is not None:
         return float(end)
+    # Nothing was sampled, so that both ends are the value.
     if row.method == "exact":
         return row.value
     raise InputError(

@@ -5,7 +5,7 @@ its type. Types are str, int, float, bool, Path, each of them optional, and tupl
 that may be given several times or take a list.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
@@ -81,6 +81,19 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
                 )
         checked[item.name] = value
     return options(**checked)
+
+
+def check_least(limits: Iterable[tuple[str, float, float]]) -> None:
+    """Check that numbers are large enough, each given as its flag, its value and the least that is allowed.
+
+    Raises
+    ------
+    InputError
+        Where one is smaller.
+    """
+    for flag, value, least in limits:
+        if value < least:
+            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
 
 
 def numbers(flag: str, texts: tuple[str, ...], *, example: str = "0.5,0.5,0.5") -> tuple[float, ...]:

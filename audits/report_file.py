@@ -63,6 +63,7 @@ def read_report(path: Path) -> Report:
         raise InputError("There is no finished report here.", where=str(file), hint=mend)
     try:
         text = file.read_text(encoding="utf-8")
+        # 1e999 keeps to JSON and is read as infinity, which no report holds.
         data = json.loads(text, parse_constant=_finite, parse_float=_finite)
         if "\\u" in text:
             # An escape may stand for half a character, which no page can hold.
@@ -78,6 +79,7 @@ def read_report(path: Path) -> Report:
             where=f"{file}, key {key}",
             hint=MADE_BY_MILES,
         ) from error
+    # Brackets nested deep enough exhaust the stack before the schema is asked.
     except (ValueError, OverflowError, RecursionError, OSError) as error:
         raise InputError(f"The report cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
 
@@ -129,6 +131,7 @@ def _harmless(value: Any) -> Any:
     if value[:1] not in ("=", "+", "-", "@", "\t", "\n"):
         return value
     try:
+        # A negative number is no formula.
         float(value)
     except ValueError:
         return "'" + value
@@ -142,12 +145,15 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file in one step, so that a reader finds the old one or the new one."""
+    # In the same folder, since a file moves in one step within one file system only.
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
+            # Before it gets its name: else a power cut may leave an empty file under the name of a finished one.
             os.fsync(file.fileno())
+        # A temporary file can be read by its owner alone.
         Path(name).chmod(0o644)
         Path(name).replace(path)
     except BaseException:

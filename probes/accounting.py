@@ -116,6 +116,7 @@ def noise_for(epsilon: float, delta: float, sample_rate: float, steps: int) -> f
     while high - low > _CLOSE * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
+    # The upper end is the one at which the budget was seen to hold.
     return high
 
 
@@ -132,12 +133,14 @@ def renyi(noise_multiplier: float, sample_rate: float) -> Floats:
     logs = np.empty(len(orders))
     logs[whole] = _log_whole(noise_multiplier, sample_rate, orders[whole])
     logs[~whole] = _log_integral(noise_multiplier, sample_rate, orders[~whole])
+    # Rounding can leave log A just below 0, which no divergence is.
     divergences: Floats = np.maximum(logs, 0.0) / (orders - 1)
     return divergences
 
 
 def _log_whole(noise: float, rate: float, orders: Floats) -> Floats:
     """Return log A = log(1 + sum_k C(a, k) q^k (1-q)^(a-k) (e^((k^2-k)/(2 s^2)) - 1)), all of whose terms are >= 0."""
+    # The terms of k = 0 and 1 are 0. Gamma functions stand for binomials, which overflow; expm1 keeps small exponents.
     order, k = orders[:, None], np.arange(2.0, orders.max() + 1)
     exponent = (k * k - k) / 2 / noise / noise
     with np.errstate(divide="ignore"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from probes.errors import IncompleteError, InputError
+from probes.errors import IncompleteError, InputError, first_line
 from probes.frames import LIMITS, RATE, WHISPER_FRAMES, check_config, frame_count
 from probes.loading import hub_models
 from probes.loading.checkpoints import ModelFolder
@@ -339,7 +339,7 @@ def _extractor(hub: "ModuleType", folder: ModelFolder) -> Any:
             extractor = hub.AutoFeatureExtractor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
         except Exception as error:
             raise InputError(
-                f"The feature extractor cannot be loaded: {str(error).strip().splitlines()[0][:300]}",
+                f"The feature extractor cannot be loaded: {first_line(error)}",
                 where=str(path / "preprocessor_config.json"),
                 hint="Save it again with the processor's save_pretrained.",
             ) from error

@@ -119,6 +119,7 @@ def _best_path(scores: NDArray[np.float64], targets: NDArray[np.int64], blank: i
     may_skip[3::2] = targets[1:] != targets[:-1]
     # Two states that nothing reaches stand before the first one.
     best = np.full(len(states) + 2, -np.inf)
+    # A path begins in the first blank or in the first symbol.
     best[2:4] = scores[0, states[:2]]
     moves = np.zeros((len(scores), len(states)), dtype=np.int8)
     for frame in range(1, len(scores)):

@@ -94,6 +94,7 @@ def _given_left(train: NDArray[np.integer], left: Ints, tokens: Ints, base: Floa
 def _pairs(train: NDArray[np.integer], vocabulary: int) -> tuple[Ints, Ints]:
     """Return the pairs of neighbours that occur, as first * vocabulary + second in order, and how often they do."""
     pairs, counts = np.empty(0, np.int64), np.empty(0, np.int64)
+    # Piece by piece: sorted at once, the pairs of a large text would take several times its memory.
     rows = max(1, _PIECE // max(1, train.shape[1]))
     for start in range(0, len(train), rows):
         part = train[start : start + rows].astype(np.int64)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from probes.errors import IncompleteError, InputError
+from probes.errors import IncompleteError, InputError, first_line
 from probes.worker_processes import ONE_CORE, PULSE, LostError, Outcome, Pool, call
 
 PATIENCE = 20.0
@@ -154,19 +154,15 @@ def _connected(backend: str, *errors: type[BaseException]) -> Iterator[None]:
 
 def _gone(backend: str, error: BaseException) -> IncompleteError:
     return IncompleteError(
-        f"The {backend} cluster is gone: {_first_line(error)}",
+        f"The {backend} cluster is gone: {first_line(error)}",
         where="--scheduler",
         hint="Look after the cluster, then run the same command again: it resumes.",
     )
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 def _unreachable(backend: str, address: str, error: BaseException) -> InputError:
     return InputError(
-        f"No {backend} cluster answers there: {_first_line(error)}",
+        f"No {backend} cluster answers there: {first_line(error)}",
         where=f"--scheduler {address}",
         hint=_HINTS[backend],
     )

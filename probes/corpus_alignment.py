@@ -49,7 +49,7 @@ def align_corpus(
     progress: Progress,
     largest: int = 8,
 ) -> list[Placed | None]:
-    """Align every clip to its transcript; None where the head's frames have no room for it.
+    """Align every clip to its transcript; None where no path through the head's frames spells it.
 
     Parameters
     ----------

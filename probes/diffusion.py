@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from probes.errors import InputError
+from probes.errors import InputError, first_line
 
 Prediction = Literal["epsilon", "v_prediction", "sample"]
 PREDICTIONS: tuple[Prediction, ...] = ("epsilon", "v_prediction", "sample")
@@ -194,7 +194,9 @@ def schedule_from(settings: object, where: str) -> tuple[NDArray[np.float64], tu
     _check_falling(alphas_bar, where)
     if settings.get("rescale_betas_zero_snr"):
         roots = np.sqrt(alphas_bar)
+        # Shifted so that the last root is 0, then scaled so that the first is what it was.
         alphas_bar = ((roots - roots[-1]) * roots[0] / (roots[0] - roots[-1])) ** 2
+        # At 0 itself every division by sqrt(abar) would fail, as it does in a DDIM step.
         alphas_bar[-1] = min(_LEAST_LEFT, alphas_bar[-2] / 2)
     if alphas_bar[-1] > _MUCH_LEFT:
         left = f"{alphas_bar[-1]:.0%} of a point's variance"
@@ -221,6 +223,7 @@ def _shares(values: object, where: str) -> NDArray[np.float64]:
     if not isinstance(values, list) or not 2 <= len(values) <= _MOST_STEPS:
         raise InputError(f"This is no list of 2 to {_MOST_STEPS} numbers.", where=where, hint=_AS_TRAINED)
     for place, value in enumerate(values):
+        # By exact type, for true is an int too; NaN fails the comparison.
         if type(value) not in (int, float) or not 0 <= value <= 1:
             what = f"Number {place} is {ascii(value)[:40]}, not one between 0 and 1."
             raise InputError(what, where=where, hint=_AS_TRAINED)
@@ -254,7 +257,7 @@ def check_answer(denoiser: Denoiser) -> None:
         raise
     except Exception as error:
         raise InputError(
-            f"The network fails on points of {shown}: {str(error).strip().partition(chr(10))[0][:300]}",
+            f"The network fails on points of {shown}: {first_line(error)}",
             where=denoiser.path,
             hint="It must take points of this shape and one step each. Is it a denoiser?",
         ) from error
@@ -302,9 +305,11 @@ def _sample_batch(
             here, there = denoiser._abar(step), denoiser._abar(following)
             noise = denoiser.epsilon(x, torch.full((count,), step, dtype=torch.int64))
             clean = (x - math.sqrt(1 - here) * noise) / math.sqrt(here)
+            # The noise is taken anew from the clipped point, or the two would no longer add up to x.
             if clip:
                 clean = clean.clamp(-1, 1)
                 noise = (x - math.sqrt(here) * clean) / math.sqrt(1 - here)
+            # Equation 16: at eta = 1 the standard deviation of DDPM's posterior.
             fresh = eta * math.sqrt((1 - there) / (1 - here) * (1 - here / there))
             x = math.sqrt(there) * clean + math.sqrt(max(0.0, 1 - there - fresh**2)) * noise
             if fresh > 0:

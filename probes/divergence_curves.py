@@ -53,6 +53,7 @@ def mauve(p_counts: Counts, q_counts: Counts, *, scaling: float = 5.0, points: i
     p, q = _shares(p_counts, q_counts)
     x, y = np.zeros((2, points + 2, *p.shape[:-1]))
     x[0], y[-1] = 1.0, 1.0
+    # At 0 or 1 itself, a bucket that one side leaves empty would make a divergence infinite.
     for place, weight in enumerate(np.linspace(EDGE, 1 - EDGE, points), start=1):
         mixture = weight * p + (1 - weight) * q
         x[place] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))

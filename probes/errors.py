@@ -34,3 +34,13 @@ class IncompleteError(MilesError):
     """The audit could not be completed: out of memory or disk, a worker lost for good (exit status 3)."""
 
     exit_code = 3
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error, or its kind where it says nothing.
+
+    >>> first_line(ValueError("no room\\nat all")), first_line(KeyError())
+    ('no room', 'KeyError')
+    """
+    # Libraries' own words may be pages long, and an assertion has none.
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

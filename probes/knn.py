@@ -197,6 +197,7 @@ def pairs(
         Where the device runs out of memory, or more pairs are near than can be held.
     """
     device = x.centred.device
+    # Rounded up, so that no pair at the very edge is lost to float32.
     wide = [
         torch.from_numpy(np.nextafter(np.float32(reach), np.float32(np.inf))).to(device) for reach in (reach_x, reach_y)
     ]

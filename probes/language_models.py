@@ -140,6 +140,7 @@ def fit(job: Job) -> str:
         Where there is no room for what it scored.
     """
     found = None
+    # What to hold a result against is dear: it is made only where there is one.
     if job.results.has(job.key):
         tokenizer = _network(job)[1] if job.start is not None else tokenizer_of(job.corpus)
         held = {code: held_of(job, code, tokenizer) for code in job.scored}

@@ -174,6 +174,7 @@ def _stages(steps: Sequence[Step], reached: Sequence[float]) -> tuple[Stage, ...
         last_use |= dict.fromkeys(step.sources, place)
     stages, begun, before, open_until = [], 0, 1.0, last_use[-1]
     for place in range(len(steps)):
+        # Only where no later step reads past this one do the factors before and behind it multiply.
         if open_until <= place:
             factor = reached[place] / before if before else 0.0
             if factor != 1.0:

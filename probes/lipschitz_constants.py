@@ -69,6 +69,7 @@ def _conv(part: Any, before: Size, after: Size) -> Constant:
     if part.padding_mode not in ("zeros", "circular"):
         return None
     (top, bottom), (left, right) = _sides(part)
+    # Without padding nothing is repeated: as with zeros, the kernel stays inside the picture.
     circular = part.padding_mode == "circular" and (top, bottom, left, right) != (0, 0, 0, 0)
     try:
         return Convolution(
@@ -152,6 +153,7 @@ def _average_pool(part: Any, before: Size, after: Size) -> Constant:
     if part.divisor_override is not None:
         return None
     norm = 1.0
+    # The divisor is a product over the axes, padding counted or not, so that the pool is one axis after the other.
     for size, taps, stride, side in zip(
         before[-2:], _pair(part.kernel_size), _pair(part.stride), _pair(part.padding), strict=True
     ):

@@ -88,6 +88,7 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
     picture = torch.rand(1, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     try:
         with torch.no_grad():
+            # Clones, for a layer in place would change the picture of the runs after it.
             expected = network(picture.clone())
             # The sizes decide which normalisation may be folded.
             ShapeProp(graph).propagate(picture.clone())
@@ -240,6 +241,7 @@ class _Reader:
         named = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
         axes = named if isinstance(named, list | tuple) else (named,)
         sides = len(_size(source))
+        # Over the first axis, or over all, a mean would mix pictures.
         if not all(isinstance(axis, int) and axis % sides != 0 for axis in axes):
             raise self._refusal(node)
         self._append(node, source, constant=of_mean(_size(source), _size(node)))

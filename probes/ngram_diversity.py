@@ -126,6 +126,7 @@ def _count_orders(words: Ints, lengths: Ints, known: int, orders: int) -> tuple[
             # An n-gram is the one a word shorter and its last word; those that reach over an end are dropped.
             fits = left[start] >= order
             start = start[fits]
+            # Numbered anew at every order, so that the product stays far below 2^63.
             ngram = np.unique(ngram[fits] * known + words[start + order - 1], return_inverse=True)[1]
         counted.append(_counted(document[start], ngram))
     return tuple(counted)
@@ -231,6 +232,7 @@ def _matches(part: NgramCounts, documents: int) -> Floats:
 def _nearest(lengths: Ints, subset: Mask) -> Ints:
     """Return the closest length of another document of the subset, shape (documents,); of two, the shorter."""
     known, counts = np.unique(lengths[subset], return_counts=True)
+    # Further than any length from any: where one side has no other length, the other side wins.
     far = 2 * int(known[-1]) + 1
     shorter, longer = np.append(-far, known[:-1]), np.append(known[1:], far)
     other = np.where(known - shorter <= longer - known, shorter, longer)

@@ -6,7 +6,7 @@ fold are answered by probes that heard none of its speakers. All probes expect t
 that none gains from knowing which phones its group says most.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,11 +133,13 @@ def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
     sizes = np.maximum(member.sum(1), 1)
     rarity = (member / sizes[:, None]).sum(0)
     order = rng.permutation(member.shape[1])
+    # Rounded, so that sums of the same shares tie, and stably, so that ties keep their random order.
     order = order[np.argsort(-rarity[order].round(9), kind="stable")]
     share, total = np.zeros((len(member), folds)), np.zeros(folds)
     fold = np.empty(member.shape[1], dtype=np.int64)
     for person in order.tolist():
         mine = member[:, person]
+        # The size of the fold breaks ties: a person weighs a tenth there of what they weigh in a group, or less.
         present = share[mine].sum(0) + total / (10 * member.shape[1])
         best = np.flatnonzero(present <= present.min() + 1e-12)
         fold[person] = k = int(best[rng.integers(len(best))])
@@ -186,6 +188,7 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probe
         chosen = range(start, min(start + block, groups))
         masks = [design.member[group][design.speakers] for group in chosen]
         masks += [design.matched[group] for group in chosen]
+        # Where the first groups hold everyone once, their sum saves the moments of everyone.
         parts = 0 if rest else _parts(design.member[start : start + block])
         if not rest and not parts:
             masks.append(np.ones(len(design.phones), dtype=bool))
@@ -210,21 +213,21 @@ def _parts(member: Bools) -> int:
     return int(np.argmax(once)) + 1 if once.any() else 0
 
 
-def _scaled(standard: Standard, part: NDArray[np.float32]) -> Tensor:
-    """Return vectors centred and scaled in float32, which the probes work in: a shift by its rounding is harmless."""
+def _scaled_parts(chunks: Chunks, standard: Standard) -> Iterator[tuple[slice, Tensor]]:
+    """Yield which tokens the next vectors are of, and these centred and scaled."""
+    # In float32, which the probes work in: a shift by its rounding is harmless.
     mean, scale = (torch.from_numpy(side.astype(np.float32)) for side in (standard.mean, 1 / standard.scale))
-    return (torch.from_numpy(part) - mean) * scale
+    read = 0
+    for part in chunks():
+        yield slice(read, read + len(part)), (torch.from_numpy(part) - mean) * scale
+        read += len(part)
 
 
 def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Bools]) -> list[ClassMoments]:
     """Return the moments of every fold of some sets of tokens, one record a set."""
     found = [ClassMoments.empty(design.folds, design.classes, len(standard.mean)) for _ in masks]
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
-    read = 0
-    for part in chunks():
-        rows = slice(read, read + len(part))
-        read += len(part)
-        values = _scaled(standard, part)
+    for rows, values in _scaled_parts(chunks, standard):
         labels = torch.from_numpy(design.phones[rows])
         for mask, moments in zip(masks, found, strict=True):
             for k in range(design.folds):
@@ -235,7 +238,7 @@ def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Boo
 
 
 def _logistic(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
-    values = torch.cat([_scaled(standard, part) for part in chunks()])
+    values = torch.cat([part for _, part in _scaled_parts(chunks, standard)])
     labels, folds = torch.from_numpy(design.phones), range(design.folds)
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
     training = [(fold >= 0) & (fold != k) for k in folds]
@@ -285,11 +288,7 @@ def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard) 
     hits = [np.zeros(people * classes) for _ in range(1 + 3 * groups)]
     cells = design.speakers * classes + design.phones
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
-    read = 0
-    for part in chunks():
-        rows = slice(read, read + len(part))
-        read += len(part)
-        values = _scaled(standard, part)
+    for rows, values in _scaled_parts(chunks, standard):
         for k in range(design.folds):
             chosen = np.flatnonzero(fold[rows] == k)
             if not len(chosen):

@@ -210,6 +210,7 @@ class _Private:
 
     def differentiate(self, losses: Tensor) -> None:
         self.losses.DPTensorFastGradientClipping(self.wrapped, self.optimiser, losses, "sum").backward()
+        # Adds the noise and charges the account; the step itself is the plain optimiser's.
         self.optimiser.pre_step()
 
     @contextmanager
@@ -258,6 +259,7 @@ def _poisson(count: int, sample_rate: float, steps: int, seed: int) -> Iterator[
     """Yield the points of each step: each is in with the same probability, independently; there may be none."""
     draws = stream(seed, "poisson batches")
     for _ in range(steps):
+        # In float32 the share of chosen points would be a multiple of 2^-24, and not the rate that is accounted for.
         yield torch.nonzero(torch.rand(count, generator=draws, dtype=torch.float64) < sample_rate).squeeze(1)
 
 

@@ -75,6 +75,7 @@ class RadialSpectrum:
         counts = torch.ones_like(waves)
         if self.view == "even" or half:
             counts[1:] = 2
+            # The last stands for itself alone where it is the frequency n/2 of an even grid, or the end of a DCT-I.
             if self.kind == "closed" if self.view == "even" else size % 2 == 0:
                 counts[-1] = 1
         return waves, counts
@@ -105,6 +106,7 @@ class RadialSpectrum:
 
     def constant(self, coefficients: Tensor, per_channel: Tensor) -> Tensor:
         """Return the coefficients of the fields plus a constant a channel, shape (channels,)."""
+        # The mean is taken off in this view, so that a constant leaves no trace.
         if self.view == "hann":
             return coefficients
         moved = coefficients.clone(memory_format=torch.contiguous_format)

@@ -127,6 +127,7 @@ def _folds(same: NDArray[np.int64], member: NDArray[np.bool_], rng: np.random.Ge
     sizes = np.bincount(same)
     members = np.bincount(same, weights=member)
     order = rng.permutation(len(sizes))
+    # Members before others, and in each the largest heaps of equal points first: dealt in turn, folds come out even.
     order = order[np.lexsort((-sizes[order], 2 * members[order] < sizes[order]))]
     folds = np.empty(len(sizes), dtype=np.int64)
     folds[order] = np.arange(len(sizes)) % FOLDS
@@ -152,6 +153,7 @@ def _shortened(rows: Singles, rng: np.random.Generator) -> Singles:
     spread = rows.std(0)
     usual: Singles = (rows - rows.mean(0)) / np.where(spread > 0, spread, 1)
     most = min(COMPONENTS, len(rows) // 4)
+    # The last four columns are the summaries, which stay as they are.
     if usual.shape[1] <= most + 4:
         return usual
     kind = PCA(most, whiten=True, svd_solver="randomized", random_state=int(rng.integers(2**31)))

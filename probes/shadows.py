@@ -125,6 +125,7 @@ def train_and_score(
     keep = complementary_halves(count, len(points), seed)
     values = points.block(0, len(points))
     values = 2 * values - 1 if points.pixels else values
+    # Its result is not used: a network that it refuses should be refused before any worker starts.
     fresh_weights(denoiser.module, seed)
     ask: dict[str, Any] = {"requests": tuple(requests), "seed": seed, "draws": draws, "batch": batch, "device": device}
     rows: dict[int, dict[Request, Floats]] = {}

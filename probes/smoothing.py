@@ -134,6 +134,7 @@ class Sampler:
         channels, height, width = image.shape
         if self._buffer.shape[1:] != (height, width, channels) or len(self._buffer) < last - first:
             self._buffer = self._buffer.new_empty((max(last - first, self.batch), height, width, channels))
+        # Which number of a stream a pixel meets depends on this order in memory: it is part of what a draw is.
         noisy = self._buffer[: last - first]
         for place in range(0, last - first, BLOCK):
             start_block(self._generator, self.seed, index, stream, (first + place) // BLOCK)
@@ -163,6 +164,7 @@ class Sampler:
         sizes = sorted({min(size, most) for size in BATCHES[self.device.type]})
         rates = {}
         with torch.inference_mode():
+            # The attribute itself is the loop's variable, for the trial reads it as a real run does.
             for self.batch in sizes:
                 rates[self.batch] = _rate(lambda: self._trial(image), self.batch)
         return max(sizes, key=rates.__getitem__)
@@ -245,6 +247,7 @@ class ImageCounts:
             if time.monotonic() - self._saved > _SAVE and tally.draws < draws:
                 known[tally.draws] = tally
                 self.save()
+                # It serves a killed run alone; kept, each save would be longer than the last.
                 del known[tally.draws]
         known[draws] = tally
         return tally
@@ -257,6 +260,7 @@ class ImageCounts:
         began = time.perf_counter()
         more = sampler.tally(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
         taken = time.perf_counter() - began
+        # A last, short piece would tell less of the speed than the pieces before it.
         if more.draws == sampler.piece:
             sampler.piece = max(round(more.draws / taken / sampler.batch), 1) * sampler.batch
         self.seconds += taken

@@ -98,6 +98,7 @@ class Convolution:
         """Return the adjoint's value: <apply(x), y> = <x, apply_adjoint(y)> for all x and y."""
         top, bottom, left, right = self.padding
         full = (self.size[0] + top + bottom, self.size[1] + left + right)
+        # Where strides leave rows out at the far end, the transposed convolution returns too few.
         spare = [
             whole - ((out - 1) * step + reach)
             for whole, out, step, reach in zip(full, y.shape[2:], self.stride, self.reach, strict=True)
@@ -269,8 +270,10 @@ def gram_bound(matrices: Tensor, iterations: int = ITERATIONS) -> float:
     grams = _small_gram(matrices)
     logarithm = torch.zeros(grams.shape[:-2], dtype=torch.float64)
     for _ in range(iterations - 1):
+        # A matrix of zeros stays one, and its bound becomes exp(-inf) = 0.
         size = torch.linalg.matrix_norm(grams).clamp_min(torch.finfo(torch.float64).tiny)
         scaled = grams / size[..., None, None]
+        # The product squares whatever was divided out so far, so its logarithm doubles.
         logarithm = 2 * (logarithm + size.log())
         grams = scaled @ scaled.mH
     bounds = (torch.linalg.matrix_norm(grams).log() + logarithm) / 2**iterations
@@ -300,6 +303,7 @@ def power_lower(operator: Operator, steps: int = STEPS) -> float:
         vector = vector / torch.linalg.vector_norm(vector)
         image = operator.apply(vector)
         reached = float(torch.linalg.vector_norm(image))
+        # An operator of zeros ends here too, before its image is divided by its length.
         if reached <= best * (1 + _STILL):
             break
         best = reached

@@ -154,6 +154,7 @@ def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) 
     wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
     met = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
     x, y, squared = near.x[met], near.y[met], near.squared[met]
+    # Strictly inside, as the code of Naeem et al. counts: the neighbour that sets a radius is outside.
     in_x, in_y = squared < reference.balls.radii[part][x], squared < candidate.radii[part][y]
     reached = np.zeros(len(wx), dtype=bool)
     reached[x[in_y]] = True

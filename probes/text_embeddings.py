@@ -22,7 +22,8 @@ from probes.loading import hub_models
 from probes.loading.checkpoints import ModelFolder, load_state_dict
 from probes.loading.guarded import transformers
 from probes.loading.hashing import sha256_json
-from probes.loading.text_encoders import DenseLayer, TextEncoderSpec
+from probes.loading.sentence_folders import DenseLayer
+from probes.loading.text_encoders import TextEncoderSpec
 from probes.progress import Progress
 from probes.tfidf import TfIdf
 

@@ -310,6 +310,7 @@ def row_seed(seed: int, row: int, sampling: Sampling) -> int:
     """Return the seed of one text's noise: other settings have other noise, but more new tokens only add to it."""
     settings = asdict(sampling)
     del settings["max_new_tokens"]
+    # 60 bits, which any generator takes as a seed.
     return int(sha256_json(["text", seed, row, settings])[:15], 16)
 
 

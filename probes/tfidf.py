@@ -58,6 +58,7 @@ class _Part:
             # One letter or digit is a word too, as in Chinese.
             token_pattern=r"(?u)\b\w+\b",
             n_features=_BUCKETS,
+            # The projection has signs of its own, and the logarithm taken of counts needs them positive.
             alternate_sign=False,
             norm=None,
             dtype=np.float32,

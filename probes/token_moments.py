@@ -131,6 +131,7 @@ def phone_moments(
             squares += np.bincount(here[inside], weights=(values**2).sum(1), minlength=len(squares))
         means = (sums / torch.from_numpy(np.maximum(counts, 1))[:, None]).numpy()
         scatter = np.maximum(squares - counts * (means**2).sum(1), 0.0)
+        # A single token has none; what the difference leaves there is rounding.
         scatter[counts < 2] = 0.0
         for at, phone in enumerate(block.tolist()):
             rows = slice(at * people, (at + 1) * people)

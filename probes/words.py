@@ -14,8 +14,6 @@ from rapidfuzz.distance import Levenshtein
 
 from probes.loading.guarded import transformers
 
-NORMALISERS = ("none", "basic", "whisper-english")
-
 Counts = NDArray[np.int64]
 
 

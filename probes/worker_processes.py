@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from probes.errors import MilesError
+from probes.errors import MilesError, first_line
 
 PULSE = 0.5
 """Seconds between two looks at whether others are alive."""
@@ -131,7 +131,7 @@ class _LokyPool:
             lane.shutdown(wait=True, kill_workers=True)
             self._free.append(self._lane())
             codes = re.search(r"\{(.*)\}", str(error))
-            raise LostError(f"its worker died ({codes[1] if codes else str(error).splitlines()[0]})") from error
+            raise LostError(f"its worker died ({codes[1] if codes else first_line(error)})") from error
         self._free.append(lane)
         return outcome
 

@@ -256,7 +256,7 @@ def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
-    from audits.spectra import cautions, estimating, estimator, fitting, inputs, judging, listening, measuring
+    from audits.spectra import cautions, estimating, estimator, fitting, inputs, judging, listening, measuring, nesting
     from audits.statistics.bootstrap import STUDENTISED_FROM
     from probes.loading import grids
     from probes.resampling import AGREEMENT
@@ -272,7 +272,7 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
         f"interval of the order lies between {judging.FIRST[0]:g} and {judging.FIRST[1]:g}",
         f"the order lies below {judging.FIRST[0]:g} or above {judging.FIRST[1]:g}",
         f"the difference is below {judging.ROUNDING:.0e}".replace("e-0", "e-"),
-        f"`--train-resolution`, {inputs.LEAST} or more",
+        f"`--train-resolution`, {nesting.LEAST} or more",
         f"moves it by more than {estimating.UNCONVERGED:.0%}".replace("%", " %"),
         f"floor is {judging.LIMITED:g} of the upsampled error or more",
         f"errs by more than {judging.POOR:g}",
@@ -282,7 +282,7 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
         f"up to {listening.CHANNELS} channels",
         f"in chunks of {measuring.CHUNK} samples",
         f"tried on {inputs.TRIED} samples",
-        f"cut at {inputs.LOW:g}, at the highest mode",
+        f"cut at {nesting.LOW:g}, at the highest mode",
         f"more than {fitting.POOR:g} of the target's variation",
         f"less than {fitting.EXPLAINED:g} of it",
         f"off by more than {fitting.OFF:g}",
@@ -578,7 +578,7 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
     from audits.membership import SELECTIONS, TIERS, bounding, leaking, releases, settings
     from probes.diffusion import PREDICTIONS, SCHEDULES
     from probes.generative_networks import NETWORKS
-    from probes.loading import accountants, membership_scores, point_sets
+    from probes.loading import accountants, membership_scores, point_sets, score_tables
 
     attacks = {name for names in settings.ATTACKS.values() for name in names}
     standing = {bounding.CERTIFIED, bounding.HEURISTIC, bounding.ASSUMES_GDP}
@@ -587,7 +587,7 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
     known = {*attacks, *TIERS, *SELECTIONS, *standing, *methods, *verdicts, *leaking.ACCESS}
     assert known - coded(AUDITS["membership"]) == set()
     pairs = {name for pair in membership_scores._PAIRS.values() for name in pair}
-    read = {*membership_scores._SIDES, *membership_scores._BESIDE, *pairs, *point_sets._NAMES, *accountants._MECHANISMS}
+    read = {*score_tables.SIDES, *score_tables.BESIDE, *pairs, *point_sets._NAMES, *accountants._MECHANISMS}
     assert {*read, *releases._KEYS, *SCHEDULES, *PREDICTIONS, *NETWORKS} - coded(ROOT / "docs" / "formats.md") == set()
     text = " ".join(prose(ROOT / "docs" / "formats.md").split())
     assert f"Up to {membership_scores.MAX_POINTS:,} points" in text
@@ -609,7 +609,7 @@ def test_what_precision_recall_knows_by_name_is_documented() -> None:
 def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
     from audits.phoneme_errors import PROBES, TRANSFORMS, WEIGHTS, estimating
     from audits.phoneme_errors.values import TRAININGS
-    from probes.loading import alignment_files, alignments, phone_names, textgrids, token_arrays, tokens
+    from probes.loading import alignment_files, alignments, phone_names, textgrids, token_arrays, token_tables, tokens
 
     page, formats = AUDITS["phoneme_errors"], ROOT / "docs" / "formats.md"
     kinds = {f"phonemes.{kind}" for kind in (*estimating.TESTS, "both")}
@@ -622,7 +622,7 @@ def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
     assert tokens._ABSENT - {""} - coded(formats) == set()
     text = " ".join(prose(formats).split())
     for said in (
-        f"{tokens.MAX_CELLS:,} cells",
+        f"{token_tables.MAX_CELLS:,} cells",
         f"{token_arrays.MAX_TOKENS:,} tokens",
         f"{token_arrays.MAX_WIDTH:,} numbers",
         f"{token_arrays.MAX_LAYERS:,} layers",

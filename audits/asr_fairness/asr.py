@@ -153,6 +153,7 @@ class _Clips:
 def _clips_at_once(stack: Stack, symbols: int) -> int:
     """Return how many clips make a step: fewer where they are long or the alphabet is large."""
     frames = STEP_FRAMES * min(1.0, 64 / symbols)
+    # Encoders give about 50 frames a second.
     return int(min(32, max(1, frames // stack.embeddings.mean_seconds() / 50)))
 
 

@@ -36,6 +36,8 @@ from audits.statistics import (
 FEWEST_LAYERS = 4
 """Layers under which no pattern over layers is estimated."""
 PERMUTED = "permutation of labels over speakers"
+UNWIDENED = 10**6
+"""Clusters of an interval of plain percentiles: what widens it for few is made for means, not for correlations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ def add_gaps(
     points: dict[str, Floats] = {kind: np.full(len(comparison.counts.layers), np.nan) for kind in KINDS}
     for column in range(len(comparison.counts.layers)):
         _add_extremes(rows, column)
+    # The same two groups on all layers, those of the layer with the least error: see `_pattern_sign`.
     pair = [comparison.names.index(ends[comparison.counts.best()]) for ends in (rows.worst, rows.best)]
     for column in range(len(comparison.counts.layers)):
         for kind in KINDS:
@@ -194,6 +197,7 @@ def _add_gap(
         draft.warn("undefined-gap", missing, **_where(rows, column, kind=kind))
         return None
     ends = gap_between(comparison.sums, drawn, column, kind, pair, level=context.level)
+    # KINDS begins with it: the kinds that follow are stretched as much.
     if kind == "absolute":
         rows.stretch[column] = max(1.0, chance.reach(column, *pair) / (ends[2] - ends[0]))
         if (spread_floor(comparison.sums, column, kind) > 0).all():
@@ -252,7 +256,7 @@ def _add_pattern(
     overall = counts.errors.sum(0)[columns] / counts.sizes.sum()
     replicates = spearman(replicate_rates(counts, cohort)[:, columns], spreads[:, columns])
     value = float(spearman(overall[None], points[columns][None])[0])
-    interval = percentile_interval(replicates, 10**6, level=context.level)
+    interval = percentile_interval(replicates, UNWIDENED, level=context.level)
     if interval is None or not np.isfinite(value):
         _warn_no_pattern(draft, rows, "errors and gaps that differ", kind)
         return
@@ -278,7 +282,7 @@ def _pattern_sign(estimate: Estimate, rows: GapRows, cohort: Cohort, held: Float
     """
     columns = rows.sure
     errors = replicate_rates(rows.comparison.counts, cohort)[:, columns]
-    interval = percentile_interval(spearman(errors, held[:, columns]), 10**6, level=estimate.level)
+    interval = percentile_interval(spearman(errors, held[:, columns]), UNWIDENED, level=estimate.level)
     ends = [(estimate.low or 0.0, estimate.high or 0.0), interval or (0.0, 0.0)]
     return next((sign for sign in (1, -1) if all(min(sign * low, sign * high) > 0 for low, high in ends)), 0)
 

@@ -134,6 +134,7 @@ def _tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Told]) -> No
 
 def _add_corrected(draft: Draft, row: GapRows, column: int, p: float) -> None:
     raw = draft.estimates[row.p[column]]
+    # Never 0: the p-value of R permutations is 1 / (1 + R) at least.
     scale = p / raw.value
     draft.add(
         replace(

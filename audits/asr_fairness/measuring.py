@@ -72,6 +72,7 @@ def _controls(
 ) -> list[TaskCounts]:
     twin = [encoder_stack(inputs, options, context, random_seed=context.seed)]
     counts: list[TaskCounts] = []
+    # Wrong labels on the encoder as it is; right labels on one that learned nothing.
     for control, chosen in zip(CONTROLS, (stacks, twin), strict=True):
         if sid is not None:
             counts.append(measure_sid(chosen, sid, options, context, control=control))

@@ -39,6 +39,7 @@ def within_speakers(
     for number, (speaker, own) in enumerate(taking_part.items()):
         order[speaker] = [own[place] for place in rng.permutation(len(own))]
         for place, index in enumerate(order[speaker]):
+            # Speakers start at different folds: else the first ones would test the odd clips of all of them.
             fold[index] = (place + number) % folds
     training = []
     for tested in range(folds):

@@ -35,6 +35,7 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
     from scipy.special import betaincinv
 
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    # The quantile of a beta distribution is not defined at k = 0, where the limit is 0 without it.
     inside = np.maximum(k, 1.0)
     return np.where(k > 0, betaincinv(inside, n - inside + 1, alpha), 0.0)
 
@@ -104,9 +105,9 @@ def vote_limits(votes: Counts, interval: Interval, alpha: float) -> Limits:
         low = float(clopper_pearson_lower(votes[interval.top], draws, alpha))
         return Limits(low, 1.0 - low)
     low = float(clopper_pearson_lower(votes[interval.top], draws, alpha / 2))
-    return Limits(
-        low, min(float(clopper_pearson_upper(fullest_rival(votes, interval.top), draws, alpha / 2)), 1.0 - low)
-    )
+    high = float(clopper_pearson_upper(fullest_rival(votes, interval.top), draws, alpha / 2))
+    # All rivals together have at most what the top class leaves: that limit costs no error of its own.
+    return Limits(low, min(high, 1.0 - low))
 
 
 def fullest_rival(votes: Counts, top: int) -> int:
@@ -122,6 +123,7 @@ def soft_limits(sums: Floats, squares: Floats, draws: int, interval: Interval, a
     if draws < 2:
         return Limits(0.0, 1.0)
     mean = sums / draws
+    # The difference of two large sums may fall below zero by rounding.
     variance = np.maximum(squares - draws * mean**2, 0.0) / (draws - 1)
     share = alpha if interval.kind == "one-sided" else alpha / 2
     shift = bernstein_shift(variance, draws, share)
@@ -151,6 +153,7 @@ def choose_interval(selection: Counts, draws: int, alpha: float, method: Method,
     if method != "auto":
         return Interval(method, top)
     expected: Counts = np.floor(selection * (draws / selection.sum())).astype(np.int64)
+    # What rounding down has lost goes to the top class, so that the limits rest on as many draws as will be made.
     expected[top] += draws - int(expected.sum())
     pair = (Interval("one-sided", top), Interval("two-class", top))
     limits = [vote_limits(expected, interval, alpha) for interval in pair]

@@ -53,9 +53,10 @@ def _trained(pixels: Any, labels: Any, context: Context, sigma: float) -> Any:
     """Train on images under fresh noise in every pass (Cohen et al. 2019, section 3.3)."""
     import torch
 
-    from probes.architectures import small_cnn
+    from probes.classifier_networks import small_cnn
 
     stream = torch.Generator().manual_seed(context.seed)
+    # Layers draw their weights from the global generator, which is put back afterwards.
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(context.seed)
         net = small_cnn((1, 8, 8), 10)

@@ -125,6 +125,7 @@ def _share(name: str, hits: int, part: Part, context: Context, **where: Coordina
 
 def _mean(name: str, values: list[float], part: Part, rule: Rule, context: Context) -> Estimate:
     """Return a mean over images of radii, none above the ceiling of the rule."""
+    # A log may have radii above the ceiling of the n that it names: the range must hold them.
     return _bounded(name, np.array(values), max(*values, rule.ceiling), part, context)
 
 
@@ -187,6 +188,7 @@ def _add_noisy(draft: Draft, part: Part, context: Context) -> None:
 def _add_draws(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
     numbers = np.array([row.draws or 0 for row in part.verdicts], dtype=np.float64)
     common = {"name": "draws_per_item", "value": float(numbers.mean()), "n": len(numbers), "unit": "images"}
+    # The number is the same for every image: there is nothing to resample.
     if rule.mode == "fixed":
         draft.add(Estimate(**common, method="exact"))  # type: ignore[arg-type]
         return
@@ -200,6 +202,7 @@ def add_bound(draft: Draft, images: int, rule: Rule, log: Log | None) -> None:
     A log is held to the alpha that its radii imply where that is larger than the one that it names.
     """
     implied = implied_alpha(log, rule) if log else None
+    # An implied alpha of 1 would make the logarithm infinite.
     alpha = min(max(rule.alpha, implied[1] if implied else 0.0), 1.0 - 1e-12)
     # Without cancellation.
     bound = -float(np.expm1(images * np.log1p(-alpha)))

@@ -221,6 +221,7 @@ def find_in_log(draft: Draft, log: Log, rule: Rule) -> None:
         value=usual[0] if usual else value,
         low=low,
         high=high,
+        # The range follows from the rounding of print alone: it is no confidence interval and is called certain.
         level=_CERTAIN,
         method=f"from the largest radius; range by the rounding of its print{'; the usual alpha in it' * bool(usual)}",
         n=len(log.verdicts),

@@ -98,25 +98,7 @@ def _plan_work(options: Options, context: Context) -> Plan:
     # Wrong numbers are told before a model is loaded.
     rule_of(options, images=1)
     batch_of(options)
-    classifier = load_classifier(
-        str(options.model),
-        arch=options.arch,
-        factory=options.factory,
-        allow_code=options.allow_code,
-        mean=numbers("--mean", options.mean),
-        std=numbers("--std", options.std),
-    )
-    assert options.data is not None
-    images = load_images(
-        options.data,
-        layout=options.layout,
-        by=options.by,
-        attributes=options.attributes,
-        shape=classifier.shape,
-        class_names=classifier.class_names,
-        # A Hugging Face folder says the size that its processor brings every picture to.
-        resize=Path(str(options.model)).is_dir(),
-    )
+    classifier, images = _loaded(options)
     chosen = tuple(range(0, len(images), options.skip))[: options.max]
     classes, seconds, key = _checked(classifier, images, chosen, context)
     if images.class_names and images.class_names != classifier.class_names and len(images.class_names) != classes:
@@ -156,6 +138,29 @@ def _plan_work(options: Options, context: Context) -> Plan:
             rule, [int(images.labels[index]) for index in chosen], inputs.names, inputs.attributes
         ),
     )
+
+
+def _loaded(options: Options) -> tuple[Classifier, Images]:
+    classifier = load_classifier(
+        str(options.model),
+        arch=options.arch,
+        factory=options.factory,
+        allow_code=options.allow_code,
+        mean=numbers("--mean", options.mean),
+        std=numbers("--std", options.std),
+    )
+    assert options.data is not None
+    images = load_images(
+        options.data,
+        layout=options.layout,
+        by=options.by,
+        attributes=options.attributes,
+        shape=classifier.shape,
+        class_names=classifier.class_names,
+        # A Hugging Face folder says the size that its processor brings every picture to.
+        resize=Path(str(options.model)).is_dir(),
+    )
+    return classifier, images
 
 
 def coordinates_of(
@@ -199,6 +204,7 @@ def _checked(
     key = [classifier.sha256, images.sha256, list(chosen[:FEW]), context.device, context.dtype]
     labels = [int(images.labels[index]) for index in chosen]
     stored = context.cache.read(CHECKS, key)
+    # Labels are not in the key: one beyond the outputs needs the whole check, which refuses it.
     if stored is not None and max(labels) < int(stored["classes"]):
         return int(stored["classes"]), float(stored["seconds"]), key
     few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
@@ -213,6 +219,7 @@ def _fingerprint(classifier: Classifier, images: Images, chosen: Sequence[int]) 
     import torch
 
     few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
+    # The seed is fixed: the fingerprint is of the network and must not change with --seed.
     noisy = few + 0.25 * torch.randn(few.shape, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         logits = classifier.module(torch.cat([few, noisy]))

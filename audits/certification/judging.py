@@ -73,6 +73,7 @@ def judge(drawn: Drawn, rule: Rule) -> Verdict:
         draws=drawn.draws,
         noisy=(int(tally.votes[drawn.label]), tally.draws),
         interval=interval.kind,
+        # Each radius takes its own best look: which one that is, the geometry decides.
         published=rounded_down(max(_published(limits, rule) for limits in proved)) if plain else None,
         gaussian=rounded_down(max(radius_of(limits, plain) for limits in proved)) if plain else None,
     )

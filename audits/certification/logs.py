@@ -53,7 +53,9 @@ class Log:
         """Return between what the radii lay before they were printed, rounded to nearest or down."""
         # Fixed decimals show fewer digits of small radii; fixed digits show fewer decimals of large ones.
         significant = np.floor(np.log10(np.maximum(radii, 1e-300))) - self.digits + 1
+        # The coarser of the two: a print can have been cut by either.
         unit = 10.0 ** np.maximum(significant, -self.decimals)
+        # Rounded to nearest it lay up to half a unit to either side, cut off up to a whole one above.
         return radii - unit / 2, radii + unit
 
     @property
@@ -124,7 +126,11 @@ def read_log(path: Path) -> Log:
             continue
         cells = line.split("\t")
         if len(cells) != len(header):
-            raise InputError(f"{len(cells)} cells, where the header has {len(header)}.", where=f"{path}, line {number}")
+            raise InputError(
+                f"{len(cells)} cells, where the header has {len(header)}.",
+                where=f"{path}, line {number}",
+                hint="Cells are parted by tabs, one for each column of the header.",
+            )
         texts = [cells[place].strip() for place in places]
         verdict, agrees = _row(texts, f"{path}, line {number}")
         verdicts.append(verdict)
@@ -177,7 +183,11 @@ def _whole(text: str, where: str, column: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InputError(f"{text!r} is no whole number.", where=f"{where}, column {column}") from None
+        raise InputError(
+            f"{text!r} is no whole number.",
+            where=f"{where}, column {column}",
+            hint="Write idx, label and predict as numbers, and correct as 0 or 1.",
+        ) from None
 
 
 def _seconds(text: str, where: str) -> float:
@@ -197,10 +207,10 @@ def _seconds(text: str, where: str) -> float:
 def _digits(text: str) -> int:
     """Count significant digits as printed.
 
-    >>> _digits("0.0123"), _digits("1.50"), _digits("0.0")
-    (3, 3, 0)
+    >>> _digits("0.0123"), _digits("1.50"), _digits("0.0"), _digits("1.23E-05")
+    (3, 3, 0, 3)
     """
-    return len(text.partition("e")[0].replace(".", "").replace("-", "").lstrip("0"))
+    return len(text.lower().partition("e")[0].replace(".", "").lstrip("+-0"))
 
 
 def _decimals(text: str) -> int:
@@ -241,6 +251,7 @@ def reachable(log: Log, rule: Rule, alpha: float) -> tuple[int, int]:
     votes = _first_votes(least, rule.n, alpha)
     here = _radius(votes, rule, alpha)
     before = _radius(votes - 1, rule, alpha)
+    # A window above what unanimous votes reach tells too: no count can lie in it.
     told = (here - before > high - low) | (votes > rule.n)
     met = (votes <= rule.n) & (here <= high)
     return int((met & told).sum()), int(told.sum())
@@ -249,6 +260,7 @@ def reachable(log: Log, rule: Rule, alpha: float) -> tuple[int, int]:
 def _first_votes(probability: Floats, n: int, alpha: float) -> Floats:
     """Return the fewest votes whose lower limit reaches a probability; n + 1 where none does."""
     low, high = np.zeros_like(probability), np.full_like(probability, n + 1)
+    # By halving, for all radii at once: the lower limit rises with the votes.
     for _ in range(math.ceil(math.log2(n + 2)) + 1):
         middle = np.floor((low + high) / 2)
         enough = clopper_pearson_lower(np.minimum(middle, n), n, alpha) >= probability

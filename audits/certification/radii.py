@@ -112,11 +112,12 @@ def lipschitz_radius(low: float, high: float, sigma: float, lipschitz: float) ->
     plain = gaussian_radius(low, high, sigma)
     if low <= 0.0 or high >= 1.0 or lipschitz * sigma > _STEEP:
         return plain
+    # A Lipschitz constant only adds to what noise alone proves: what falls below is an error of the root finder.
     return max(0.5 * (ramp_inverse(low, sigma, lipschitz) - ramp_inverse(high, sigma, lipschitz)), plain)
 
 
 def ramp_inverse(probability: float, sigma: float, lipschitz: float) -> float:
-    """Return h^-1(p), rounded towards zero certificates by more than the root finder may err."""
+    """Return h^-1(p) up to the error of the root finder, 1e-13: radii are told to six decimals, rounded down."""
     from scipy.optimize import brentq
     from scipy.special import ndtri
 
@@ -177,6 +178,7 @@ def least_draws(alpha: float) -> int:
     >>> least_draws(0.001), least_draws(0.01)
     (10, 7)
     """
+    # An alpha that is a power of 1/2 must not cost one more draw by the rounding of two logarithms.
     return math.ceil(math.log(alpha) / math.log(0.5) - 1e-12)
 
 
@@ -192,4 +194,5 @@ def rounded_down(radius: float, digits: int = DIGITS) -> float:
         raise ValueError("a certificate has a finite radius")
     from decimal import ROUND_FLOOR, Decimal
 
+    # In decimals: times 10^6 in binary, 0.1 and its like would be rounded before they are floored.
     return float(Decimal(repr(float(radius))).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR))

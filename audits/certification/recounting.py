@@ -82,6 +82,7 @@ def plan_counts(options: Options) -> Plan:
         Where there are none, they are damaged, or an option contradicts them.
     """
     assert options.from_counts is not None
+    _refuse_other_inputs(options)
     file = options.from_counts / NAME if options.from_counts.is_dir() else options.from_counts
     if not file.is_file():
         raise InputError(
@@ -90,7 +91,6 @@ def plan_counts(options: Options) -> Plan:
             hint=f"Name the folder of a finished miles certify run: it holds {NAME}.",
         )
     about, tensors = _read(file)
-    _refuse_other_inputs(options)
     stored = _settings(options, about, str(file))
     lipschitz = _asserted(options)
     from audits.certification.inputs import Inputs, coordinates_of
@@ -150,6 +150,7 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
         looks = [
             Tally(int(draws), *(tensors[f"looks.{part}"][place, look] for part in _PARTS))
             for look, draws in enumerate(tensors["looks.draws"][place].tolist())
+            # A look that was not needed is stored as 0 draws.
             if draws
         ]
         selection = Tally(
@@ -159,6 +160,7 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
         asked = stops == rule.looks[: len(stops)] if rule.mode != "pilot" else len(stops) == 1 and stops[0] <= rule.n
         if not looks or not asked or selection.draws != (rule.pilot if rule.mode == "pilot" else rule.n0):
             raise ValueError("draws that the settings do not ask for")
+        # The selection and the first look begin at nothing; every further look goes on from the one before it.
         for before, tally in zip([None, None, *looks], [selection, *looks], strict=False):
             _check_tally(tally, before)
         rows.append(

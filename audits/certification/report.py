@@ -74,6 +74,7 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
         context.cache.write(CHECKS, work.check, seen)
     noise = Noise("uniform" if rule.geometry.norm == "l1" else "gaussian", rule.geometry.sigma)
 
+    # Set up at the first draw that is missing: where the cache has all counts, the network never runs.
     @cache
     def sampler() -> Sampler:
         # Only networks of our own are rewritten: what is certified must be the function that was given.
@@ -116,6 +117,7 @@ def _key(work: Work, rule: Rule, noise: str, index: int, context: Context) -> li
     """Return all that decides an image's counts besides how many draws there are."""
     import torch
 
+    # Which of several cards it is decides nothing.
     device = context.device.partition(":")[0]
     model = [work.classifier.sha256, work.classes, work.fingerprint]
     return [

@@ -61,6 +61,7 @@ class Rule:
     def ceiling(self) -> float:
         """Largest radius that the rule can prove: when all votes agree, or all soft outputs are 1."""
         if self.soft:
+            # Outputs that are all 1 do not vary: what is left is the second term of the shift.
             least = float(bernstein_shift(0.0, max(self.looks[-1], 2), self.share))
             return max(self.geometry.radius(1.0 - least, least), 0.0) if least < 0.5 else 0.0
         return ceiling(replace(self.geometry, lipschitz=None), self.looks[-1], self.share)
@@ -87,11 +88,13 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
             hint="Leave one of the two out.",
         )
     sigma = options.sigma or 0.0
+    # The looks share alpha whether or not they come: when to stop may then depend on the counts.
     looks = geometric_looks(options.n) if options.mode == "decide" else (options.n,)
     rule = Rule(
         mode=options.mode,  # type: ignore[arg-type]
         method=options.interval,  # type: ignore[arg-type]
         geometry=Geometry(options.norm, sigma, lipschitz),  # type: ignore[arg-type]
+        # Bonferroni: the images' certificates need not be independent for all of them to hold together.
         alpha=options.alpha / images if options.family_wise else options.alpha,
         n0=options.n0,
         n=options.n,

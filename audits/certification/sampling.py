@@ -124,6 +124,7 @@ def decided(selection: Tally, looks: list[Tally], rule: Rule) -> bool:
     open_radii = [radius for radius in rule.radii if radius > reached]
     if not open_radii:
         return True
+    # Radii ascend: if the least open one is out of reach, so are all others.
     return _hoped(looks[-1], interval, rule) < open_radii[0]
 
 
@@ -131,6 +132,7 @@ def _hoped(tally: Tally, interval: Interval, rule: Rule) -> float:
     if rule.soft:
         spread = limits_of(tally, interval, rule)
         mean = float(tally.sums[interval.top]) / ONE / tally.draws
+        # The shift is the same on both sides of a mean; the limits hold the lower one.
         high = min(2 * mean - spread.low, 1.0)
         return rule.geometry.radius(high, 1.0 - high) if high < 1 else np.inf
     votes = votes_of(tally)
@@ -152,6 +154,7 @@ def pilot_draws(pilot: Tally, rule: Rule) -> int:
     The pilot's shares stand in for the probabilities; the draws it asks for are fresh, and their limits spend all
     of alpha, so a bad choice costs radius and never soundness.
     """
+    # Each draw adds less than the one before: steps by a factor take few sizes to find the bend.
     sizes = np.unique(np.geomspace(min(FIRST_LOOK, rule.n), rule.n, GRID).round().astype(np.int64))
     interval = interval_of(pilot, rule)
     radii = np.array([_expected(pilot, interval, int(size), rule) for size in sizes])

@@ -36,6 +36,7 @@ def leaf_order(matrix: NDArray[np.float64]) -> list[int]:
         return list(range(count))
     mutual = np.where(known, both, 0.0).sum(axis=0) / np.maximum(found, 1)
     far = np.where(found > 0, mutual, mutual[found > 0].mean())
+    # Languages that help each other are at negative distances, which a linkage does not take.
     far -= far[~np.eye(count, dtype=bool)].min()
     return _leaves(far)
 

@@ -79,6 +79,7 @@ def _exit(curve: tuple[float, ...], baseline: Baseline | None, margin: float) ->
     if baseline is None or not curve:
         return None
     # Without any margin a loss on the plateau would cross it by chance.
+    # A curve is in nats per token, a loss in nats per byte.
     plateau = (1 - max(margin, LEAST_MARGIN)) * baseline.unigram.loss / baseline.unigram.factor
     left = next((place for place, loss in enumerate(curve) if loss < plateau), len(curve))
     return left / len(curve)

@@ -66,6 +66,7 @@ def _parts(seed: int) -> dict[str, list[bytes]]:
 
 
 def _family(seed: int, number: int) -> int:
+    # Neighbouring seeds must not share a family.
     return len(FAMILIES) * seed + number + 1
 
 

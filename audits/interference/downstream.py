@@ -134,6 +134,7 @@ def _left_out(predictor: Floats | None, score: Floats) -> Floats:
     for place in range(len(score)):
         kept = np.delete(np.arange(len(score)), place)
         guess = float(score[kept].mean())
+        # A line through languages that all receive the same has no slope: then the mean has to do.
         if predictor is not None and np.ptp(predictor[kept]) > 0:
             slope, start = np.polyfit(predictor[kept], score[kept], 1)
             guess = float(start + slope * predictor[place])

@@ -90,6 +90,7 @@ def explain(
     likenesses = likenesses_of(inputs)
     for one in likenesses:
         statistic: Literal["difference", "spearman"] = "difference" if one.name in EFFECTS else "spearman"
+        # A stream for each: another column in langs.csv changes no p-value but its own.
         rng = generator(context.seed, "relabelling", one.name)
         kept = complete(one.matrix)
         _say_left_out(draft, one.name, inputs.languages, kept)
@@ -186,6 +187,7 @@ def _add_effect(
     kept: Sequence[int],
 ) -> _Added | None:
     if one.name in EFFECTS:
+        # Not the permutation's own statistic: that says nothing of seeds and sentences.
         weights = _difference(matrix, found, inputs.languages, kept, one.matrix)
         return _add_contrast(draft, matrix, one.name, weights, "no")
     where = {"attribute": one.name}
@@ -263,6 +265,7 @@ def _adjusted(
             continue
         places = _places(found, inputs.languages, kept, both[name].matrix, both[other].matrix)
         design = np.array([[1.0, *values] for _, _, values in places])
+        # A slope of least squares is a weighted sum of the cells, so that it is judged over seeds as any contrast.
         slopes = np.linalg.pinv(design)[1]
         parts = []
         for (target, source, _), weight in zip(places, slopes.tolist(), strict=True):
@@ -319,6 +322,7 @@ def _jackknifed(cells: Floats, likeness: Floats, value: float, level: float) -> 
     for place in range(count):
         kept = np.delete(np.arange(count), place)
         found = rank_correlation(cells[np.ix_(kept, kept)], likeness[np.ix_(kept, kept)])
+        # Fisher's z of a perfect correlation is infinite.
         if found is None or abs(found) >= 1:
             return None
         without.append(math.atanh(found))

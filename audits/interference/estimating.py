@@ -108,6 +108,7 @@ def row(name: str, crossed: Crossed, level: float, where: Mapping[str, Coordinat
 
 
 def _method(crossed: Crossed, family: int) -> str:
+    # Fewer than three have nothing to lend each other.
     shared = ", variances over seeds drawn together from others of its kind" if family > 2 else ""
     if not crossed.seeds_known:
         return "Student's t over held-out sentences, with one seed"
@@ -127,6 +128,7 @@ def _add_family(
     where: Callable[[Key], Mapping[str, Coordinate]],
 ) -> dict[Key, Entry]:
     """Judge contrasts of one kind together and add those that can be made."""
+    # Together: cells of one kind lend each other their variances over seeds, of which each has few.
     judged = matrix.judge(list(family.values()))
     found: dict[Key, Entry] = {}
     for key, one in zip(family, judged, strict=True):
@@ -171,6 +173,7 @@ def _add_relative(draft: Draft, matrix: Matrix, found: Found) -> None:
         assert weights is not None
         alone = _value(matrix, {((target,), target): 1.0}, like=weights)
         pair = _value(matrix, {(tuple(sorted((target, source))), target): 1.0}, like=weights)
+        # A loss that was measured elsewhere may be 0.
         if alone <= 0:
             draft.warn(
                 "no-share", f"{target} alone loses nothing: there is no share of it.", target=target, source=source
@@ -182,6 +185,7 @@ def _add_relative(draft: Draft, matrix: Matrix, found: Found) -> None:
         assert one is not None
         share = shares[target, source]
         low, high = one.crossed.low, one.crossed.high
+        # The linearised contrast is 0 at these losses: its interval is moved to where the share is.
         moved = replace(
             one.crossed,
             value=share,

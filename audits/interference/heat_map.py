@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audits.charts import UNDECIDED
+from audits.chart_parts import UNDECIDED
 from audits.records import Json
 
 VERDICTS = {
@@ -121,6 +121,7 @@ def _unfolded(names: Sequence[str], places: int, count: int) -> list[Json]:
         "s": "datum.s - 1",
         "state": "datum.c[datum.s]",
         "source": f"{json.dumps(list(names))}[datum.s]",
+        # JavaScript takes null / 10 for 0: a cell without a number would be one without an effect.
         "value": f"isValid(datum.v) ? datum.v / {unit} : null",
         "verdict": f"{json.dumps(VERDICTS)}[datum.state]",
         "interval": f"{known} ? {low} + ' to ' + {high} : 'none'",

@@ -14,6 +14,7 @@ from audits.interference.settings import (
     OF_RESULTS,
     OF_SMALL,
     OF_TRAINING,
+    Kind,
     Languages,
     Part,
     Training,
@@ -23,7 +24,6 @@ from audits.interference.settings import (
     settle_training,
     settle_triples,
 )
-from audits.interference.settings import Source as Kind
 from audits.records import Source, Subject
 from probes.errors import InputError
 from probes.executor import Workers
@@ -200,19 +200,8 @@ def _trained(
     options: Options, training: Training, part: Part | None, context: Context
 ) -> tuple[Inputs, Subject | None]:
     """Read the texts, and settle every model that is to be trained or scored."""
-    if options.corpus is None:
-        taken = [code for code in options.langs if Path(code).is_dir()]
-        if taken:
-            raise InputError(
-                f"--langs took the folder {taken[0]!r} for a language, as it takes all words that follow it.",
-                where="--langs",
-                hint=f"Put the folder first: miles interference {taken[0]} --langs ...",
-            )
-        raise InputError(
-            "CORPUS_DIR is missing.", where="CORPUS_DIR", hint="Name a folder of <code>.txt files, or give --losses."
-        )
-    codes = options.langs or _codes_of(options.corpus)
-    languages = check_codes(options.corpus, codes)
+    corpus = _corpus(options)
+    languages = check_codes(corpus, options.langs or _codes_of(corpus))
     if len(languages) < 2:
         raise InputError(
             "One language has nobody to interfere with.", where="--langs", hint="Name two languages or more."
@@ -228,6 +217,7 @@ def _trained(
     elif not training.steps:
         # One model as it is has one loss of a language, whatever else is asked of it.
         sets = tuple(chosen for chosen in sets if len(chosen) == 1)
+    # Scored as it is, a model has no gradients.
     if training.steps and context.dtype == "float16":
         raise InputError(
             "Trained in float16, small gradients are lost.", where="--dtype", hint="Give bfloat16 or float32."
@@ -236,13 +226,7 @@ def _trained(
     training = replace(training, window=window)
     train_bytes = _train_bytes(options, training)
     texts = {
-        code: read_language(
-            options.corpus,
-            code,
-            seed=context.seed,
-            train_bytes=train_bytes,
-            held_bytes=options.held_out,
-        )
+        code: read_language(corpus, code, seed=context.seed, train_bytes=train_bytes, held_bytes=options.held_out)
         for code in languages
     }
     tokenizer, file = find_tokenizer(options, model, texts)
@@ -261,13 +245,28 @@ def _trained(
         workers=_workers(options, context),
         part=part,
         table=None,
-        attributes=read_attributes(options.corpus, [code for code in languages if code in used]),
+        attributes=read_attributes(corpus, [code for code in languages if code in used]),
         similarities=(),
         downstream=None,
         unpaired=tuple(code for code in languages if code not in used),
     )
     jobs, places = make_jobs(made, options, context, model, folders, train_bytes)
     return replace(made, jobs=jobs, places=places), subject
+
+
+def _corpus(options: Options) -> Path:
+    if options.corpus is not None:
+        return options.corpus
+    taken = [code for code in options.langs if Path(code).is_dir()]
+    if taken:
+        raise InputError(
+            f"--langs took the folder {taken[0]!r} for a language, as it takes all words that follow it.",
+            where="--langs",
+            hint=f"Put the folder first: miles interference {taken[0]} --langs ...",
+        )
+    raise InputError(
+        "CORPUS_DIR is missing.", where="CORPUS_DIR", hint="Name a folder of <code>.txt files, or give --losses."
+    )
 
 
 def _check_window(window: int, texts: Mapping[str, LanguageText]) -> None:

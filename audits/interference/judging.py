@@ -121,6 +121,7 @@ def _noise_words(draft: Draft, results: "Results", verdicts: Mapping[tuple[str, 
     if noise is None:
         return ""
     if not shown:
+        # By Bonferroni, since Holm's first step is that: a single effect among nothing has to pass it.
         least = smallest_shown([one.judged.crossed for one in results.found.cells.values()], results.matrix.level)
         said = (
             f" To be shown in any cell it fell on, an effect had to be about {least:.2g} nats per byte."
@@ -216,6 +217,7 @@ def _effect_words(
     test = one.test
     plural = {"family": "families"}.get(one.name, f"{one.name}s")
     said = f"of {ways_words(test)} to deal {plural} to the languages, {as_far_words(test)} as far"
+    # Before p itself: where no relabelling could be rare enough, a large p is no finding.
     if test.smallest_p > alpha:
         text = (
             f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {said}, and none could "

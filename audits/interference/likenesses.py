@@ -71,5 +71,6 @@ def complete(*likenesses: Floats) -> list[int]:
         gaps = np.asarray(missing).sum(0) + np.asarray(missing).sum(1)
         if not gaps.any():
             break
+        # One at a time: without the language with the most gaps, others may have none left.
         kept.pop(len(kept) - 1 - int(gaps[::-1].argmax()))
     return kept

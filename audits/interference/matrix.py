@@ -70,6 +70,7 @@ class Matrix:
         for code in sorted({code for _, code in weights}):
             mine = [(chosen, weight) for (chosen, lang), weight in weights.items() if lang == code]
             first = self.losses.cells[mine[0][0], order[0], code]
+            # Models of a language share its hidden tokens: losses are subtracted sentence by sentence.
             deltas = sum(weight * self._sums(chosen, code, order) for chosen, weight in mine)
             parts.append(Part(np.asarray(deltas), first.weights, first.factor, code))
         return Contrast(tuple(parts))
@@ -79,6 +80,7 @@ class Matrix:
         key = (chosen, code, seeds)
         if key not in self._stacked:
             cells = [self.losses.cells[chosen, seed, code] for seed in seeds]
+            # The statistics take one weight a sentence, while given losses may count others with every seed.
             first = cells[0].weights
             at = [
                 cell.sums

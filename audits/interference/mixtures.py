@@ -90,6 +90,7 @@ def _ranked(
     The p-value is of best and worst being alike, corrected for their having been picked.
     """
     languages = inputs.languages
+    # Of three languages there is one mixture, and nothing to rank.
     if not len(languages) >= 4 or comb(len(languages), 3) > MOST_MIXTURES:
         return {}, None
     value = {where: entry.judged.crossed.value for where, entry in found.cells.items()}
@@ -97,6 +98,7 @@ def _ranked(
     for three in combinations(languages, 3):
         wanted = [(a, b) for a in three for b in three if a != b]
         if all(where in value for where in wanted):
+            # A mean over the members, each of which has the effects of two others added up.
             totals[three] = sum(value[where] for where in wanted) / 3
     order = sorted(totals, key=lambda three: (totals[three], three))
     family: dict[Languages, Weights] = {three: _mean(matrix, three) for three in order}

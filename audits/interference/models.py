@@ -53,6 +53,7 @@ def find_start(
                     where=str(folder),
                     hint="Give models that share a tokenizer.",
                 )
+            # All are scored with one window: losses with more context and with less do not compare.
             longest = min(longest, model.longest)
             chosen[one] = (found[one], model.sha256)
         digest = sha256_json(sorted(["+".join(one), hashed] for one, (_, hashed) in chosen.items()))
@@ -111,6 +112,7 @@ def make_jobs(
         matrix_rate=training.matrix_rate,
     )
     assert options.corpus is not None and inputs.tokenizer is not None
+    # Absolute, as are all paths of a job: a worker may stand in another folder.
     folder = (options.results or context.cache.folder / SUBFOLDER).absolute()
     file = None if options.tokenizer == BYTES.name else Path(options.tokenizer).absolute()
     if inputs.tokenizer_file is not None:
@@ -134,6 +136,7 @@ def make_jobs(
         Job(
             codes=chosen,
             scored=chosen,
+            # The same for all training sets: models of one seed share initial weights and hidden tokens.
             seed=training_seed(context.seed, number),
             corpus=corpus,
             recipe=recipe,

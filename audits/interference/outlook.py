@@ -72,6 +72,7 @@ def measured_cost(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], 
         total = sum(seconds[len(job.codes)] for job in missing)
         lanes = inputs.workers.lanes(len(missing))
         width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
+    # Bytes on macOS, kilobytes on Linux.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     who = f"{lanes} at once ({inputs.workers.backend})"
     per = ", ".join(f"{many(size, 'language', 'languages')} {value:.1f} s" for size, value in seconds.items())

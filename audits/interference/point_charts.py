@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audits.chart_parts import OKABE_ITO, PANEL_WIDTH, STACKED_WIDTH, UNDECIDED, Axis
 from audits.chart_text import Side, finer, name_points, plain_rows, span_of
-from audits.charts import OKABE_ITO, PANEL_WIDTH, STACKED_WIDTH, UNDECIDED, Axis
 from audits.records import Json
 
 HEIGHT, SQUARE, ROW = 300, 380, 64
@@ -81,6 +81,7 @@ def groups(rows: Sequence[Mapping[str, Any]], means: Mapping[str, float], *, val
     for row in sorted(plain_rows(rows), key=lambda row: (names.index(row["group"]), row[value.field])):
         at = names.index(row["group"])
         seen[row["group"]] += 1
+        # Not at random: the same report has to give the same picture.
         spread = (seen[row["group"]] * GOLDEN) % 1 - 0.5
         table.append({**row, "at": float(f"{at + 0.5 + SPREAD * spread:.4g}")})
     marks = [{value.field: float(f"{mean:.6g}"), "from": at + 0.12, "to": at + 0.88, "group": name}

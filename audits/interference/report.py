@@ -66,11 +66,9 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
         level=context.level,
         correction="holm" if options.correction == "holm" else "bh",
     )
-    sets = tuple(
-        chosen
-        for place, chosen in enumerate(dict.fromkeys(chosen for chosen, _ in inputs.places) or inputs.sets)
-        if inputs.part is None or any((chosen, seed) for one, seed, _ in losses.cells if one == chosen)
-    )
+    trained = {chosen for chosen, _, _ in losses.cells}
+    # Of a part of the work, what other parts train is not missing.
+    sets = tuple(chosen for chosen in inputs.sets if inputs.part is None or chosen in trained)
     found = estimate(draft, matrix, baselines, sets, whole=inputs.part is None)
     effects = explain(draft, matrix, found, inputs, options, context)
     mixed = mix(draft, matrix, found, inputs, context)

@@ -13,6 +13,8 @@ from probes.errors import InputError
 
 Languages = tuple[str, ...]
 """A training set: codes, sorted."""
+Kind = Literal["trained", "scored", "given"]
+"""Models are trained here; are given, a folder for each set of languages, and scored here; or only losses are given."""
 MOST_SEEDS = 1000
 OF_SMALL = ("layers", "hidden", "heads", "front", "matrix_rate", "vocabulary")
 """Options of the small encoders, which a given one does not have."""
@@ -223,7 +225,3 @@ def settle_part(options: Options) -> Part | None:
 def training_seed(seed: int, place: int) -> int:
     """Return the seed of the training at a place, from 0, of a run with a seed."""
     return int(generator(seed, "training", str(place)).integers(2**31))
-
-
-Source = Literal["trained", "scored", "given"]
-"""Models are trained here; are given, a folder for each set of languages, and scored here; or only losses are given."""

@@ -24,6 +24,7 @@ def check(path: Path) -> None:
     """
     if not path.parent.is_dir() or path.is_dir():
         raise InputError(f"No file can be written at {path}.", where="--sbatch", hint="Name a file in a folder.")
+    # A job of ours may be made anew; no other file is written over.
     own = path.is_file() and path.read_bytes()[: len(_HEAD)] == _HEAD.encode()
     if path.exists() and not own:
         raise InputError(f"{path} is there already, and no job of ours.", where="--sbatch", hint="Name another file.")
@@ -31,10 +32,12 @@ def check(path: Path) -> None:
 
 def script(options: Options, part: Part, context: Context) -> str:
     """Return the text of an sbatch file, and in it the command that makes the report of all parts."""
+    # The cache of one machine is not that of the next: tasks need a folder that all of them see.
     shared = options if options.results else replace(options, results=Path("results"))
     command = [*_words(shared), "--seed", str(context.seed), "--level", str(context.level)]
     command += ["--device", context.device, "--dtype", context.dtype]
     task = [*command, "--workers", "1"] if not options.workers else command
+    # A line break in a name would begin a line of the job, which the shell would run.
     broken = [word for word in (*command, str(Path.cwd())) if not word.isprintable()]
     if broken:
         raise InputError(

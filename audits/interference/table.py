@@ -91,6 +91,7 @@ def from_models(languages: Languages, found: Iterable[tuple[Languages, int, Mapp
 def from_table(table: LossTable) -> Losses:
     """Return losses that were measured elsewhere."""
     cells = {
+        # A table has nats per byte as they are: weights turn its means back into sums.
         (key.languages, key.seed, key.lang): Cell(sums=cell.nats * cell.weights, weights=cell.weights, factor=1.0)
         for key, cell in table.rows.items()
     }

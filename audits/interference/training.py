@@ -115,6 +115,7 @@ def _windows(inputs: Inputs, code: str) -> tuple[Windows, Windows]:
 def _baseline(inputs: Inputs, code: str) -> Baseline:
     job = inputs.jobs[0]
     train, held = _windows(inputs, code)
+    # The very tokens that are hidden from the models: at others the same counts would lose another amount.
     positions = held_positions(held, share=job.recipe.share, seed=job.corpus.seed, code=code)
     masked = np.zeros((len(positions), *held.ids.shape), dtype=bool)
     np.put_along_axis(masked, positions.numpy(), True, axis=2)
@@ -122,6 +123,7 @@ def _baseline(inputs: Inputs, code: str) -> Baseline:
     losses = baseline_losses(train.ids.numpy(), held.ids.numpy(), masked, inputs.tokenizer.size)
     owner = np.broadcast_to(held.sentence.numpy(), masked.shape)[masked]
     weights = np.bincount(owner, minlength=held.sentences).astype(np.float64)
+    # As of the models, so that both are in nats per byte and can be compared.
     factor = held.tokens / held.bytes
     cells = [
         Cell(sums=np.bincount(owner, one, minlength=held.sentences).astype(np.float64), weights=weights, factor=factor)

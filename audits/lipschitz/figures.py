@@ -20,6 +20,7 @@ def draw(draft: Draft, bound: LipschitzBound, answers: Sequence[Answer], level: 
     if bound.stages and bound.product > 0:
         figures.append(_stages(bound))
     if any(answer.radius > 0 for answer in answers):
+        # First, since radii are what a reader came for.
         figures.insert(0, _radii(answers, level))
     return figures
 

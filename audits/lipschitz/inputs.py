@@ -149,6 +149,7 @@ def _seconds(layer: Operator, steps: int) -> float:
         outputs, inputs = layer.weight.shape
         return _CUBED * min(outputs, inputs) ** 3 + steps * 2 * outputs * inputs / _PRODUCTS
     grid, stride = symbol_grid(layer)
+    # Weights are real: half of the frequencies are conjugates of the other half.
     matrices = (grid[0] // stride[0]) * (grid[1] // stride[1] // 2 + 1) * layer.groups
     cells = layer.size[0] * layer.size[1] / (layer.stride[0] * layer.stride[1])
     passes = steps * 2 * cells * layer.weight.numel() / _PRODUCTS

@@ -54,6 +54,7 @@ def measure_margins(
     IncompleteError
         Where the device runs out of memory.
     """
+    # A copy, since a module is moved in place: the classifier itself stays as it was loaded.
     module = deepcopy(classifier.module).to(device=device, dtype=torch.float64)
     source = torch.Generator().manual_seed(0)
     found: list[Answer] = []

@@ -76,6 +76,7 @@ def _measure(inputs: Inputs, options: Options, context: Context) -> Found:
         return replace(norm, value=norm.lower)
 
     raw = lipschitz_bound(module, shape, lower_steps=options.lower_steps, progress=context.progress, norms=norms)
+    # The same way through the network, since a product over layers leaves out how they are joined.
     lower = lipschitz_bound(module, shape, lower_steps=options.lower_steps, norms=attained)
     if not math.isfinite(raw.product):
         raise IncompleteError("The product of the bounds exceeds the largest number that float64 can hold.")
@@ -94,6 +95,7 @@ def _measure(inputs: Inputs, options: Options, context: Context) -> Found:
 
 def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
     """Return the norm of a layer, from the cache where the same weights were measured in the same place before."""
+    # By the weights, not by the checkpoint: networks that share a layer share its norm.
     key = [_VERSION, torch.__version__, _content(layer), steps, EXACT_UP_TO, ITERATIONS]
     stored = cache.read(CACHE, key)
     if stored is None:
@@ -108,6 +110,7 @@ def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
 
 
 def _content(layer: Operator) -> list[Any]:
+    # In float64, in which the norm is computed: a file in another precision with equal weights is the same layer.
     weight = layer.weight.detach().cpu().double().contiguous()
     digest = sha256(weight.numpy().tobytes()).hexdigest()
     if not isinstance(layer, Convolution):
@@ -132,6 +135,7 @@ def add_layers(draft: Draft, bound: LipschitzBound, context: Context) -> None:
 
 def add_answers(draft: Draft, answers: Sequence[Answer], inputs: Inputs, context: Context) -> None:
     """Add the largest slope that was met, and the median radius of all images and of each class with enough."""
+    # Rounded down: a constant that was attained bounds from below, and must not exceed the truth.
     steepest = max(answer.slope for answer in answers) * DOWN
     draft.add(
         Estimate(

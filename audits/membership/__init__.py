@@ -11,6 +11,7 @@ from audits.registry import AuditSpec
 
 TIERS = ("samples", "generator", "denoiser", "full")
 """What an attacker holds: samples only, the weights of a generator or a denoiser, or all (discriminator, gradients)."""
+# As in the module of the bounds, which takes numpy: no command line should wait for that.
 SELECTIONS = ("split", "bonferroni", "fixed")
 MOST_FPR = 3
 BACKENDS = ("loky", "dask", "ray")

@@ -41,6 +41,7 @@ def _variants(
     found: Scored, release: Release, inputs: Inputs, options: Options, context: Context
 ) -> Sequence[Variants]:
     wanted = {name for names in ATTACKS.values() for name in names}
+    # Names are checked beforehand: a name that this release does not allow is passed over, as in a suite.
     if options.attack:
         wanted = set(options.attack)
     made: list[Variants] = []
@@ -90,6 +91,7 @@ def _from_samples(samples: PointSet, wanted: set[str], inputs: Inputs, context: 
     if "calibrated" in wanted:
         made.append(_one("calibrated", "samples", calibrated(points, samples, reference, progress=progress)))
     if "domias" in wanted:
+        # From points that are not audited, so that members have no say in the width.
         scale = float(np.sqrt(np.mean(-nearest(reference, samples))))
         widths = [float(f"{share * scale:.6g}") for share in BANDWIDTHS] if scale > 0 else [1.0]
         scores = density_ratio(points, samples, reference, widths, progress=progress)
@@ -106,6 +108,7 @@ def _from_denoiser(
 ) -> list[Variants]:
     names = [name for name in DENOISER if name in wanted]
     lira_wanted = [name for name in LIRA if name in wanted] if options.shadows else []
+    # LiRA needs the loss whether or not the loss is an attack of its own here.
     scored = list(dict.fromkeys([*names, *([LIRA_ON] if lira_wanted else [])]))
     requests = requests_of(scored, denoiser, inputs.settings.timesteps)
     common: dict[str, Any] = {
@@ -181,6 +184,7 @@ def _check_shadows(found: Scored, made: Sequence[Variants], shadows: Shadows) ->
     best = max(float(one.merits.max()) for one in made if one.merits is not None)
     models, points = shadows.keep.shape
     # Models on a half and on its complement are asked about the same points: they count as one.
+    # Mann and Whitney's variance of the AUC of scores that tell nothing, half of the points being members.
     chance = 3 * np.sqrt((points + 1) / (3 * points**2)) / np.sqrt(models / 2)
     if best < 0.5 + chance:
         text = (
@@ -204,8 +208,10 @@ def _check_likeness(
         found.warn("other-shadows", text, {})
     for request in (one for one in requests if one.attack == LIRA_ON):
         rivals = np.where(shadows.keep, np.nan, _log(shadows.scores[request]))
+        # Of the shadows that have not seen the point: the audited model has not seen its non-members either.
         centre = np.nanmedian(rivals, axis=0)
         spread = float(np.sqrt(np.nanmean((rivals - centre) ** 2)))
+        # Of the middle non-member: members must lie elsewhere, and a few odd points may.
         apart = float(np.median((_log(own[request]) - centre)[~member]))
         if abs(apart) > UNLIKE * spread:
             text = (

@@ -33,6 +33,7 @@ def compare_blindly(draft: Draft, pool: Pool, context: Context) -> Blind:
         rng=generator(context.seed, "membership", "blind"),
         progress=context.progress,
     )
+    # Whichever classifier tells the sides apart stops all verdicts: both may err together as often as one.
     level = 1 - (1 - context.level) / len(found.scores)
     indices: dict[str, int] = {}
     worst: tuple[float, int] | None = None

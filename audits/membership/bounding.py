@@ -5,7 +5,7 @@ heuristic. Where each point was put in by a coin of its own, the one-run bounds 
 training run of its own, the plain ones do.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from audits.membership.estimating import Judged, where_of
 from audits.membership.pool import Pool
 from audits.numbers import LOWER_BOUND
 from audits.records import Estimate
+from audits.statistics.epsilon_bounds import ceiling
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import Guesses, count_guesses, one_run_epsilon
 from audits.statistics.one_run_fdp import one_run_fdp_epsilon
@@ -66,7 +67,9 @@ def bound_all(
     made = []
     for one in found:
         model = one.attack.where.get("model", "")
+        # Models with a claim are one family: a suite is told of whichever claim breaks.
         beside = set(claims) if model in claims else {model}
+        # Bonferroni: attacks on the same points depend on each other in no way that is known.
         rivals = sum(other.attack.where.get("model", "") in beside for other in found)
         delta = claims[model].delta if model in claims else options.delta
         alpha = (1 - context.level) / rivals
@@ -124,6 +127,7 @@ def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
     split = options.selection == "split"
     # The half that chooses a threshold may be the one that chose the attack's setting.
     chooses, rest = attack.half(pool.chooses)
+    # With split, points that chose a setting may choose the threshold too; without it, nothing may rest on them.
     used = chooses | rest if split else attack.judged
     proved = {}
     for method, validity in ((CLOPPER_PEARSON, CERTIFIED if options.independent else HEURISTIC), (GDP, ASSUMES_GDP)):
@@ -179,6 +183,7 @@ def _credible(case: _Case, made: Bound) -> None:
     met = made.call
     misses, right = met.members - met.hits, met.others - met.alarms
     low, high = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=case.context.level)
+    # The ends of an interval of nearly no level: the median.
     middle, _ = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=1e-6)
     case.draft.add(
         Estimate(
@@ -207,6 +212,7 @@ def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
     elif options.selection == "bonferroni":
         alpha /= len(SHARES)
     else:
+        # Chosen for the bound without assumptions, as verdicts rest on it; the other takes the same share.
         chosen = _guesses(attack.scores[chooses], attack.member[chooses], SHARES)
         tried = (SHARES[int(np.argmax([_epsilon(one, case.delta, alpha) for one in chosen]))],)
         judged = rest
@@ -220,11 +226,36 @@ def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
         best = made[int(np.argmax(reached))][0]
         # A perfect attack gains by guessing more: its ceiling is over all shares that may be chosen.
         shares = tried if options.selection == "fixed" else SHARES
-        perfect = max(of(_perfect(share, n), case.delta, alpha) for share in shares)
+        perfect = _most(of, shares, n, case.delta, alpha)
         how = f"{_NAMES[method]}, {best.guesses:,} of {n:,} guessed, {best.correct:,} right"
         bounds = [max(reached), perfect]
         proved[method] = case.add(method, validity, bounds[0], bounds[1], n, how)
     return proved
+
+
+def provable(pool: Pool, options: Options, attacks: int, level: float) -> float | None:
+    """Return what a perfect one of so many attacks, on all points, would prove by the bound that verdicts rest on.
+
+    None for plain bounds with `bonferroni`: how many thresholds share the error is told by the scores.
+    """
+    alpha = (1 - level) / attacks
+    proves = ~pool.chooses if options.selection == "split" else np.ones(len(pool), dtype=np.bool_)
+    if options.coin_flip is not None:
+        shares = (options.threshold or 0.0,) if options.selection == "fixed" else SHARES
+        share = alpha / len(SHARES) if options.selection == "bonferroni" else alpha
+        return _most(_epsilon, shares, int(proves.sum()), options.delta, share)
+    if options.selection == "bonferroni":
+        return None
+    members = int(pool.member[proves].sum())
+    return ceiling(members, int(proves.sum()) - members, delta=options.delta, alpha=alpha)
+
+
+Proof = Callable[[tuple[Guesses, int], float, float], float]
+"""The epsilon that guesses about so many points prove at a delta and with an error."""
+
+
+def _most(of: Proof, shares: Sequence[float], points: int, delta: float, alpha: float) -> float:
+    return max(of(_perfect(share, points), delta, alpha) for share in shares)
 
 
 def _guesses(scores: Floats, member: Bools, shares: Sequence[float]) -> list[tuple[Guesses, int]]:
@@ -234,6 +265,7 @@ def _guesses(scores: Floats, member: Bools, shares: Sequence[float]) -> list[tup
 
 
 def _each(share: float, points: int) -> int:
+    # Rounded down: more guesses than there are points would be refused.
     return max(1, int(share * points / 2))
 
 

@@ -57,6 +57,7 @@ def claim_of_options(options: Options) -> Claim | None:
     given = [flag for flag, value in training.items() if value is not None]
     claims = [
         *(["--epsilon"] if options.epsilon is not None else []),
+        # One of the three stands for them all: together they make one claim.
         *given[:1],
         *(["--history"] if options.history is not None else []),
     ]

@@ -46,6 +46,7 @@ def estimate(draft: Draft, scored: Scored, pool: Pool, settings: Settings, conte
     """Add the numbers of every attack to the draft."""
     found: list[Judged] = []
     for attack in scored.attacks:
+        # Flipped with all attacks counted: of many, one would be the wrong way round by chance.
         one = judged_of(attack, 1 - (1 - context.level) / len(scored.attacks))
         found.append(one)
         _areas(draft, one, context)
@@ -71,6 +72,7 @@ def _areas(draft: Draft, one: Judged, context: Context) -> None:
     where = where_of(one.attack, tier=one.attack.tier)
     value = one.area.value
     common = {"name": "auc", "value": value, "where": where, **points_of(one)}
+    # Disjoint sides have an interval of their own: one of no width is that of equal scores.
     if low == high == value:
         draft.warn("constant-scores", f"All scores of {one.attack.label} are equal: they tell nobody apart.", **where)
         one.places["auc"] = draft.add(Estimate(**common, method="none"))
@@ -104,6 +106,7 @@ def _held_out(draft: Draft, one: Judged, pool: Pool, context: Context) -> None:
     attack = one.attack
     chosen, rest = attack.half(pool.chooses)
     curve = roc(attack.scores[chosen], attack.member[chosen])
+    # Youden's index, which is the advantage that is then told.
     gains = curve.hits / curve.members - curve.alarms / curve.others
     threshold = float(curve.thresholds[int(np.argmax(gains))])
     met = call(attack.scores[rest], attack.member[rest], threshold)

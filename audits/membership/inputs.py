@@ -44,7 +44,9 @@ class Inputs:
     reference
         The attacker's own points, none of them audited.
     releases
-        What is attacked; one without anything for a file of scores.
+        What is attacked; none for a file of scores.
+    claim
+        What is claimed of a file of scores; a release brings its own.
     """
 
     settings: Settings
@@ -57,9 +59,11 @@ class Inputs:
     notes: tuple[str, ...]
 
     @property
-    def several(self) -> bool:
-        """Tell whether models are compared."""
-        return len(self.releases) > 1
+    def claims(self) -> dict[str, Claim]:
+        """Return what is claimed by model, under an empty name where there is one."""
+        if not self.releases:
+            return {} if self.claim is None else {"": self.claim}
+        return {one.name: one.claim for one in self.releases if one.claim is not None}
 
 
 def plan(options: Options, context: Context) -> Plan:
@@ -81,7 +85,7 @@ def plan(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=_subject(inputs, options),
         data=sources,
-        cost=cost_of(inputs, options),
+        cost=cost_of(inputs, options, context.level),
         notes=notes_of(inputs, options),
         coordinates=coordinates_of(inputs, options),
         settings=_settled(inputs),
@@ -232,7 +236,7 @@ def _from_points(options: Options, settings: Settings, context: Context) -> tupl
         blind=pool,
         reference=reference,
         releases=releases,
-        claim=releases[0].claim if len(releases) == 1 else None,
+        claim=None,
         notes=tuple(dict.fromkeys(notes)),
     )
     return inputs, tuple(sources)

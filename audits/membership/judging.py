@@ -82,6 +82,7 @@ def _tell_leak(draft: Draft, leak: Leak, results: "Results", context: Context, s
     of = f" of {leak.model}" if leak.model else ""
     given = f"{attack.name} ({attack.setting})" if attack.setting else attack.name
     holding = f"With {HOLDING[leak.access]}{of}" if results.inputs.given is None else "By these scores"
+    # The area is another object where it was taken on the other half: `leaking` makes a new one.
     half = ", on the points that did not choose it," if leak.area is not leak.judged.area else ""
     where: dict[str, str] = {"access": leak.access, "attack": attack.name}
     where |= {"model": leak.model} if leak.model else {}

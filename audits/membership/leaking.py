@@ -74,6 +74,7 @@ def leaks_of(draft: Draft, found: Sequence[Judged], pool: Pool, models: Sequence
             if gains and (len(models) > 1 or names not in seen):
                 cells.append((model, access, *_best(held, pool, alone=len(models) == 1)))
                 seen.add(names)
+    # By ranks, whose variance is known where nothing is told apart: DeLong's is estimated from the scores.
     raw = [_p_null(cell[3]) for cell in cells]
     made = []
     for (model, access, best, met), p in zip(cells, adjust(raw, "holm"), strict=True):
@@ -93,6 +94,7 @@ def _best(held: Sequence[Judged], pool: Pool, *, alone: bool) -> tuple[Judged, A
     for one in held:
         half, _ = one.attack.half(pool.chooses)
         merits.append(area(one.attack.scores[half], pool.member[half]).value)
+    # Of equal ones the first, in the order of the tiers: less access is enough for it.
     best = held[int(np.argmax(merits))]
     _, rest = best.attack.half(pool.chooses)
     return best, area(best.attack.scores[rest], pool.member[rest])
@@ -111,6 +113,7 @@ def _add(draft: Draft, model: str, access: str, best: Judged, met: Area, context
     chosen = best.area is not met
     where = {"access": access, "attack": best.attack.name} | ({"model": model} if model else {})
     if low == high:
+        # Equal scores have no spread, which must not look like certainty.
         low, high = 0.0, 1.0
         method = "none known: all scores are equal"
     return draft.add(

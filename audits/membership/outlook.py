@@ -94,8 +94,7 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
         found.append(("no-gdp", "With delta 0 no Gaussian trade-off curve has a finite epsilon: no such bound.", {}))
     for one in inputs.releases:
         found += _of_release(one, inputs)
-    claims = [one.claim for one in inputs.releases if one.claim is not None]
-    claims = claims or ([inputs.claim] if inputs.claim is not None else [])
+    claims = inputs.claims.values()
     found += [("claim", note, {}) for claim in claims for note in claim.notes]
     word = stated(options)
     if claims and not word:
@@ -125,6 +124,7 @@ def _of_coins(inputs: "Inputs", sides: tuple[int, int]) -> list[tuple[str, str, 
     from scipy.stats import binom
 
     few, all_ = min(sides), sum(sides)
+    # Few points split evenly by chance so often that nothing can be read off it.
     if sides[0] == sides[1] and (chance := float(binom.pmf(few, all_, 0.5))) < UNLIKELY:
         text = f"Exactly half of the points are members, which fair coins give once in {1 / chance:.0f} times."
         return [("coins-doubtful", text, {})]
@@ -161,6 +161,7 @@ def _of_release(one: "Release", inputs: "Inputs") -> list[tuple[str, str, Mappin
     points = inputs.pool.points
     if points is not None and (one.denoiser or one.generator or one.discriminator) and not points.pixels:
         low, high = points.span
+        # No array says what its network was trained on: a range of 0 to 1 is the usual slip.
         if low >= 0 and high <= 1:
             text = (
                 f"Values of the points lie from {low:.3g} to {high:.3g} and go to the network as they are; most are "
@@ -203,12 +204,13 @@ def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
     return tuple(message for _, message, _ in warnings_of(inputs, options))
 
 
-def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
-    """Return what the run costs, in words."""
+def cost_of(inputs: "Inputs", options: Options, level: float) -> tuple[tuple[str, str], ...]:
+    """Return what the run costs, in words, and of scores the largest epsilon that it could prove."""
     pool = inputs.pool
     rows = [("points", f"{int(pool.member.sum()):,} members, {int((~pool.member).sum()):,} non-members")]
     if inputs.given is not None:
         rows.append(("attacks", listed(names_of(inputs, options))))
+        rows += _provable(inputs, options, level)
         rows.append(("forwards", "none: scores were given"))
         return tuple(rows)
     seconds = 0.0
@@ -219,12 +221,25 @@ def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
             rows.append((f"{one.name} forwards".strip(), f"{passes:,} of one point"))
             seconds += passes * weights * _A_PASS
             if options.shadows:
+                # A step goes forwards once and backwards for about two.
                 trained = 3 * options.shadow_steps * min(options.shadow_batch, len(pool) // 2)
                 rows.append(("shadow models", f"{counted(options.shadows, 'models')} of {weights:,} weights"))
                 rows.append(("disk", f"{4 * options.shadows * weights / 2**20:,.0f} MB in the cache"))
                 seconds += options.shadows * (trained + passes) * weights * _A_PASS
     rows.append(("time", f"some {max(0.1, seconds / 60):,.1f} minutes of the networks on one CPU core"))
     return tuple(rows)
+
+
+def _provable(inputs: "Inputs", options: Options, level: float) -> list[tuple[str, str]]:
+    from audits.membership.bounding import provable
+
+    # Of several models' scores, which points a likelihood ratio leaves out is not known yet.
+    if not isinstance(inputs.given, ScoreSet):
+        return []
+    attacks = len(names_of(inputs, options))
+    most = provable(inputs.pool, options, attacks, level)
+    shared = f"; {attacks} attacks share the error" if attacks > 1 else ""
+    return [] if most is None else [("provable", f"an epsilon of {most:.3g}, by a perfect attack{shared}")]
 
 
 def _passes(one: "Release", inputs: "Inputs", options: Options) -> int:

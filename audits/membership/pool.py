@@ -74,6 +74,7 @@ def pool_of_points(members: "PointSet", others: "PointSet", seed: int, *, coins:
         seen: set[str] = set()
         rows: list[int] = []
         for place, digest in enumerate(digests):
+            # Left out of both sides: of such a point no answer would be right.
             if digest in both:
                 skipped["both member and non-member"] += 1
             elif digest in seen:

@@ -90,6 +90,7 @@ def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]
             loaded = _discriminator(options.discriminator, options.discriminator_arch, options, shape)
         found = replace(found, discriminator=loaded)
     claim = claim_of_options(options)
+    # What the user says comes before what a file holds.
     if claim is None and options.model is not None:
         path = Path(options.model).expanduser()
         if path.suffix in PICKLES and read_history(path):
@@ -165,6 +166,7 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
         if key not in _KEYS:
             raise InputError(f"{key!r} is no key of a model.", where=where, hint=f"There are: {', '.join(_KEYS)}.")
         fits = isinstance(value, int | float) if _KEYS[key] is float else isinstance(value, _KEYS[key])
+        # True is an int to Python, and would pass for an epsilon of 1.
         if not fits or isinstance(value, bool):
             raise InputError(f"{key} = {value!r} cannot be read.", where=where, hint=f"Give a {_KEYS[key].__name__}.")
     name = row.get("name", "")

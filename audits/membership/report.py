@@ -59,7 +59,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     for id, message, place in scored.warnings:
         draft.warn(id, message, **place)
     judged = estimate(draft, scored, inputs.pool, inputs.settings, context)
-    claims = _claims(inputs)
+    claims = inputs.claims
     claims_at = {model: _add_claim(draft, model, claim) for model, claim in claims.items()}
     bounds = bound_all(draft, judged, inputs.pool, options, claims, context)
     blind = None
@@ -94,12 +94,6 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     if listed:
         draft.warn("records-shortened", f"records.csv lists the first {listed:,} points of each attack.")
     return draft
-
-
-def _claims(inputs: Inputs) -> dict[str, Claim]:
-    if not inputs.releases:
-        return {} if inputs.claim is None else {"": inputs.claim}
-    return {one.name: one.claim for one in inputs.releases if one.claim is not None}
 
 
 def _add_claim(draft: Draft, model: str, claim: Claim) -> int:

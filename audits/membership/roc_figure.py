@@ -1,4 +1,4 @@
-"""How are curves of hits, spreads of scores and bounds of epsilon drawn? The charts that only this audit has.
+"""How many members does an attack find at few false alarms? Curves of hits, and the most that a claim allows.
 
 Hits stand against false alarms on scales of powers: on plain ones the rates that matter, those of few false alarms,
 would be one line at the left edge.
@@ -11,14 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from audits.chart_parts import COLUMNS, HEIGHT, MOST_SERIES, OKABE_ITO, PANEL_WIDTH, UNDECIDED
 from audits.chart_text import distinct, plain_rows
-from audits.charts import COLUMNS, HEIGHT, OKABE_ITO, PANEL_WIDTH, UNDECIDED, Axis, interval_lines
-from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Proved
 from audits.membership.claims import Claim
-from audits.records import Estimate, Json
-from audits.statistics import wilson
+from audits.membership.drawing import (
+    MOST_PANELS,
+    TIERS,
+    Stage,
+    best_first,
+    figure_of,
+    model_of,
+    rest_of,
+    table_of,
+    told_of,
+)
+from audits.membership.estimating import Judged
+from audits.numbers import percent
+from audits.records import Estimate, Figure, Json
 from audits.statistics.epsilon_bounds import most_hits, upper_rate
-from audits.statistics.roc import Bools, Floats, Roc, call_at
+from audits.statistics.roc import Floats, Roc, call_at
+from audits.wording import listed, span
 
 MOST_POINTS, LEAST_POINTS, ALL_POINTS = 120, 16, 720
 """Points of a curve at most and at least, and about how many those of all curves have: the page has to hold them."""
@@ -29,15 +41,6 @@ PANEL_HEIGHT = 170
 SHAPES = ("circle", "square", "triangle-up", "diamond")
 DASHES = ([1, 0], [7, 2], [2, 2], [7, 2, 2, 2])
 _GREY_DASHES = {True: [4, 3], False: [1, 0]}
-MOST_BINS = 60
-STANDING = {
-    CERTIFIED: ("circle", "certified"),
-    HEURISTIC: ("diamond", "heuristic"),
-    ASSUMES_GDP: ("triangle-up", "if Gaussian"),
-}
-"""Shape and words of a bound by what it rests on."""
-ROW = 40
-"""Pixels of a bound, which holds its words and, under them, its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,6 +52,68 @@ class Line:
     attack: str
     curve: Roc
     told: Sequence[Estimate]
+
+
+def roc(stage: Stage) -> Figure:
+    """Draw all attacks in one panel where they are few, else each in its own; of several models, the best by tier."""
+    found, more = best_first(stage.results.judged), ""
+    if stage.several:
+        models = list(stage.models)[:MOST_PANELS]
+        drawn = [one for model in models for one in _best_by_tier(found, model)]
+        more = " Drawn is the attack with the highest AUC of each kind of access." + rest_of(
+            len(stage.models) - len(models), "model"
+        )
+        panels = [stage.models[model_of(one)] for one in drawn]
+        series = [TIERS[one.attack.tier] for one in drawn]
+    else:
+        drawn = found[: MOST_SERIES if len(found) <= MOST_SERIES else MOST_PANELS]
+        apart = len(drawn) > MOST_SERIES
+        shown = [stage.names[one.attack.name] for one in drawn]
+        panels, series = (shown, ["attack"] * len(drawn)) if apart else ([""] * len(drawn), shown)
+        more = rest_of(len(found) - len(drawn))
+    claims = {panel: stage.results.claims[model_of(one)] for one, panel in zip(drawn, panels, strict=True)
+              if model_of(one) in stage.results.claims}  # fmt: skip
+    lines = [
+        Line(panel=panel, series=name, attack=one.attack.name, curve=one.curve, told=told_of(stage, one))
+        for one, panel, name in zip(drawn, panels, series, strict=True)
+    ]
+    caption = (
+        "Hits against false alarms at every threshold, both on scales of powers: the left end is where a call "
+        f"is nearly never wrong. Bands are {percent(stage.level)} intervals of the hits, each threshold for itself; "
+        "points are the rates in the tables. On the dashed line a call is no better than chance."
+    )
+    if claims:
+        name = claim_name(list(claims.values()))
+        caption += f" Grey, {name}: no attack on a model that keeps its claim is above it, on average."
+        free = [panel for panel, claim in claims.items() if allows_all(claim, max(line.curve.others for line in lines))]
+        if free:
+            whose = f"That of {listed(free)}" if len(claims) > len(free) else "It"
+            caption += f" {whose} allows everything at all rates that so few non-members can show."
+    spec = roc_chart(lines, claims, stage.level)
+    return figure_of(
+        "roc", "At few false alarms, how many members are found?", caption + more, {**spec, **_rates(stage, drawn)}
+    )
+
+
+def _best_by_tier(found: Sequence[Judged], model: str) -> list[Judged]:
+    best: dict[str, Judged] = {}
+    for one in found:
+        if model_of(one) == model:
+            best.setdefault(one.attack.tier, one)
+    return [best[tier] for tier in TIERS if tier in best]
+
+
+def _rates(stage: Stage, drawn: Sequence[Judged]) -> Json:
+    """Return area and hits of the attacks that are drawn as a table, with their whole names."""
+    fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in told_of(stage, one)))
+    rows = []
+    for one in drawn:
+        told = {str(row.where["fpr"]): span(row) for row in told_of(stage, one)}
+        auc = stage.at(one.places["auc"])
+        head = [*([model_of(one)] if stage.several else []), one.attack.name, one.attack.tier]
+        rows.append([*head, span(auc), *(told.get(fpr, "") for fpr in fprs)])
+    titles = [*(["model"] if stage.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
+    return table_of(titles, rows)
 
 
 def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) -> Json:
@@ -63,6 +128,7 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
     """
     panels = list(dict.fromkeys(line.panel for line in lines))
     floors = [min(1 / getattr(line.curve, side) for line in lines) for side in ("others", "members")]
+    # Shared by the lines, so that a page of many models is no larger than one of few.
     most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(lines)))
     rows = [row for line in lines for row in _of_curve(line, most, floors[1], level)]
     series = distinct(rows, "series")
@@ -91,6 +157,7 @@ def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
     curve = line.curve
     alarms = np.geomspace(1, curve.others, most).round()
     # The rates that are told are among those drawn, so that their points lie on the line.
+    # The slack keeps 0.29 x 100 from being 28.
     told = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in line.told]
     alarms = np.unique(np.concatenate((alarms, told)))
     hits = np.array([call_at(curve, count / curve.others).hits for count in alarms])
@@ -216,143 +283,3 @@ def _chart(layers: list[Json], rows: list[Json], panels: Sequence[str]) -> Json:
     facet = {"field": "panel", "type": "nominal", "sort": list(panels), "header": header}
     inner = {"layer": layers, "width": PANEL_WIDTH, "height": PANEL_HEIGHT}
     return {**head, "facet": facet, "spec": inner, "columns": min(COLUMNS, len(panels))}
-
-
-def scores_chart(scores: Floats, member: Bools, threshold: tuple[float, str] | None, level: float) -> Json | None:
-    """Draw the share of each side in bins of the score; None where all scores are equal.
-
-    Parameters
-    ----------
-    threshold
-        A score and what it is called; not drawn where it is outside the bins.
-    """
-    edges = _edges(scores)
-    if edges is None:
-        return None
-    unit, base = _unit(edges)
-    rows = _binned(scores, member, edges, level)
-    for row in rows:
-        row["score"] = row["score"] / unit - base / unit
-    title = "Score (higher: member)" + (f" less {base!r}" if base else "")
-    rule = None
-    if threshold is not None and edges[0] <= threshold[0] <= edges[-1]:
-        rule = threshold[0] / unit - base / unit, threshold[1]
-    return interval_lines(
-        rows,
-        x=Axis("score", title + (f", in units of {unit:g}" if unit != 1 else ""), zero=False, kind="quantitative"),
-        y=Axis("share", "Share of its side", ".2f"),
-        low="low",
-        high="high",
-        series="points",
-        series_title="",
-        rule=rule,
-    )
-
-
-def _edges(scores: Floats) -> Floats | None:
-    """Return the edges of bins over all but the outermost scores; None where these do not differ."""
-    for tail in (0.005, 0.0):
-        low, high = np.quantile(scores, [tail, 1 - tail], method="nearest")
-        if low < high:
-            break
-    else:
-        return None
-    part = np.linspace(0, 1, int(np.clip(2 * np.cbrt(len(scores)), 8, MOST_BINS)) + 1)
-    # A weighted mean, since the difference of two large numbers may be infinite.
-    return np.asarray(low * (1 - part) + high * part)
-
-
-def _unit(edges: Floats) -> tuple[float, float]:
-    """Return a unit and an origin in which six digits tell the bins apart."""
-    low, high = float(edges[0]), float(edges[-1])
-    far = max(abs(low), abs(high))
-    unit = 1.0 if 1e-6 < far < 1e9 else float(f"1e{int(np.floor(np.log10(far)))}")
-    return unit, low if high / unit - low / unit < 1e-3 * far / unit else 0.0
-
-
-def _binned(scores: Floats, member: Bools, edges: Floats, level: float) -> list[Json]:
-    """Return the share of each side in each bin, with its interval (Wilson)."""
-    bins = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, len(edges) - 2)
-    middles = edges[:-1] / 2 + edges[1:] / 2
-    rows = []
-    for name, side in (("members", member), ("non-members", ~member)):
-        counts = np.bincount(bins[side], minlength=len(middles))
-        total = int(counts.sum())
-        for middle, count in zip(middles.tolist(), counts.tolist(), strict=True):
-            low, high = wilson(count, total, level=level)
-            share = count / total
-            ends = {"low": min(low, share), "high": max(high, share)}
-            rows.append({"score": middle, "share": share, **ends, "points": name})
-    return rows
-
-
-def bounds_chart(proved: Sequence[Proved], claim: Claim | None, edge: float) -> Json:
-    """Draw the bounds of one attack under each other, each with its value and standing in words, up to `edge`.
-
-    A line goes on from each bound to what a perfect attack would prove, with an arrow where that is beyond the edge.
-    """
-    import altair as alt
-
-    names = [one.method for one in proved]
-    off = ", off the chart" if claim is not None and claim.epsilon > edge else ""
-    told = "" if claim is None else f" (claimed: {claim.epsilon:.4g}{off})"
-    axis = {"title": f"Epsilon{told}", "labelSeparation": 8, "tickCount": 6}
-    x = {"type": "quantitative", "scale": {"domain": [0, float(f"{edge:.4g}")], "nice": False}, "axis": axis}
-    y = {"field": "method", "type": "ordinal", "sort": names, "axis": {"title": None, "labelLimit": 0}}
-    layers = _marks_of_bounds(x, y)
-    if claim is not None and claim.epsilon <= edge:
-        mark = {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 1.5, "color": UNDECIDED}
-        data = {"values": [{"claimed": claim.epsilon}]}
-        layers.insert(0, {"data": data, "mark": mark, "encoding": {"x": {**x, "field": "claimed"}}})
-    rows = plain_rows(_bound(one, edge) for one in proved)
-    return {
-        "$schema": alt.SCHEMA_URL,
-        "data": {"values": rows},
-        "layer": layers,
-        "width": "container",
-        "height": ROW * len(rows),
-    }
-
-
-def _marks_of_bounds(x: Json, y: Json) -> list[Json]:
-    kinds = list(STANDING)
-    tone: Json = {"field": "validity", "type": "nominal", "legend": None}
-    shape = {**tone, "scale": {"domain": kinds, "range": [look for look, _ in STANDING.values()]}}
-    tone = {**tone, "scale": {"domain": kinds, "range": list(OKABE_ITO[: len(kinds)])}}
-    hints: list[Json] = [{"field": key, "type": "nominal"} for key in ("method", "validity")]
-    hints += [{"field": key, "type": "quantitative", "format": ".3~g"} for key in ("bound", "ceiling")]
-    at, until = {"x": {**x, "field": "bound"}, "y": y}, {"x": {**x, "field": "until"}, "y": y, "color": tone}
-    end = {"type": "tick", "thickness": 2, "size": 12}
-    beyond = {"type": "point", "shape": "triangle-right", "filled": True, "size": 60, "opacity": 1}
-    words = {"text": {"field": "words", "type": "nominal"}}
-    marks: list[Json] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
-            "encoding": {**at, "x2": {"field": "until"}, "color": tone},
-        },
-        {"transform": [{"filter": "!datum.beyond"}], "mark": end, "encoding": until},
-        {"transform": [{"filter": "datum.beyond"}], "mark": beyond, "encoding": until},
-        {
-            "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-            "encoding": {**at, "color": tone, "shape": shape, "tooltip": hints},
-        },
-    ]
-    for held in ("left", "right"):
-        text = {"type": "text", "dy": -12, "fontSize": 12, "align": held}
-        side = [{"filter": f"datum.held == '{held}'"}]
-        marks.append({"transform": side, "mark": text, "encoding": {**at, **words}})
-    return marks
-
-
-def _bound(one: Proved, edge: float) -> Json:
-    return {
-        "method": one.method,
-        "validity": one.validity,
-        "bound": one.epsilon,
-        "ceiling": one.ceiling,
-        "until": min(one.ceiling, edge),
-        "beyond": one.ceiling > edge,
-        # On the side that has room for it.
-        "held": "right" if one.epsilon > edge / 2 else "left",
-        "words": f"{one.epsilon:.3g}, {STANDING[one.validity][1]}",
-    }

@@ -145,6 +145,7 @@ def _from_models(found: Scored, given: ShadowScores, pool: Pool, options: Option
     """Attack the audited model of a file with the others as its shadows."""
     own = given.scores[given.target]
     found.attacks.append(_given("threshold", own.mean(axis=1), pool, options.tier))
+    # Its complement is left out with it, or the number of models that hold a point would tell its members.
     chosen = left_out(given.keep, given.target)
     _check_counts(found, given, chosen)
     others, keep = given.scores[chosen], given.keep[chosen]
@@ -154,6 +155,7 @@ def _from_models(found: Scored, given: ShadowScores, pool: Pool, options: Option
     }
     reference = given.reference
     if reference is not None and given.scale == "probability":
+        # A probability of 0, which float32 makes of the smallest ones, has no logarithm.
         logs = [np.log(np.maximum(part, TINY)) for part in (own.mean(1), others.mean(2), reference)]
         made["rmia"] = lambda: rmia(logs[0], logs[1], keep, logs[2][given.target], logs[2][chosen])
     for name, make in made.items():
@@ -172,10 +174,12 @@ TINY = 1e-45
 def _add_ratio(found: Scored, name: str, ratios: Ratios, pool: Pool, tier: str) -> None:
     """Place the scores of those that have one; the others are not judged, and too few are no attack."""
     sides = [half & ratios.scored & (pool.member == kind) for half in (pool.chooses, ~pool.chooses) for kind in (0, 1)]
+    # Each half of each side, since one chooses and the other is judged.
     if min(int(side.sum()) for side in sides) < LEAST // 2:
         text = f"{name} was not made: {int(ratios.scored.sum()):,} of {len(pool):,} points have enough other models."
         found.warn("no-shadows", text, {"attack": name})
         return
+    # Any number would do for the others: `usable` keeps them out of all that is counted.
     scores = np.zeros(len(pool))
     scores[ratios.scored] = ratios.scores
     attack = Attack(
@@ -189,6 +193,7 @@ def _check_counts(found: Scored, given: ShadowScores, chosen: Bools) -> None:
     gap = count_gap(given.keep, given.target, chosen)
     member = given.keep[given.target]
     spread = given.keep[chosen].sum(0).std()
+    # Four standard errors of a difference of means: halves that were drawn at random stay below that.
     chance = 4 * spread * np.sqrt(1 / max(1, member.sum()) + 1 / max(1, (~member).sum()))
     if abs(gap) > max(chance, 1e-9):
         text = (

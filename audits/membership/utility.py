@@ -41,6 +41,7 @@ def _loss(draft: Draft, release: Release, inputs: Inputs, options: Options, cont
     denoiser, pool = release.denoiser, inputs.pool
     assert denoiser is not None and pool.points is not None
     total = len(denoiser.alphas_bar)
+    # The middles of equal stretches, so that no end of the schedule counts for more than its share.
     steps = sorted({int((place + 0.5) * total / STEPS) for place in range(STEPS)})
     others = np.flatnonzero(~pool.member)
     scores = score_denoiser(

@@ -31,6 +31,7 @@ def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
     """
     for model, claim in results.claims.items():
         of = [one for one in results.bounds if one.judged.attack.where.get("model", "") == model]
+        # A bound counts wrong guesses too: of flipped scores it would speak of non-members.
         own = sorted((one for one in of if not one.judged.flipped), key=lambda one: -one.leading.epsilon)
         if not own:
             where = {"model": model} if model else {}

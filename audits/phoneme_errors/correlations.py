@@ -86,6 +86,7 @@ def _correlate_groups(
     if len(pairs) < len(groups):
         return
     points = tuple(np.array([pair[side].value for pair in pairs]) for side in (0, 1))
+    # To first order, a speaker who is drawn w times moves an estimate by w - 1 times the own move.
     drawn = tuple(
         points[side] + (weights - 1) @ np.stack([pair[side].moves for pair in pairs], axis=1) for side in (0, 1)
     )

@@ -144,6 +144,7 @@ def add(
             high=high,
             level=context.level,
             method=method if method.startswith(JACKKNIFE) else f"{method}; {probe}",
+            # The group itself; the strata after it are whom it is compared with.
             n=int(strata[0].sum()),
             unit=UNIT,
             where=where,

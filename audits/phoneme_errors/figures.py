@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from audits.charts import MOST_SERIES, UNDECIDED, Axis, forest, interval_lines, scatter
+from audits.chart_parts import MOST_SERIES, UNDECIDED
+from audits.charts import Axis, forest, interval_lines, scatter
 from audits.context import Draft
 from audits.groups import ALL
 from audits.numbers import percent, point

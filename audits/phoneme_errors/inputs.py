@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from audits.context import Context, Plan
+from audits.options import check_least
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus, corpus_of
 from audits.phoneme_errors.outlook import coordinates_of, cost_of, layers_of, notes_of
@@ -121,18 +122,18 @@ def check_unchanged(inputs: Inputs) -> None:
 
 
 def _check_options(options: Options) -> None:
-    for flag, value, least in (
-        ("--batch", options.batch, 1),
-        ("--folds", options.folds, 2),
-        ("--repeats", options.repeats, 1),
-        ("--max-order", options.max_order, 1),
-        ("--min-speakers", options.min_speakers, 5),
-        ("--min-tokens", options.min_tokens, 2),
-        ("--bootstrap", options.bootstrap, 200),
-        ("--permutations", options.permutations, 100),
-    ):
-        if value < least:
-            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
+    check_least(
+        (
+            ("--batch", options.batch, 1),
+            ("--folds", options.folds, 2),
+            ("--repeats", options.repeats, 1),
+            ("--max-order", options.max_order, 1),
+            ("--min-speakers", options.min_speakers, 5),
+            ("--min-tokens", options.min_tokens, 2),
+            ("--bootstrap", options.bootstrap, 200),
+            ("--permutations", options.permutations, 100),
+        )
+    )
     if options.folds > options.min_speakers:
         raise InputError(
             f"{options.folds} folds need as many speakers of every group; --min-speakers is {options.min_speakers}.",

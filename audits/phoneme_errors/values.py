@@ -88,6 +88,7 @@ class Values:
         """Return the share of tokens that are read right."""
         right, trials = self.tokens(group, training, rest=rest)
         found = rate(right, trials)
+        # As `LayerCounts.draws` lists them: everyone, then five rows a group, of which the last is of the others.
         place = 0 if group == ALL else 1 + 5 * self.row(group) + (4 if rest else TRAININGS.index(training))
         inside = self.corpus.rest[self.row(group)] if rest else self.corpus.inside(group)
         draws = self.counts.draws[:, place] @ self._weights(inside) / trials.sum()

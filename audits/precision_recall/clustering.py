@@ -52,6 +52,7 @@ def cluster(reference: Pool, other: Pool, repeats: int, context: Context) -> Clu
     slopes = prd_slopes(SLOPES)
     columns: list[dict[str, Floats]] = []
     alphas: list[Floats] = []
+    # Also where all draws hold the same texts: k-means starts elsewhere, and its luck is to be averaged out.
     for repeat in range(max(repeats, draws)):
         draw = repeat % draws
         texts = reference.draws[draw][:size], other.draws[draw][:size]
@@ -81,6 +82,7 @@ def _labels(
     key = [VERSION, [side.sha256 for side in pools], sha256_json([part.tolist() for part in texts]), seed]
     entry = context.cache.read(KIND, key)
     if entry is None:
+        # With their copies: the histograms count texts, not points.
         p, q = (side.vectors[side.point[part]] for side, part in zip(pools, texts, strict=True))
         labels = cluster_labels(p, q, buckets=bucket_count(len(texts[0])), seed=seed)
         context.cache.write(KIND, key, {"p": torch.from_numpy(labels[0]), "q": torch.from_numpy(labels[1])})
@@ -93,5 +95,6 @@ def _counts(labels: NDArray[np.int32], halves: NDArray[np.bool_], buckets: int) 
     whole = np.bincount(labels, minlength=buckets)
     first = np.stack([np.bincount(labels[inside], minlength=buckets) for inside in halves])
     parts = np.empty((1 + 2 * len(first), buckets))
+    # Halves are counted in the clusters of the whole: clusters of their own would be of other sizes.
     parts[0], parts[1::2], parts[2::2] = whole, first, whole - first
     return parts

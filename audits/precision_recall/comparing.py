@@ -122,6 +122,7 @@ class Referee:
                 entry = self._kept(key)
                 if entry is None:
                     axes = self._axes(other, draw)
+                    # Principal axes are of both sides: with them the reference lies otherwise beside each set.
                     if own is None or axes is not None:
                         own = self._grounds(draw, axes)
                     entry = self._measured(own, other, draw, axes)
@@ -135,6 +136,7 @@ class Referee:
         shas = [self.reference.sha256, other.sha256]
         settings = [self.settings.k, self.settings.pca, self.settings.duplicates]
         sizes = [sha256_json([one.draws[draw].tolist(), len(one.halves)]) for one in (self.reference, other)]
+        # Equal distances may fall otherwise on another kind of device; the seed cuts the halves.
         how = [self.context.device.partition(":")[0], self.context.seed]
         return [VERSION, names, shas, settings, sizes, how]
 
@@ -171,12 +173,14 @@ class Referee:
         vectors = side.vectors[points]
         if axes is not None:
             vectors = vectors @ axes
+        # In float64 and the same for both sides: distances from far-off vectors would lose their digits.
         centre = self.reference.vectors.mean(0, dtype=np.float64)
         ready = knn.points(
             vectors,
             centre if axes is None else centre @ axes,
             device=self.context.device,
         )
+        # Long enough that any half finds its k in it: a split then costs no distances.
         most = list_length(max(self.settings.k), HALF, len(points))
         near = knn.neighbours(ready, most) if most else _lonely(len(points))
         return _Prepared(side.draws[draw], place, ready, balls(Side(near, weights), self.settings.k))
@@ -201,6 +205,7 @@ class Referee:
             entry[f"grouped_{k}"] = np.array([widened(ours.balls), widened(theirs)])
         who = memberships(grounds[0], candidate.balls[0], near)
         width = (
+            # Radii are squared, as distances are until somebody reads them.
             np.sqrt(reference.balls[0].radii[0][near.nearest_x]),
             np.sqrt(candidate.balls[0].radii[0][near.nearest_y]),
         )
@@ -229,6 +234,7 @@ class Referee:
             hubs[k] = rows[:-1], int(rows[-1].max())
         grouped = {
             k: (
+                # The worst draw: one that is not to be trusted is enough.
                 max(float(entry[f"grouped_{k}"][0]) for entry in entries),
                 max(float(entry[f"grouped_{k}"][1]) for entry in entries),
             )
@@ -281,6 +287,7 @@ def _tally(entries: Sequence[Mapping[str, NDArray[np.generic]]], letter: str, si
         closer = gap < distance[texts]
         at = texts[closer]
         distance[at], nearest[at] = gap[closer], entry[f"nearest_{letter}"].astype(np.int64)[closer]
+        # The ball of a copy has no size, that of a text without neighbours no end: neither is a unit of distance.
         wide = np.isfinite(radius) & (radius > 0)
         share[at] = np.where(wide, gap / np.where(wide, radius, 1.0), np.inf)[closer]
     return Tally(judged, apart, empty, nearest, distance, share)

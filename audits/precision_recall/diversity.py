@@ -88,6 +88,7 @@ def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) ->
     single = float(np.mean([np.count_nonzero(of_kind == 1) for of_kind in counts])) / size
     error = np.sqrt(single * (1 - single) / max(size - 1, 1))
     at = At("duplicates", one.name)
+    # As if from halves, whose gaps are twice the error, so that its interval is made like all others.
     found.values[at] = Halved(value, np.full(size, 2 * error))
     where: dict[str, Coordinate] = {"candidate": one.name}
     found.places[at] = add(draft, "duplicates", found.values[at], size, where, context, share=True, method=JACKKNIFE)
@@ -104,6 +105,7 @@ def _add_copied(draft: Draft, found: Found, one: Texts, reference: Texts, contex
     sides = [one.texts or [row.tobytes() for row in one.pool.vectors[one.pool.point]] for one in (one, reference)]
     known, n = frozenset(sides[1]), len(sides[0])
     count = sum(text in known for text in sides[0])
+    # Not from halves: half of the reference holds half of the originals, and the share would be another.
     low, high = wilson(count, n, level=context.level)
     found.places[At("copied", one.name)] = draft.add(
         Estimate(

@@ -194,6 +194,7 @@ def _add_differences(
 
 def capped(parts: Floats, metric: str) -> Halved:
     """Return a score as it is reported, at most 1 where it is clipped, so that differences are of what is read."""
+    # The mean over draws first: capped draw by draw, chance above 1 would be cut off and chance below not.
     return halved(np.minimum(parts.mean(1, keepdims=True), 1.0) if metric in CLIPPED else parts)
 
 
@@ -250,6 +251,7 @@ def add(
     least = float(np.sqrt(max(point * (1 - point), 0.0) / seen)) if seen and kind in PLAIN else 0.0
     ends = value.interval(context.level, share=share, least=least)
     method = method or (HALVES_SHARE if share else HALVES)
+    # MAUVE is a share of nothing that could be counted.
     if ends is None and share and kind != "mauve":
         ends, method = clopper_pearson(round(point * size), size, level=context.level), EXACT
     least_value, most_value = RANGES.get(name if name == "difference" else kind, (0.0, np.inf))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from audits.chart_parts import OKABE_ITO, UNDECIDED
 from audits.chart_planes import MOST_LABELS, dots, paths, plane
-from audits.charts import OKABE_ITO, UNDECIDED, Axis, forest, interval_lines
+from audits.charts import Axis, forest, interval_lines
 from audits.context import Draft
 from audits.numbers import percent
 from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE

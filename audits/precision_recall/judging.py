@@ -174,6 +174,7 @@ def _tell_copies(scene: Scene, name: str) -> None:
     own, reference = scene.at("duplicates", name), scene.at("duplicates", REFERENCE)
     if own is None or own.low is None or reference is None or reference.high is None:
         return
+    # People repeat themselves too: only more copies than the reference has are told.
     if own.low < COPIES or own.low <= reference.high:
         return
     text = (
@@ -262,6 +263,7 @@ def _detectable(scene: Scene, at: At) -> float:
         return 0.0
     compared = sum(other.name == at.name for other in scene.found.adjusted)
     freedom = len(value.gaps)
+    # One quantile to be shown at Holm's first step, and one to be so with this power.
     return float(t.isf(scene.alpha / (2 * max(compared, 1)), freedom) + t.isf(1 - POWER, freedom)) * value.error()
 
 

@@ -66,6 +66,7 @@ def uncovered(results: "Results", most: int) -> tuple[list[Listed], int]:
     names = [one.name for one in results.inputs.candidates]
     tallies = [results.measured.main[name].first[1] for name in names]
     shares = np.stack([np.where(np.isfinite(one.share), one.share, np.inf) for one in tallies])
+    # Each with the candidate that comes nearest, in radii: how far a text is from all of them.
     closest = shares.argmin(0)
     everywhere = np.logical_and.reduce([(one.judged > 0) & (one.apart == one.judged) for one in tallies])
     found: list[Listed] = []

@@ -59,6 +59,7 @@ class Pool:
         weights[0] = np.bincount(place, minlength=len(points))
         for split, inside in enumerate(first):
             weights[1 + 2 * split] = np.bincount(place[inside], minlength=len(points))
+            # The second half is what the first leaves: no text is in both.
             weights[2 + 2 * split] = weights[0] - weights[1 + 2 * split]
         return points, place, weights
 
@@ -67,6 +68,7 @@ def distinct(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Integer
     """Return the distinct rows, in order of first occurrence, and which of them each row is."""
     # -0.0 and 0.0 are the same number of different bytes.
     rows = np.ascontiguousarray(vectors + 0.0)
+    # Row by row as bytes: `np.unique` along an axis sorts by columns, which takes far longer.
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)

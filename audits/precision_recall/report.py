@@ -178,6 +178,7 @@ def _sets(inputs: Inputs, options: Options, context: Context) -> dict[str, Texts
         made = _pool(name, vectors, inputs.size, inputs, options, context)
         most = inputs.settings.max_words
         if texts.embeddings is None and most is not None:
+            # Cut twice, by words when read and by tokens when encoded: a text counts once.
             cut = cut | (texts.words > most)
         found[name] = Texts(name=name, pool=made, texts=texts.texts, words=texts.words, shortened=int(cut.sum()))
     if inputs.control and inputs.encoder is not None and inputs.reference.texts is not None:
@@ -236,8 +237,10 @@ def _measured(inputs: Inputs, sets: Mapping[str, Texts], options: Options, conte
     others = [sets[name].pool for name in names]
     apart = None
     if inputs.control:
+        # Only their number counts here: which texts a draw takes is dealt anew, into two sides without a common one.
         own = replace(reference, draws=np.tile(reference.draws[:1], (options.repeats, 1)))
         apart = set_against_itself(own, inputs.control, name=CEILING, seed=context.seed)
+    # Of one size, candidates are judged by the draws that the ceiling has: differences are then paired.
     together = inputs.control == inputs.size
     main: dict[str, Comparison] = {}
     controls: dict[str, Comparison] = {}

@@ -82,6 +82,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "command": shlex.join(report.provenance.command),
         "settings": json.dumps(report.settings, sort_keys=True, indent=1, ensure_ascii=False),
     }
+    # Drawn twice: what the page takes without its rows decides how many rows there is room for.
     page: str = template.render(**frame, data="", bundle="", script="")
     room = LARGEST_PAGE - len(page.encode()) - len(bundle.encode()) - len(script.encode())
     data = inlined(_data(report, live, room))
@@ -91,6 +92,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
 
 def _data(report: Report, live: frozenset[str], room: int) -> Json:
     charts = [_chart(place, figure) for place, figure in enumerate(report.figures) if figure.file in live]
+    # 200: the keys and brackets around the three parts.
     left = room - len(inlined(charts)) - len(inlined(figures.CONFIG)) - 200
     return {"config": figures.CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
 

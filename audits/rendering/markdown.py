@@ -42,8 +42,10 @@ def escaped(text: object) -> str:
     accent=&lt;script&gt;\|a_b\*
     """
     line = " ".join(str(text).split())
+    # Only where it would begin an entity: names of crossed groups are full of it.
     line = re.sub(r"&(?=#?\w+;)", "&amp;", line).replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r"([\\`*\[\]|~!])", r"\\\1", line)
+    # Between letters it is no emphasis, and names of estimates are full of it.
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", line)
 
 
@@ -153,6 +155,7 @@ def _cells(
         *where,
         point(estimate) + (" †" if limited else ""),
         interval(estimate) + level,
+        # A bar would end the cell, in code too.
         "`" + glyph.replace("|", "╎") + "`",
         counted(estimate.n, estimate.unit),
         escaped(estimate.method),
@@ -193,6 +196,7 @@ def _provenance(report: Report) -> Iterable[str]:
         facts["sha256 of the model"] = report.subject.sha256
     yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts.items())
     yield "Run it again:"
+    # Indented rather than fenced: nothing that the command holds can end the block.
     yield "    " + " ".join(shlex.join(made.command).split("\n"))
     yield "Settings:"
     yield "    " + json.dumps(report.settings, sort_keys=True, ensure_ascii=True)

@@ -129,6 +129,7 @@ def _whole(row: Estimate) -> list[int | None]:
     """Return the value and how far its ends lie below and above it, in units of its last decimal."""
     scale = 10 ** decimals(row)
     value, low, high = (
+        # Rounded as decimals first, as the text is: multiplied before, a half may fall to the other side.
         None if number is None else round(round(number, decimals(row)) * scale)
         for number in (row.value, row.low, row.high)
     )

@@ -135,32 +135,8 @@ def adjust_gaps(
     found = Adjusted()
     for system in range(len(data.systems)):
         design = design_of(data, counts, system, options)
-        if not design.attributes:
-            draft.warn(
-                "not-adjusted",
-                f"{data.systems[system]} has no attribute of two levels with enough {data.unit}, words and errors "
-                "among the clips of the model: nothing is adjusted.",
-                **place(data, counts, system),
-            )
-            continue
-        found.left_out[system] = design.left_out
-        for name in design.left_out:
-            draft.warn(
-                "term-left-out",
-                f"{name} has no two levels with enough {data.unit}, words and errors, or values, among the clips of "
-                f"the model of {data.systems[system]}: it is not held fixed, and has no adjusted gap.",
-                **place(data, counts, system),
-            )
-        names = [term.name for term in design.terms]
-        try:
-            full = design.fit(names)
-        except NotFitted as reason:
-            draft.warn(
-                "not-adjusted",
-                f"The adjusted model of {data.systems[system]} cannot be fitted: {reason}. Gaps are not adjusted; "
-                "leave out an attribute or control that says the same as another, or unite levels.",
-                **place(data, counts, system),
-            )
+        full = _full_model(draft, found, data, counts, system, design)
+        if full is None:
             continue
         draft.add(
             Estimate(
@@ -191,6 +167,39 @@ def adjust_gaps(
         for term in design.attributes:
             _add_term(case, term, told.get(term.name, []))
     return found
+
+
+def _full_model(
+    draft: Draft, found: Adjusted, data: Utterances, counts: Counts, system: int, design: Design
+) -> Model | None:
+    """Fit the model with all terms of one system, warn of those it lacks, and of why where there is none."""
+    where, name = place(data, counts, system), data.systems[system]
+    if not design.attributes:
+        draft.warn(
+            "not-adjusted",
+            f"{name} has no attribute of two levels with enough {data.unit}, words and errors among the clips of the "
+            "model: nothing is adjusted.",
+            **where,
+        )
+        return None
+    found.left_out[system] = design.left_out
+    for term in design.left_out:
+        draft.warn(
+            "term-left-out",
+            f"{term} has no two levels with enough {data.unit}, words and errors, or values, among the clips of the "
+            f"model of {name}: it is not held fixed, and has no adjusted gap.",
+            **where,
+        )
+    try:
+        return design.fit([term.name for term in design.terms])
+    except NotFitted as reason:
+        draft.warn(
+            "not-adjusted",
+            f"The adjusted model of {name} cannot be fitted: {reason}. Gaps are not adjusted; leave out an attribute "
+            "or control that says the same as another, or unite levels.",
+            **where,
+        )
+        return None
 
 
 def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]]) -> None:
@@ -266,6 +275,7 @@ def _judge_rung(case: _Case, rung: Rung, term: Term) -> None:
     rung.turned_by = turned(rung.strata, sign)
     if rung.turned_by:
         rung.lost.append("sign")
+    # The end of the loss that is nearer to no loss, counted in the direction of the difference.
     least = rung.faded[1] if sign > 0 else -rung.faded[2]
     if not rung.lost or least <= 0:
         return
@@ -280,6 +290,7 @@ def _judge_rung(case: _Case, rung: Rung, term: Term) -> None:
     whole = sign * rung.faded[0]
     shares = np.cumsum([taken[name] for name in ranked])
     enough = int(np.searchsorted(shares, MOST * whole)) + 1
+    # Where no term takes any of it on its own, all of them together do.
     rung.explained_by = tuple(ranked[:enough]) or rung.held
 
 
@@ -296,6 +307,7 @@ def _add_adjusted_gap(case: _Case, term: Term) -> None:
     chosen = [columns[term.name, name] for name in term.shown]
     covariance = fit.covariance[np.ix_(chosen, chosen)]
     drawn = rng.multivariate_normal(fit.coefficients[chosen], covariance, size=DRAWS, method="eigh")
+    # Row 0 is the estimate, the rest are draws; column 0 is the reference, whose log ratio is 0.
     logs = np.concatenate([np.zeros((DRAWS + 1, 1)), np.vstack([fit.coefficients[chosen], drawn])], axis=1)
     labels = case.data.labels(term.name)[design.rows]
     words = np.array([design.sizes[labels == name].sum() for name in levels])

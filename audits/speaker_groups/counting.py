@@ -63,5 +63,6 @@ def _given(inputs: Inputs) -> list[Counts]:
     parts = {}
     if all(part in row for row in rows for part in PARTS):
         parts = {part: np.stack([row[part] for row in rows], axis=1) for part in PARTS}
+    # Of a mere sum of errors it is not known which are insertions: as many words went wrong as can have.
     wrong = parts["substitution"] + parts["deletion"] if parts else np.minimum(errors, sizes[:, None])
     return [Counts(metric="wer", errors=errors, hits=sizes[:, None] - wrong, sizes=sizes, parts=parts)]

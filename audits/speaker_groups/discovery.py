@@ -95,6 +95,7 @@ def search(draft: Draft, data: Utterances, counts: Counts, options: Options, con
     """Search on half of the speakers and confirm on the others, for every system."""
     half = _halves(data, context)
     candidates = _candidates(data, counts, half, options)
+    # Half of the speakers are about half of every group.
     halved = replace(options, min_speakers=max(MIN_REPORTED, options.min_speakers // 2))
     tested: dict[int, int] = {}
     found: list[Discovery] = []

@@ -201,6 +201,7 @@ def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context:
             draft.warn("undefined-gap", missing, **where)
             continue
         ends = gap_between(row.sums, row.drawn, system, kind, (worst, best), level=context.level)
+        # KINDS begins with it: the kinds that follow are stretched as much.
         if kind == "absolute":
             stretch = max(1.0, row.chance.reach(system, worst, best) / (ends[2] - ends[0]))
         ends = unscaled(kind, stretched(ends, stretch))

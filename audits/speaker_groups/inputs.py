@@ -95,13 +95,7 @@ def plan(options: Options, context: Context) -> Plan:
     for name in (*options.by, *options.control):
         require_plain(name, "--by" if name in options.by else "--control")
     manifest, table = read_rows(options)
-    for name, path in named.items():
-        if _same(path, options.manifest):
-            raise InputError(
-                f"The transcripts of {name} are the manifest itself, whose text is the reference.",
-                where=f"--predictions {name}={path}",
-                hint="Give the file that the recogniser wrote, or --prediction-col.",
-            )
+    _check_files(named, options)
     files = {name: read_predictions(path) for name, path in named.items()}
     counted = {} if files else counted_systems(table, options)
     for name in counted:
@@ -154,6 +148,17 @@ def plan(options: Options, context: Context) -> Plan:
     )
 
 
+def _check_files(named: Mapping[str, Path], options: Options) -> None:
+    for name, path in named.items():
+        # Every word of it would be right: the audit would praise a system that it never met.
+        if _same(path, options.manifest):
+            raise InputError(
+                f"The transcripts of {name} are the manifest itself, whose text is the reference.",
+                where=f"--predictions {name}={path}",
+                hint="Give the file that the recogniser wrote, or --prediction-col.",
+            )
+
+
 def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
@@ -162,7 +167,7 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _source(name: str, named: Mapping[str, Any], files: Mapping[str, Predictions]) -> Source:
+def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Predictions]) -> Source:
     found = files[name]
     return Source(role=f"transcripts of {name}", path=str(named[name]), sha256=found.sha256, items=len(found.entries))
 
@@ -189,8 +194,8 @@ def _check_options(options: Options) -> None:
         )
 
 
-def _named(texts: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _named(texts: Sequence[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
     for text in texts:
         name, separator, file = text.partition("=")
         if not separator or not name.strip() or not file.strip():

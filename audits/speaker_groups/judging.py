@@ -297,6 +297,7 @@ def _tell_silence(
     tail = (1 - context.level) / 2
     plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / tests))
     if widest > 0:
+        # Half the widest interval over its own quantile is a standard error, and four in five lie POWER of them above.
         missed = (corrected + POWER) / plain * widest / 2
         sentences.append(f"a gap of less than about {missed:.2f} may have been missed.")
     found = [verdict.row.by for verdict in silent if verdict.row.by in searched]

@@ -33,6 +33,7 @@ def cautions_of(setup: Setup, *, asked: str) -> Iterator[tuple[str, str]]:
             f"The network appends the coordinates of a grid that is {own}, the data lie on one that is {setup.kind}: "
             "every coordinate is off by up to one cell, by another amount on each grid.",
         )
+    # Axes of the first grid come first, that of training: no other grid is meant.
     if any(2 * mode >= size for mode, size in zip(setup.loaded.operator.modes, _padded(setup), strict=False)):
         yield (
             "highest-mode",

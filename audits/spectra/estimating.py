@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from audits.records import Coordinate
 from audits.spectra.estimator import Estimator
-from audits.spectra.inputs import band_names
 from audits.spectra.measuring import Grid, Setup
+from audits.spectra.nesting import band_names
 from audits.spectra.tally import Floats, Tally
 
 UNCONVERGED = 0.05
@@ -52,6 +52,7 @@ def _add_scores(estimator: Estimator, counts: Tally, grid: Grid) -> None:
     for place, path in enumerate(paths_of(estimator.setup, grid)):
         estimator.mean("relative_l2", errors[:, place], resolution=at, path=path)
         estimator.mean("relative_h1", with_gradients[:, place], resolution=at, path=path)
+        # Of the bands themselves, so that shares add up to one whatever the view of the spectrum leaves out.
         whole = bands[:, place, :, 0].sum(axis=1)
         for number, band in enumerate(band_names(grid.bands)):
             lost, held = bands[:, place, number, 0], bands[:, place, number, 1]
@@ -140,6 +141,7 @@ def order(coarse: int, finer: Sequence[int], means: Floats) -> Floats:
     """
     sizes = np.asarray(finer, dtype=float)
     shapes = coarse ** -ORDERS[:, None] - sizes ** -ORDERS[:, None]
+    # Of unit length, so that what fits best does not depend on how steep a shape is.
     shapes /= np.linalg.norm(shapes, axis=1, keepdims=True)
     # The direction nearest to the mismatch leaves the least.
     return np.asarray(ORDERS[np.argmax(means @ shapes.T, axis=-1)])

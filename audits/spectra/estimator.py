@@ -30,6 +30,7 @@ class Estimator:
     def __init__(self, draft: Draft, setup: Setup, context: Context) -> None:
         self.draft, self.setup, self.level = draft, setup, context.level
         self.seed = context.seed
+        # The same for all: what two numbers of the same samples share, their resamples share too.
         self.weights = self._drawn(setup.samples)
 
     def _drawn(self, n: int) -> Floats:
@@ -121,6 +122,7 @@ class Estimator:
 
         n = running.n
         reach = float(t.ppf((1 + self.level) / 2, n - 1)) if n > 1 else 0.0
+        # Of the logarithm: energies are never below zero and span many powers of ten.
         relative = running.error / np.maximum(running.mean, np.finfo(float).tiny) if n > 1 else np.zeros(0)
         for place, tap in enumerate(taps):
             for wavenumber, value in enumerate(running.mean[place].tolist()):

@@ -42,6 +42,7 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
     rows = []
     for row in _rows(draft, "relative_l2"):
         at, path = row.where["resolution"], row.where["path"]
+        # On the grid of training both ways are one: each line begins there.
         names = ("direct", "upsampled") if path == "same" else (path,)
         said = {"floor": "floor (the truth, upsampled)"}
         rows += [_plain(row, resolution=at, path=said.get(str(name), str(name))) for name in names]
@@ -189,6 +190,7 @@ def _example(setup: Setup, counts: Tally) -> Figure | None:
         score = errors[:, 0] - errors[:, 1]
     else:
         score = counts.rows[f"{grid.resolution}/distances"][:, -1]
+    # The median, so that nobody picks the sample that a reader sees.
     sample = int(np.argsort(score)[len(score) // 2])
     arrays = setup.fields.read(sample, sample + 1)
     coarse, _ = read_batch(setup, setup.grids[0], arrays)

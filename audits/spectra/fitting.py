@@ -40,6 +40,7 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, 
     """
     misfit, offset, slope = regression(prediction, target)
     key_in, key_out = setup.fields.keys
+    # Fields of other shapes cannot have been swapped.
     if misfit > POOR and inputs.shape == target.shape and key_out is not None:
         (mean, std), flipped = setup.input_scale, inputs * setup.input_scale[1] + setup.input_scale[0]
         other = predicted(setup, silent_pass(setup, (target - mean) / std))
@@ -67,6 +68,7 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, 
 def _remedy(setup: Setup, offset: float, slope: float) -> str:
     """Say which scale would do: that of the checkpoint in another unit, or else what these samples fit."""
     mean, std = setup.target_scale
+    # Units mostly differ by powers of ten; another factor is more likely another scale.
     power = 10.0 ** round(math.log10(slope)) if slope > 0 else 1.0
     if (mean, std) != (0.0, 1.0) and abs(slope / power - 1) < NEAR and abs(offset) < NEAR * power * (abs(mean) + std):
         return (
@@ -90,6 +92,7 @@ def regression(prediction: Tensor, target: Tensor) -> tuple[float, float, float]
     >>> [round(number, 6) for number in regression(x, 3 * x + 1)]
     [0.0, 1.0, 3.0]
     """
+    # In float64: an offset far above the variation would leave nothing of it.
     p, t = prediction.flatten().double(), target.flatten().double()
     p_mean, t_mean = p.mean(), t.mean()
     spread, own = (p - p_mean).square().sum(), (t - t_mean).square().sum()

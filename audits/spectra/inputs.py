@@ -1,10 +1,7 @@
 """Everything that can be checked before the audit runs: checkpoint, data, grids, scales and how they fit together."""
 
-import itertools
 import math
 import time
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,23 +15,16 @@ from audits.spectra.cautions import cautions_of
 from audits.spectra.fitting import check_fit
 from audits.spectra.listening import Cut, Names
 from audits.spectra.measuring import Grid, Setup, predicted, read_batch, silent_pass
+from audits.spectra.nesting import band_names, crossed, grids_of, half_of, kinds_of, resolutions_of, with_other_kinds
 from probes.errors import InputError
 from probes.fno.layers import GridKind
-from probes.fno.network import FourierOperator
 from probes.fno.reading import Loaded, fit_fields, load_operator
 from probes.loading.fields import Fields, load_fields
-from probes.loading.grids import KINDS, coarsened
 from probes.radial_spectrum import View
 from probes.resampling import Method, suitable
 
 TRIED = 4
 """Samples on which it is tried whether model and data fit."""
-LOW = 4.0
-"""Upper edge of the lowest band, cycles per domain."""
-_OWN_GRID: dict[str, GridKind] = {"li": "closed", "pdebench": "cell", "neuralop": "open", "physicsnemo": "closed"}
-LEAST = 3
-"""Points on an axis that a spectrum needs."""
-_MOST = 2**13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +43,7 @@ def plan(options: Options, context: Context) -> Plan:
     InputError
         Where anything is wrong that the user can mend.
     """
-    resolutions = _resolutions(options)
+    resolutions = resolutions_of(options)
     _check_numbers(options, context)
     loaded = load_operator(
         options.model,
@@ -63,12 +53,13 @@ def plan(options: Options, context: Context) -> Plan:
         fftshift_fixed=options.fftshift == "mended",
     )
     fields = _fields(options, loaded)
+    # Whether coordinates are among the fields is told by the data: the first neuralop releases do not say it.
     loaded = fit_fields(loaded, fields.channels)
-    kind, stored, told = _kinds(options, loaded, fields, resolutions)
+    kind, stored, told = kinds_of(options, loaded, fields, resolutions)
     try:
-        grids = _grids(options, loaded.operator, fields, kind, stored, resolutions)
+        grids = grids_of(options, loaded.operator, fields, kind, stored, resolutions)
     except InputError as error:
-        raise _with_other_kinds(error, options, loaded, fields, resolutions) from None
+        raise with_other_kinds(error, options, loaded, fields, resolutions) from None
     setup = _setup(options, loaded, fields, kind, grids, context)
     fields.check_finite(setup.samples)
     setup, seconds, doubts = _tried(options, setup)
@@ -86,31 +77,6 @@ def plan(options: Options, context: Context) -> Plan:
         notes=(*loaded.notes, *fields.notes, told, _told_scales(setup)),
         coordinates=_coordinates(setup),
     )
-
-
-def _resolutions(options: Options) -> tuple[int, ...]:
-    coarse = options.train_resolution
-    if not LEAST <= coarse <= _MOST:
-        raise InputError(
-            f"{coarse} is no resolution.",
-            where="--train-resolution",
-            hint=f"Give the points on an axis, from {LEAST} to {_MOST}.",
-        )
-    found = []
-    for text in options.test_resolutions:
-        if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= _MOST):
-            raise InputError(
-                f"{text!r} is no resolution.", where="--test-resolutions", hint="Give whole numbers, such as 61,121."
-            )
-        found.append(int(text))
-    small = [size for size in found if size <= coarse]
-    if small:
-        raise InputError(
-            f"{small[0]} is not finer than the grid of training, {coarse}.",
-            where="--test-resolutions",
-            hint="Give resolutions above --train-resolution; on that grid itself the model is scored anyway.",
-        )
-    return tuple(sorted(set(found)))
 
 
 def _check_numbers(options: Options, context: Context) -> None:
@@ -147,96 +113,6 @@ def _fields(options: Options, loaded: Loaded) -> Fields:
     )
 
 
-def _kinds(
-    options: Options, loaded: Loaded, fields: Fields, resolutions: Sequence[int]
-) -> tuple[GridKind, GridKind, str]:
-    """Return the kind of grid that is audited, that of the data, and a sentence that tells where both come from."""
-    own = _OWN_GRID[loaded.family]
-    given: GridKind | None = options.grid  # type: ignore[assignment]
-    kind = given or fields.kind or own
-    source = "--grid" if given else fields.kind_source if fields.kind else f"what {loaded.family} uses"
-    finest = max(resolutions)
-    # One node too many for an open grid: the data hold both ends.
-    trimmed = kind == "open" and fields.sizes[0] % finest and not (fields.sizes[0] - 1) % finest
-    stored = fields.kind or kind
-    if fields.kind != "closed" and trimmed:
-        stored = "closed"
-    elif given and not fields.stored and not trimmed:
-        # What targets suggest yields to what is said; coordinates beside the fields do not.
-        stored = given
-    places = {"open": "i/N", "closed": "i/(N-1)", "cell": "(i+1/2)/N"}
-    words = f"Grid: {kind}, nodes at {places[kind]}; told by {source}."
-    if given and fields.kind not in (None, given, stored):
-        words += f" The targets look as if it were {fields.kind}."
-    if stored != kind:
-        words += f" The data lie on a {stored} grid; the last node of each axis is left out."
-    return kind, stored, words
-
-
-def _grids(
-    options: Options,
-    operator: FourierOperator,
-    fields: Fields,
-    kind: GridKind,
-    stored: GridKind,
-    resolutions: Sequence[int],
-) -> tuple[Grid, ...]:
-    coarse = options.train_resolution
-    grids: list[Grid] = []
-    for resolution in (coarse, *resolutions):
-        flag = "--test-resolutions" if grids else "--train-resolution"
-        slices = _nested(f"{flag}, {fields.path}", kind, fields.sizes, resolution, stored)
-        sizes = tuple(len(range(size)[part]) for size, part in zip(fields.sizes, slices, strict=True))
-        common = _nested("--train-resolution, --test-resolutions", kind, sizes, coarse, kind)
-        half = half_of(kind, coarse)
-        edges = [0.0, *sorted({LOW, float(max(operator.modes)), *([half] if resolution > coarse else [])})]
-        edges = [edge for edge in edges if edge < resolution / 2]
-        grids.append(Grid(resolution=resolution, sizes=sizes, stored=slices, common=common, bands=(*edges, math.inf)))
-    thin = [size for size in grids[0].sizes if size < LEAST]
-    if thin:
-        raise InputError(
-            f"On the grid of training one axis would have {thin[0]} points, fewer than {LEAST}.",
-            where="--train-resolution",
-            hint="All axes are coarsened by the ratio of the first: give a finer grid.",
-        )
-    _check_padding(operator, grids)
-    ends = operator.layout.padding.cells(grids[0].sizes)
-    whole = [size + sum(pair) for size, pair in zip(grids[0].sizes, ends, strict=True)]
-    if any(size < least for size, least in zip(whole, operator.smallest, strict=True)):
-        raise InputError(
-            f"The grid {_crossed(grids[0].sizes)} is too coarse for a network that keeps frequencies up to "
-            f"{', '.join(map(str, operator.modes))}.",
-            where="--train-resolution",
-            hint=f"It needs {_crossed(operator.smallest)} points or more.",
-        )
-    return tuple(grids)
-
-
-def half_of(kind: GridKind, resolution: int) -> float:
-    """Return the highest wavenumber of a grid, in cycles per domain, which a closed grid spans with N - 1 cells."""
-    return (resolution - 1 if kind == "closed" else resolution) / 2
-
-
-def _check_padding(operator: FourierOperator, grids: Sequence[Grid]) -> None:
-    padding = operator.layout.padding
-    for grid in grids:
-        for size, ends in zip(grid.sizes, padding.cells(grid.sizes), strict=True):
-            most = size - 1 if padding.mode != "constant" else 2 * size
-            if max(ends) > most:
-                raise InputError(
-                    f"{max(ends)} cells of padding are too many for an axis of {size} points.",
-                    where="--padding",
-                    hint=f"This network can be padded by {most} cells there, at the most.",
-                )
-
-
-def _nested(where: str, kind: GridKind, sizes: Sequence[int], resolution: int, stored: GridKind) -> tuple[slice, ...]:
-    try:
-        return coarsened(kind, sizes, resolution, stored)
-    except InputError as error:
-        raise InputError(error.message, where=where, hint=error.hint) from None
-
-
 def _named(loaded: Loaded) -> str:
     release = loaded.operator.layout.release
     return release if release.startswith(loaded.family) else f"{loaded.family} ({release})"
@@ -245,27 +121,6 @@ def _named(loaded: Loaded) -> str:
 def _told_scales(setup: Setup) -> str:
     (mean, std), (shift, factor) = setup.input_scale, setup.target_scale
     return f"The network takes (input - {mean:g}) / {std:g}; the prediction is its output * {factor:g} + {shift:g}."
-
-
-def _crossed(sizes: Sequence[int]) -> str:
-    return " x ".join(map(str, sizes))
-
-
-def _with_other_kinds(
-    error: InputError, options: Options, loaded: Loaded, fields: Fields, resolutions: Sequence[int]
-) -> InputError:
-    """Add to a refusal on which kinds of grid all the resolutions would nest."""
-    able = []
-    for other in KINDS:
-        tried = replace(options, grid=other)
-        kind, stored, _ = _kinds(tried, loaded, fields, resolutions)
-        with suppress(InputError):
-            _grids(tried, loaded.operator, fields, kind, stored, resolutions)
-            able.append(f"--grid {other}")
-    hint = error.hint.partition(" It would nest")[0]
-    if able:
-        hint += f" If the network was trained on such a grid: with {' or '.join(able)} all of them nest."
-    return InputError(error.message, where=error.where, hint=hint)
 
 
 def _scale(flag: str, texts: tuple[str, ...], loaded: Loaded, letter: str) -> tuple[float, float]:
@@ -299,9 +154,9 @@ def _setup(
     cut = Cut(box=tuple(map(float, operator.modes)), radius=options.cutoff, training=half)
     shape = [[grid.resolution, list(grid.sizes), [str(part) for part in grid.stored]] for grid in grids]
     shifted = options.fftshift if operator.shifted_at_odd else ""
+    # All that counts depend on, and no more: another --level or --max-samples finds them in the cache.
     key = (loaded.sha256, repr(operator.layout), options.norm, shifted, fields.sha256, list(map(str, fields.keys)),
            fields.channels, kind, shape, scales, view, list(cut.box), cut.radius, half, context.device)  # fmt: skip
-    methods = _methods(options, kind)
     return Setup(
         loaded=loaded,
         fields=fields,
@@ -310,7 +165,7 @@ def _setup(
         input_scale=scales[0],
         target_scale=scales[1],
         input_method="fourier" if kind == "open" else "even",
-        output_method=methods,
+        output_method=_method(options, kind),
         view=view,
         cut=cut,
         samples=samples,
@@ -322,7 +177,7 @@ def _setup(
     )
 
 
-def _methods(options: Options, kind: GridKind) -> Method:
+def _method(options: Options, kind: GridKind) -> Method:
     if options.upsample != "auto" and kind == "open" and options.upsample != "fourier":
         raise InputError(
             f"{options.upsample} extends a field beyond both its ends, which an open grid has not.",
@@ -354,6 +209,7 @@ def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[tuple[str
     if options.upsample == "auto":
         method = suitable(output if target is None else target, setup.kind)
     stages, activations = tuple(names.stages), tuple(names.activations)
+    # Only now is it known how fields are upsampled, which the counts depend on.
     key = (*setup.key, setup.input_method, method)
     return replace(setup, stages=stages, activations=activations, output_method=method, key=key), seconds, doubts
 
@@ -367,7 +223,7 @@ def _cost(setup: Setup, seconds: float) -> tuple[tuple[str, str], ...]:
     runs = setup.samples * (1 + 4 * len(finer)) + (setup.aliasing_samples + 2) * (1 + len(finer))
     return (
         ("samples", f"{setup.samples:,} of {setup.fields.count:,}"),
-        ("forwards", f"{runs:,}, on grids of {', '.join(_crossed(grid.sizes) for grid in setup.grids)}"),
+        ("forwards", f"{runs:,}, on grids of {', '.join(crossed(grid.sizes) for grid in setup.grids)}"),
         ("disk", "under 10 MB in the cache"),
         ("time", f"about {max(minutes, 0.1):.1f} minutes here"),
     )
@@ -386,14 +242,3 @@ def _coordinates(setup: Setup) -> dict[str, tuple[Coordinate, ...]]:
         "part": ("input", "coordinates", "nonlinear", "coefficient", "r2", "order"),
         "wavenumber": tuple(range(reach + 2)),
     }
-
-
-def band_names(edges: Sequence[float]) -> list[str]:
-    """Return the names of bands.
-
-    Examples
-    --------
-    >>> band_names([0.0, 4.0, 8.0, math.inf])
-    ['0-4', '4-8', '8-']
-    """
-    return [f"{low:g}-" + (f"{high:g}" if high < math.inf else "") for low, high in itertools.pairwise(edges)]

@@ -94,6 +94,7 @@ def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int, *, poor: bo
     direct, raised, floor = (
         found.row("relative_l2", resolution=at, path=path) for path in ("direct", "upsampled", "floor")
     )
+    # Which way errs less says nothing of a network that misses either way.
     verdict = "tie" if poor else verdict_of(lead)
     worse = f"direct loses on {100 * share.value:.0f} % of them"
     difference = f"direct less upsampled {described(lead)}; {worse}"

@@ -99,6 +99,7 @@ class Hearing(Listener):
             self.distances[name] = distance(values, self.reference[name], self.common or ())
 
     def _transformed(self, values: Tensor, parts: tuple[Part, ...], constant: Tensor | None) -> Tensor:
+        # A Fourier transform is linear: that of a sum costs no transform of its own.
         known = parts and values.shape[1] > 1 and all(part.name in self._held for part in parts)
         if not known:
             return self.spectrum.transform(values)
@@ -115,6 +116,7 @@ class AliasHearing(Listener):
 
     def activation(self, name: str, before: Tensor, function: Activation) -> None:
         """Measure one activation on channels spread evenly."""
+        # Spread over all, since a layer's first channels need not be like its last.
         step = -(-before.shape[1] // self.channels)
         ratio, share = activation_aliasing(before[:, ::step], function, factor=self.factor)
         self.found[name] = torch.stack([ratio, share], dim=1).double()
@@ -141,6 +143,7 @@ def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> StageSum
     power = spectrum.power(coefficients)
     shells = spectrum.shells(power)
     whole = whole_shells(spectrum.wavenumbers, shells)
+    # The mean is no variation over the domain, and would drown all shares of it.
     total = whole.sum(1) - shells[:, 0]
     high = spectrum.outside(power, cut.box) if cut.radius is None else spectrum.above(power, cut.radius)
     moment = shells @ spectrum.wavenumbers

@@ -30,6 +30,7 @@ CHUNK = 8
 """Samples of one entry of the cache: what a run that is killed loses at the most."""
 VALUES = 2**22
 """Numbers in one stage of a batch at the most; a larger grid is run sample by sample."""
+# Raised whenever a count changes its meaning, so that no old entry is read as a new one.
 _VERSION = 2
 
 
@@ -102,6 +103,7 @@ def measure(setup: Setup, context: Context) -> Iterator[Counts]:
     with context.progress.phase("Running the operator on every grid", setup.samples, "samples") as advance:
         for start in range(0, setup.samples, CHUNK):
             stop = min(start + CHUNK, setup.samples)
+            # Without --max-samples: a larger run takes the whole chunks of a smaller one.
             key = [_VERSION, torch.__version__, *setup.key, "fields", start, stop]
             counts = context.cache.read(CACHE, key)
             if counts is None:
@@ -161,6 +163,7 @@ def _chunk(setup: Setup, start: int, stop: int) -> Counts:
             joined[name] = rows
             continue
         joined[f"{name}/mean"] = rows.mean(0)
+        # Squared deviations, not squares: their difference from a large mean would lose its digits.
         joined[f"{name}/spread"] = ((rows - rows.mean(0)) ** 2).sum(0)
     return joined
 
@@ -169,6 +172,7 @@ def batch_of(setup: Setup) -> int:
     """Return how many samples run at once."""
     operator, sizes = setup.loaded.operator, setup.grids[-1].sizes
     ends = operator.layout.padding.cells(sizes)
+    # Of the finest grid, which takes most memory; all grids of a chunk have one batch.
     nodes = math.prod(size + sum(pair) for size, pair in zip(sizes, ends, strict=True))
     widest = max(*operator.lift.channels, *operator.projection.channels)
     return max(1, min(CHUNK, VALUES // (widest * nodes)))
@@ -191,6 +195,7 @@ def _batch(setup: Setup, start: int, stop: int) -> Counts:
         there = Hearing(
             _spectrum(setup, grid), setup.cut, common=grid.common, reference=here.kept, scale=setup.target_scale
         )
+        # The whole pass, coordinates of the finer grid included: this is what a user would do.
         direct = operator(fine, setup.kind, there)
         _check(setup, grid, direct, fine_target, start)
         found.update(_stages(setup, grid, there))
@@ -228,6 +233,7 @@ def _controls(setup: Setup, grid: Grid, inputs: Tensor, lifted: Tensor, output: 
     operator, kind = setup.loaded.operator, setup.kind
     padded = predicted(setup, operator(upsample(inputs, grid.sizes, kind, setup.input_method), kind))
     features = predicted(setup, operator.decoded(upsample(lifted, grid.sizes, kind, setup.input_method)))
+    # In the period and padding of the grid of training: what is left is the work of activations alone.
     periodic = predicted(setup, operator.oversampled(lifted, oversampling(setup, grid)))
     base = predicted(setup, output)
     raised = upsample(base, grid.sizes, kind, setup.output_method)
@@ -290,6 +296,7 @@ def _aliased(setup: Setup, place: int, sample: int) -> Counts:
     rows = _alias_pass(setup, inputs, AliasHearing())
     checked = torch.zeros(len(setup.activations), 2, dtype=torch.float64)
     if sample == 0:
+        # Of the same two channels at both rates, so that nothing but the rate differs.
         few = _alias_pass(setup, inputs, AliasHearing(channels=2))[:, :1]
         finer = _alias_pass(setup, inputs, AliasHearing(FINER, channels=2))[:, :1]
         checked = torch.cat([few, finer], dim=1)

@@ -21,6 +21,7 @@ def cluster_weights(clusters: int, repeats: int, rng: np.random.Generator) -> Fl
     array of shape (repeats, clusters)
         Each row sums to `clusters`.
     """
+    # As floats: products of whole numbers do not go through BLAS.
     return rng.multinomial(clusters, np.full(clusters, 1.0 / clusters), size=repeats).astype(np.float64)
 
 
@@ -175,11 +176,13 @@ def mean_interval(values: Floats, weights: Floats, *, level: float = 0.95) -> tu
     if n >= STUDENTISED_FROM:
         shifts = weights @ (values - value) / n
         spread = np.sqrt(np.maximum(weights @ (values - value) ** 2 / n - shifts**2, 0.0) / (n - 1))
+        # A sample that drew equal numbers alone has no spread to divide by.
         usable = spread > 1e-12 * error
     if n < STUDENTISED_FROM or 2 * usable.sum() < len(weights):
         half = error * float(t.isf(tail, n - 1))
         return STUDENT_MEAN, (value - half, value + half)
     low, high = np.quantile(shifts[usable] / spread[usable], [tail, 1.0 - tail])
+    # The upper quantile makes the lower end: deviations of the samples mirror that of the value.
     return STUDENTISED_MEAN, (min(float(value - high * error), value), max(float(value - low * error), value))
 
 
@@ -206,6 +209,7 @@ def _interval(group: _Group, tails: Floats, level: float) -> tuple[str, tuple[fl
         half = error * float(t.ppf((1.0 + level) / 2, clusters - 1))
         method, low, high = STUDENT_T, value - half, value + half
     else:
+        # The upper quantile makes the lower end: deviations of the samples mirror that of the value.
         method, low, high = STUDENTISED, value - tails[1] * error, value - tails[0] * error
     if (group.rare < FEW or group.alike) and value < 1:
         wider = _korn_graubard(value, error, clusters, group.trials, level)
@@ -247,6 +251,7 @@ def _studentised_quantiles(errors: Floats, sizes: Floats, weights: Floats, value
         e, n, r = errors[:, start : start + 64], sizes[:, start : start + 64], value[start : start + 64]
         total, trials = weights @ e, weights @ n
         rate = ratio(total, trials)
+        # Sum of (e - rate n)^2, multiplied out: no array of samples by clusters by rates is needed.
         squares = weights @ e**2 - 2 * rate * (weights @ (e * n)) + rate**2 * (weights @ n**2)
         clusters = np.maximum((n > 0).sum(axis=0), 2)
         spread = ratio(np.sqrt(np.maximum(squares, 0.0) * clusters / (clusters - 1)), trials)
@@ -254,6 +259,7 @@ def _studentised_quantiles(errors: Floats, sizes: Floats, weights: Floats, value
             deviation = np.where(spread > 1e-12, (rate - r) / spread, np.nan)
         for column in range(deviation.shape[1]):
             present = deviation[np.isfinite(deviation[:, column]), column]
+            # With fewer, the quantiles would be those of whichever samples happen to have a spread.
             if present.size * 2 >= len(weights):
                 quantiles[:, start + column] = np.quantile(present, [tail, 1.0 - tail])
     return quantiles

@@ -72,6 +72,7 @@ def simultaneous_contrasts(
     kept = np.where(np.isfinite(replicates), replicates, np.nanmean(replicates, axis=0))
     extra = np.zeros(points.size) if floor is None else floor
     covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(extra)
+    # Above 0, since deviations are divided by it.
     error = np.sqrt(np.maximum(np.einsum("cg,gh,ch->c", contrasts, covariance, contrasts), 1e-300))
     quantile = np.quantile(_largest_deviations(kept, contrasts, error), level)
     # The tail beyond which the largest deviation falls with probability 1 - level, never that of one contrast alone.
@@ -80,6 +81,7 @@ def simultaneous_contrasts(
     freedom = share.sum(1) ** 2 / (share**2 / (clusters - 1)).sum(1)
     smallest = np.array([clusters[row != 0].min() for row in contrasts])
     value = contrasts @ points
+    # The bootstrap's variance of a mean of m clusters is (m - 1) / m of the unbiased one.
     half = error * np.sqrt(smallest / (smallest - 1)) * t.isf(tail, freedom)
     return Contrasts(value=value, low=value - half, high=value + half)
 

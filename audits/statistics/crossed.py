@@ -166,9 +166,11 @@ def _sources(contrast: Contrast) -> _Sources:
         sentences += squares.sum()
         fourth += _spread_of_sum(squares)
         if seeds > 1:
+            # What a seed adds to every token is more on a sentence of more tokens.
             left = part.deltas - mean - np.outer(of_seeds - of_seeds.mean(), part.weights)
             of_both = (part.factor * left / whole) ** 2 * count / (count - 1)
             both += of_both.sum() / (seeds * (seeds - 1))
+    # Satterthwaite's degrees of freedom of a variance V that itself has the variance F: 2 V^2 / F.
     freedom = 2 * sentences**2 / fourth if fourth > 0 else math.inf
     return _Sources(values=values, sentences=float(sentences), freedom=float(freedom), both=float(both))
 
@@ -209,6 +211,7 @@ def _independent(family: Sequence[Contrast]) -> float:
     factors /= np.where(length > 0, length, 1.0)
     count = len(family)
     squares = ((factors.T @ factors) ** 2).sum()
+    # Half the cosine, squared, is a quarter of its square.
     return float(count**2 / (count + max(squares - count, 0.0) / 4))
 
 

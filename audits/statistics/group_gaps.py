@@ -69,6 +69,7 @@ def gap_between(
     sums, drawn
         Per speaker, and in every bootstrap sample (`SpeakerSums.drawn`).
     """
+    # The value is the gap as defined; only samples, which may lack errors, need the half for their logarithm.
     points = on_scale(sums.totals(), column, kind, smooth=0.5 if kind == "log_odds" else 0.0)[0]
     replicates = on_scale(drawn, column, kind)
     pairs, mine = all_pairs(points.size, *pair)
@@ -80,6 +81,7 @@ def unscaled(kind: Kind, ends: Ends) -> Ends:
     """Return a gap of `gap_between` as the kind says it: a ratio, a share more, or the difference itself."""
     if kind in ("absolute", "log_odds"):
         return ends
+    # Ends of groups that hardly err may lie beyond any float, and reports hold finite numbers.
     value, low, high = (float(np.exp(np.clip(end, -50.0, 50.0))) for end in ends)
     shift = 1.0 if kind == "relative" else 0.0
     return value - shift, low - shift, high - shift
@@ -94,6 +96,7 @@ def gaps_to_others(sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column
     contrasts = np.concatenate([np.eye(count), -np.eye(count)], axis=1)
     speakers = np.concatenate([sums.speakers, sums.speakers.sum() - sums.speakers])
     alone = spread_floor(sums, column, "absolute")
+    # All others together show no variance only where none of them shows any.
     floor = np.concatenate([alone, [np.delete(alone, place).min() for place in range(count)]])
     found = simultaneous_contrasts(points, replicates, contrasts, speakers, level=level, floor=floor)
     rows = []

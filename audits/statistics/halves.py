@@ -80,6 +80,7 @@ class Halved:
         if error**2 > variance:
             # Less than one trial.
             return max(0.0, self.value - wide * error), min(1.0, self.value + wide * error)
+        # Wilson's z^2 / n with n = v (1 - v) / error^2.
         part = (wide * error) ** 2 / variance
         middle = (self.value + part / 2) / (1 + part)
         half = wide * error / (1 + part) * float(np.sqrt(1 + part / (4 * variance)))

@@ -184,6 +184,7 @@ def differential_fairness(
     points = _log_shares(right[None], wrong[None], smooth)[0]
     drawn = _log_shares(drawn_right, drawn_wrong, smooth)
     pairs = np.array([np.eye(count)[g] - np.eye(count)[h] for g, h in combinations(range(count), 2)])
+    # Points list all groups for right, then all for wrong; no contrast crosses the two.
     contrasts = np.kron(np.eye(2), pairs)
     # All the contrasts turned the way in which they are positive.
     contrasts *= np.where(contrasts @ points < 0, -1.0, 1.0)[:, None]
@@ -214,6 +215,7 @@ def _log_shares(right: Floats, wrong: Floats, smooth: float) -> Floats:
 def _unseen_variance(right: Floats, wrong: Floats, points: Floats, clusters: Whole) -> Floats:
     certain = np.tile((right == 0) | (wrong == 0), 2)
     share, people = np.tile(0.5 / (clusters + 1.0), 2), np.tile(clusters, 2)
+    # Delta method: the variance of log p is that of p over p^2.
     return np.where(certain, share * (1 - share) / people / np.maximum(np.exp(points), share) ** 2, 0.0)
 
 

@@ -66,6 +66,7 @@ class Moved:
         chance = float(self.draws.var(ddof=1)) / repeats if repeats > 1 else 0.0
         weight = strata * (np.ones(strata.shape[1]) if sizes is None else sizes)
         alike = ratio(weight.sum(1) ** 2, (weight**2).sum(1))
+        # The repetitions count as one more stratum, with degrees of freedom of their own.
         parts, alike = np.append(parts, chance), np.append(np.nan_to_num(alike), repeats)
         freedom = parts.sum() ** 2 / (parts**2 / np.maximum(alike - 1, 1)).sum() if parts.sum() > 0 else 1.0
         return float(np.sqrt(parts.sum())), float(freedom)

@@ -80,5 +80,6 @@ class _Corner:
     def mass(self, epsilon: float) -> float:
         """Return the probability that y < 1 - delta - e^epsilon x or x < 1 - delta - e^epsilon y."""
         rest = 1 - self.delta
+        # Of two conditions of which one suffices, y lies below the higher line.
         border = np.maximum(rest - math.exp(epsilon) * self.x, math.exp(-epsilon) * (rest - self.x))
         return float(betainc(self.alpha, self.beta, np.clip(border, 0.0, 1.0)).mean())

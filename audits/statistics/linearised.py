@@ -64,6 +64,7 @@ def linearised_differences(
         rate = ratio(e.sum(0), trials)
         count = (n > 0).sum(0)
         scale = rate * trials if log else trials
+        # On the moves, not on their variance: the two rates may rest on different numbers of clusters.
         factor = np.sqrt(count / np.maximum(count - 1, 1))
         moves.append(ratio(e - rate * n, np.broadcast_to(scale, e.shape)) * factor)
         rates.append(rate)

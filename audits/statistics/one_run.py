@@ -212,6 +212,7 @@ def _greatest(correct: Integers, guesses: Integers, canaries: int, delta: float,
         found = _bisected(correct[some], guesses[some], canaries, delta, tail, ceilings[some], best)
         if found is not None:
             best, place = found[0], int(some[found[1]])
+        # The highest ceilings mostly settle it at once; growing blocks keep the bisections few where they do not.
         start, size = start + size, 8 * size
     return best, place
 
@@ -251,6 +252,7 @@ def _p(correct: Integers, guesses: Integers, canaries: int, epsilon: float, delt
         middle = (low + high) // 2
         beyond = np.minimum(middle + 1, v)
         here, there = (_upper(v - middle, r, q) - b) / middle, (_upper(v - beyond, r, q) - b) / beyond
+        # Any i gives a lower bound of the maximum: one that reaches `stop` is enough.
         values[left] = np.maximum(values[left], b + weight * np.maximum(here, there))
         rising = there >= here
         low, high = np.where(rising, beyond, low), np.where(rising, high, middle)
@@ -262,6 +264,7 @@ def _p(correct: Integers, guesses: Integers, canaries: int, epsilon: float, delt
 def _upper(least: Integers, trials: Integers, q: float) -> Floats:
     """Return P[Binomial(trials, q) >= least], as accurate far out as near the mean."""
     shape = np.maximum(least, 1)
+    # As an incomplete beta function: 1 less the lower tail would have no digits left far out.
     return np.where(least > 0, betainc(shape, trials - shape + 1.0, q), 1.0)
 
 
@@ -269,6 +272,7 @@ def _without_delta(correct: Integers, guesses: Integers, tail: float) -> Floats:
     """Return the epsilon with P[Binomial(guesses, q) >= correct] = tail, or 0: q is a quantile of the beta law."""
     shape = np.maximum(correct, 1)
     q = np.where(correct > 0, betaincinv(shape, np.maximum(guesses - shape, 0) + 1.0, tail), 0.5)
+    # Below a half epsilon would be negative: nothing is refuted.
     q = np.maximum(q, 0.5)
     return np.asarray(np.log(q) - np.log1p(-q))
 

@@ -43,6 +43,7 @@ def one_run_mu(correct: int, guesses: int, canaries: int, *, level: float = 0.95
     while _excess(high, correct, guesses, canaries, 1 - level) >= 0:
         high *= 2
     root = brentq(_excess, 0.0, high, args=(correct, guesses, canaries, 1 - level), xtol=_EXACT)
+    # On the refuted side of the root, as a lower bound has to be.
     return float(max(root - _EXACT, 0.0))
 
 
@@ -75,10 +76,12 @@ def _excess(mu: float, correct: int, guesses: int, canaries: int, tail: float) -
     inside, outside = tail * correct / canaries, tail * (guesses - correct) / canaries
     quantile, root = _NORMAL.inv_cdf, math.sqrt(0.5)
     for i in range(correct - 1, -1, -1):
+        # Phi(quantile - mu), with the digits that Phi itself loses near 0.
         least = 0.5 * math.erfc((mu - quantile(inside)) * root)
         # From here on nothing rises any more.
         if least <= outside:
             break
+        # What `outside` gained is (guesses - i) p_i / m, so that `inside` gains i p_i / m.
         inside += i / (guesses - i) * (least - outside)
         outside = least
         if inside + outside >= 1:

@@ -60,6 +60,7 @@ def permuted_group_sums(sums: Floats, present: Bools, repeats: int, rng: np.rand
 
 
 def _swapped_within(flat: Floats, present: Bools, block: int, rng: np.random.Generator) -> Floats:
+    # Above all random keys, so that absent groups are sorted to the end.
     keys = np.where(present, rng.random((block, *present.shape)), 2.0)
     # Present groups first, in their own order and in a random one: the first take the parts of the second.
     target = np.argsort(~present, axis=1, kind="stable")

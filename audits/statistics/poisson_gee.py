@@ -119,6 +119,7 @@ def fit_poisson_gee(errors: Floats, sizes: Floats, design: Floats, clusters: NDA
     moves = _influence(residual, basis * np.sqrt(mean)[:, None], cluster, model.correlation)
     influence, reduced = (part @ back.T for part in moves)
     covariance = reduced.T @ reduced
+    # Between the two ends of a column, so that the unit of a control has no say.
     spread = np.diagonal(covariance) * (design**2).max(axis=0)
     if spread.min() < _NO_SPREAD:
         column = int(spread.argmin())
@@ -266,6 +267,7 @@ def _fitted(errors: Floats, sizes: Floats, basis: Floats, cluster: NDArray[np.in
     from statsmodels.genmod.cov_struct import Exchangeable
 
     counts = np.bincount(cluster)
+    # The moment estimate divides by the pairs of clips of one cluster less the columns.
     if (counts * (counts - 1)).sum() // 2 > basis.shape[1]:
         structure = Exchangeable()
         model, failure = _solved(errors, sizes, basis, cluster, structure, estimated=True)
@@ -291,6 +293,7 @@ def _solved(
     model = GEE(
         errors, basis, cluster, family=Poisson(), cov_struct=structure, offset=np.log(sizes), update_dep=estimated
     )
+    # The fit ends by the length of its score, which grows with the errors.
     tolerance = 1e-10 * errors.sum()
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -149,6 +149,7 @@ def _variance(value: Floats, groups: _Groups) -> Floats:
     if len(value) == 1:
         return sampling
     least, most = np.sqrt(sampling.min()), max(np.sqrt(sampling.max()), np.abs(groups.rates - groups.mean).max())
+    # From spreads that are lost in the noise to ones beyond all that was seen.
     tau = np.geomspace(1e-3 * least, 10 * most, STEPS)[:, None]
     weight = 1 / (tau**2 + sampling)
     total = weight.sum(axis=1, keepdims=True)
@@ -159,6 +160,7 @@ def _variance(value: Floats, groups: _Groups) -> Floats:
     chance /= chance.sum()
     drawn = sampling * weight
     centre = (1 - drawn) * groups.rates + drawn * mean
+    # The Gamma variance as if m were known, and what fitting m adds.
     spread = centre * (1 - drawn) * groups.effect / groups.sizes + drawn**2 / total
     return np.asarray((chance * (spread + (centre - value) ** 2)).sum(axis=0), dtype=np.float64)
 

@@ -124,14 +124,11 @@ def permutation_test(
     ranks, whole = statistic == "spearman", present.sum() == off.sum()
     moved, exact = _left_by(covariate, adjust, present), n <= ENUMERATED
     if ranks:
+        # Where cells are missing, `_ranked` ranks the rest of each arrangement anew, from these dense codes.
         moved[off] = rankdata(moved[off], method="average" if whole else "dense")
     compare = _Comparison(matrix, present, adjust, ranks=ranks, again=not whole)
     orders = _all_orders(moved) if exact else _drawn_orders(n, repeats, rng)
-    size = max(1, BLOCK_CELLS // n**2)
-    blocks = (_arranged(moved, orders[start : start + size]) for start in range(0, len(orders), size))
-    found = np.concatenate([compare.correlations(block) for block in blocks])
-    # The first is as observed. Without missing cells every arrangement varies as it does.
-    found = found[np.isfinite(found)]
+    found = _correlations(compare, moved, orders)
     far = np.abs(found - found.mean())
     possible = math.factorial(n) // symmetries(moved)
     alike = _alike(moved, orders, present, turned=not adjust) if exact else 1
@@ -145,6 +142,16 @@ def permutation_test(
         cells=int(present.sum()),
         languages=n,
     )
+
+
+def _correlations(compare: "_Comparison", moved: Floats, orders: Ints) -> Floats:
+    """Return those of all arrangements that have one, that of the first order, which is as observed, in front."""
+    size = max(1, BLOCK_CELLS // moved.size)
+    blocks = (_arranged(moved, orders[start : start + size]) for start in range(0, len(orders), size))
+    found = np.concatenate([compare.correlations(block) for block in blocks])
+    # Without missing cells every arrangement varies as the observed one does; with them some may not vary at all.
+    kept: Floats = found[np.isfinite(found)]
+    return kept
 
 
 def _check(matrix: Floats, covariate: Floats, statistic: Statistic, adjust: Sequence[Floats]) -> None:
@@ -232,6 +239,7 @@ def _ranked(places: Floats) -> Floats:
 def _all_orders(moved: Floats) -> Ints:
     """Return one order for each distinct arrangement of the covariate, the given one first."""
     orders = np.array(list(permutations(range(len(moved)))))
+    # A byte a cell, since all arrangements are compared as rows: up to 40,320 of 64 cells.
     codes = np.unique(moved, return_inverse=True)[1].reshape(moved.shape).astype(np.uint8)
     first = np.unique(_arranged(codes, orders), axis=0, return_index=True)[1]
     return orders[np.sort(first)]

@@ -135,6 +135,7 @@ def area_interval(found: Area, level: float) -> tuple[float, float, str]:
             return *clopper_pearson(round(value * pairs), pairs, level=level), DISJOINT
         # All scores are equal: there is nothing to tell apart, and nothing that varies.
         return value, value, DELONG
+    # Delta method: the derivative of the logit at v is 1 / (v (1 - v)).
     wide = float(norm.isf((1 - level) / 2)) * np.sqrt(variance) / (value * (1 - value))
     return float(expit(logit(value) - wide)), float(expit(logit(value) + wide)), DELONG
 

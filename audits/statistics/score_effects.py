@@ -56,5 +56,6 @@ def score_effects(
             value[chosen] = np.where(there, scores.sum(0) / information, np.nan)
             spread = np.sqrt((scores**2).sum(0) * count / max(count - 1, 1))
             error[chosen] = np.where(there, spread / information, np.nan)
+        # The smaller side, speakers with the column or without it, decides how well the variance is known.
         freedom[chosen] = np.maximum(np.minimum(people, count - people) - 1, 1)
     return Differences(value=value, error=error, freedom=freedom)

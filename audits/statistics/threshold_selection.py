@@ -15,7 +15,6 @@ from audits.statistics.roc import Bools, Call, Floats, Roc, call, roc
 
 CANDIDATES = 100
 """Thresholds that are tried: more of them cost error, or follow the noise of the half that chooses."""
-SELECTIONS = ("split", "bonferroni", "fixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

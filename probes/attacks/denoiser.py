@@ -81,13 +81,6 @@ DENOISER_ATTACKS: Mapping[str, Attack] = {
         fractions=_EARLY,
         source="Rao et al. 2025, arXiv 2509.25003, with the 2-norm",
     ),
-    "sima4": Attack(
-        score=attacks.sima4,
-        evaluations=lambda timestep, total, draws: 1,
-        noisy=False,
-        fractions=_EARLY,
-        source="Rao et al. 2025, arXiv 2509.25003, with the 4-norm",
-    ),
     "pia": Attack(
         score=attacks.pia,
         evaluations=lambda timestep, total, draws: 2,
@@ -292,6 +285,7 @@ def _key(target: Target, points: Points, request: Request) -> dict[str, object]:
     content = hashlib.sha256(f"{tuple(points.x.shape)} ".encode())
     content.update(points.x.numpy().data)
     chance: list[object] = []
+    # Without noise, other seeds, draws and places find the same entry.
     if attack.noisy:
         content.update(np.ascontiguousarray(points.indices).data)
         chance = [points.seed, points.draws, version("numpy")]
@@ -300,6 +294,7 @@ def _key(target: Target, points: Points, request: Request) -> dict[str, object]:
         "points": content.hexdigest(),
         "request": [request.attack, attack.version, request.timestep],
         "chance": chance,
+        # The batch too: a network may round otherwise in one of another size.
         "format": [version("torch"), target.device.partition(":")[0], target.dtype, target.batch],
     }
 

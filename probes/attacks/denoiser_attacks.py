@@ -21,8 +21,7 @@ from torch.nn import functional
 
 from probes.attacks.noise import point_noise
 from probes.diffusion import Denoiser, to_epsilon
-from probes.errors import IncompleteError, InputError, MilesError
-from probes.loading.programs import first_line
+from probes.errors import IncompleteError, InputError, MilesError, first_line
 
 _Item = TypeVar("_Item")
 
@@ -156,18 +155,13 @@ def _repeated(x: Tensor, times: int) -> Tensor:
     return x.expand(times, *x.shape).flatten(0, 1)
 
 
-def sima(target: Target, points: Points, steps: Sequence[int], *, order: float = 2.0) -> Tensor:
-    """Return minus the norm of the noise that is seen in the point itself."""
+def sima(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
+    """Return minus the 2-norm of the noise that is seen in the point itself."""
     norms = []
     for times in _fused(steps, target.batch // len(points.x)):
         noise = target.epsilon(_repeated(points.x, len(times)), np.repeat(times, len(points.x)))
-        norms.append(torch.linalg.vector_norm(noise.flatten(1), ord=order, dim=1).cpu().double())
+        norms.append(torch.linalg.vector_norm(noise.flatten(1), dim=1).cpu().double())
     return -torch.cat(norms).view(len(steps), -1)
-
-
-def sima4(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
-    """Return minus the 4-norm of the noise that is seen in the point itself."""
-    return sima(target, points, steps, order=4.0)
 
 
 def pia(target: Target, points: Points, steps: Sequence[int], *, normalised: bool = False) -> Tensor:
@@ -196,6 +190,7 @@ def secmi(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
     width = stride(target.denoiser.steps)
     scores: dict[int, Tensor] = {}
     x, here = points.x, 0
+    # From the lowest step on, so that each continues the inversion of those below it.
     for step in sorted(set(steps)):
         while here + width < step:
             x, here = _move(target, x, here, here + width), here + width
@@ -222,6 +217,7 @@ def pfami(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
     used = min(points.draws, FLUCTUATIONS)
     noise = points.noise(used)
     near = _neighbours(points)
+    # With fewer noises than neighbours, the noises go round.
     drawn = [number % used for number in range(len(near))]
     clean = torch.cat([points.x.expand(noise.shape), near])
     losses = _losses(target, clean, noise[[*range(used), *drawn]], steps)

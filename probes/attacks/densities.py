@@ -81,6 +81,7 @@ def _add(top: Floats, total: Floats, exponents: Floats) -> None:
     """Take a block of exponents into sums that are held as exp(top) * total."""
     high = np.maximum(top, exponents.max(1))
     with np.errstate(invalid="ignore"):
+        # Of two infinities the difference is no number; it stays in the sum and is told at the end.
         total *= np.exp(top - high)
         total += np.exp(exponents - high[:, None]).sum(1)
     top[:] = high

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from probes.errors import InputError
+from probes.errors import InputError, first_line
 from probes.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -164,8 +164,7 @@ def _called(network: nn.Module, given: Tensor, role: str) -> Tensor:
     try:
         made = network(given)
     except RuntimeError as error:
-        said = (str(error).strip() or "an error without words").splitlines()[0][:300]
-        raise InputError(f"The {role} cannot be applied: {said}", where=role, hint=_HINT) from error
+        raise InputError(f"The {role} cannot be applied: {first_line(error)}", where=role, hint=_HINT) from error
     if not isinstance(made, Tensor) or not made.is_floating_point():
         raise InputError(f"The {role} gives no floating-point tensor.", where=role, hint=_HINT)
     return made.float()

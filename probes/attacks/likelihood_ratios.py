@@ -86,6 +86,7 @@ def lira(target: ArrayLike, shadows: ArrayLike, keep: ArrayLike, *, mode: Mode, 
         if mode == "online":
             scores = _log_density(asked, _normal(given, kept, variance)) - _log_density(asked, absent)
         elif mode == "offline":
+            # 1 - Phi(z) = Phi(-z), whose logarithm has digits left where Phi(z) rounds to 1.
             scores = -log_ndtr((absent.centre - asked) / np.sqrt(absent.variance))
         else:
             scores = -_log_density(asked, absent)
@@ -145,6 +146,7 @@ def rmia(
         raise _too_few(1, "offline")
     ratio = asked[scored, 0] - _log_prior(given[:, scored, 0], ~kept[:, scored], a)
     ranks = np.sort(others[:, 0] - _log_prior(given_z[..., 0], ~none, a))
+    # To the left: a ratio that is equal is not beaten.
     scores = np.searchsorted(ranks, ratio - np.log(gamma), side="left") / len(ranks)
     return Ratios(scores=scores, scored=scored, with_point=kept.sum(0), without_point=(~kept).sum(0))
 
@@ -219,6 +221,7 @@ def _normal(given: Floats, chosen: Bools, variance: Variance) -> _Normal:
     for start in range(0, len(count), step):
         part = slice(start, start + step)
         values, mask, many = given[:, part], chosen[:, part, None], count[part]
+        # Models that were not chosen sort to the end, behind the `many` whose median is sought.
         ordered = np.sort(np.where(mask, values, np.inf), axis=0)
         ends = [np.take_along_axis(ordered, place[None], axis=0)[0] for place in ((many - 1) // 2, many // 2)]
         centre[part] = (ends[0] + ends[1]) / 2

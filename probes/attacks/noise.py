@@ -33,6 +33,7 @@ def point_noise(
     key = np.frombuffer(hashlib.blake2b(f"{stream} {seed}".encode(), digest_size=16).digest(), "<u8")
     values = np.empty((len(indices), draws * math.prod(shape)), dtype=np.float32)
     for row, index in zip(values, indices.tolist(), strict=True):
+        # The index is the highest of four words, so that counting up in the lower three never reaches the next point's.
         own = np.random.Philox(key=key, counter=np.array([0, 0, 0, index], dtype=np.uint64))
         generator = np.random.Generator(own)
         generator.standard_normal(dtype=np.float32, out=row)

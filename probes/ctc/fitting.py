@@ -114,6 +114,7 @@ def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point
     # A letter with hardly a frame of its own would sit anywhere: its mean is drawn to the common one.
     slopes = whitening.root.transpose(-1, -2) @ centre * (mass / (mass + 5.0))[:, :, None]
     prior = torch.log((mass + 0.5) / (mass + 0.5).sum(-1, keepdim=True))
+    # Where the shared covariance is the identity, as here, weights are means, and offsets log p - |mean|^2 / 2.
     return _Point(slopes, prior - 0.5 * (slopes**2).sum(2))
 
 
@@ -160,6 +161,7 @@ class _Descent:
             epoch_of[better] = epoch
             for kept, part in zip(best, self._point, strict=True):
                 kept[better] = part[better]
+            # Probes share each pass over the frames: it costs the same while any of them still gains.
             if epoch - int(epoch_of.max()) >= patience:
                 break
         weights, biases = _Point(*best).raw(self._whitening)
@@ -176,6 +178,7 @@ class _Descent:
 
     def _adam(self, gradients: Sequence[Tensor]) -> None:
         self._steps += 1
+        # One step more than there are, so that the last one still moves.
         rate = self._rate * max(0.0, 1.0 - self._steps / (self._length + 1))
         for part, mean, square, gradient in zip(self._point, self._mean, self._square, gradients, strict=True):
             mean.mul_(DECAY[0]).add_(gradient, alpha=1 - DECAY[0])

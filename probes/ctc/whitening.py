@@ -44,6 +44,7 @@ def whiten(source: Source, *, shrink: float = 1e-3) -> Whitening:
         variance = covariance.diagonal(dim1=-2, dim2=-1)
         scale = torch.maximum(variance, variance.mean(-1, keepdim=True).clamp_min(1e-12) * LEAST)
         lower = torch.linalg.cholesky(covariance + torch.diag_embed(shrink * scale))
+        # With the covariance C = L L', frames times L'^-1 have the covariance L^-1 C L'^-1, the identity.
         root[fold] = torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False).transpose(1, 2).float()
     return Whitening((mean + sums.shift).float(), root)
 

@@ -195,6 +195,7 @@ class SpectralConv(nn.Module):
     @property
     def smallest(self) -> tuple[int, ...]:
         """The coarsest grid on each axis that holds every frequency."""
+        # An even grid of N nodes holds -N/2 to N/2 - 1; one node less will do where the frequencies stay apart on it.
         full = [2 * max(max(axis) + (max(axis) >= -min(axis)), -min(axis)) for axis in self.frequencies[:-1]]
         return (*[max(size - 1, len(axis)) for size, axis in zip(full, self.frequencies[:-1], strict=True)],
                 max(2 * self.frequencies[-1][-1], 1))  # fmt: skip

@@ -214,6 +214,7 @@ def _lift(weights: Weights, axes: int, *, early: bool) -> tuple[tuple[Tensor, Te
         raise weights.wrong(f"The lift takes {fields + axes} channels: not enough for a field and {axes} coordinates.")
     places = matrix[:, fields:]
     if early and axes == 1:
+        # The Burgers script let its coordinate run from 0 to 2 pi; here it runs over the unit interval.
         places = places * 2 * math.pi
     elif early and fields == 1:
         # The Darcy script made its grid with numpy.meshgrid, whose first coordinate runs along the last axis.

@@ -222,6 +222,7 @@ class FourierOperator(nn.Module):
         ends = self.layout.padding.cells(lifted.shape[2:])
         if not any(map(any, ends)):
             return lifted
+        # pad counts its axes from the last.
         flat = [cells for pair in reversed(ends) for cells in pair]
         return nn.functional.pad(lifted, flat, mode=self.layout.padding.mode)
 

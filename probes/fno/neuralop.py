@@ -106,6 +106,7 @@ class _Network:
         places = {int(found[1]) for name in names if (found := pattern.fullmatch(name))}
         if not places or places != set(range(len(places))):
             raise weights.wrong(f"The spectral weights {sorted(places)} are not numbered without gaps from 0.")
+        # Old releases keep the biases of all layers in one tensor, (layers, width, 1, ...), later ones one a layer.
         shape = weights.tensor(f"{CONVS}.bias" if self.old else f"{CONVS}.0.bias").shape
         self.axes = len(shape) - 1 - self.old
         if self.axes not in (1, 2, 3):
@@ -206,6 +207,7 @@ class _Network:
         )
         each = 2 if self.has_mlp or not self.old else 1
         norms = [self._norm(place * each + number) if self.has_norm else None for number in range(each)]
+        # The library normalises behind the spectral convolution and behind the perceptron, never before the block.
         ends = (None, *norms, None)[:3]
         return Block(spectral, skip, shape, nn.functional.gelu, mlp=mlp, mlp_skip=mlp_skip, norms=ends)
 

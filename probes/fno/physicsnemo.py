@@ -93,6 +93,7 @@ def read_physicsnemo(path: Path, *, padding: Padding | None = None) -> FourierOp
     )
     lift, blocks = _encoder(weights, values, axes, layout, where)
     operator = FourierOperator(lift, blocks, _decoder(weights, values, where), layout)
+    # An empty buffer by which the library's modules know their device.
     rest = [name for name in weights.unused if not name.endswith("device_buffer")]
     if rest:
         raise weights.wrong(f"model.pt holds tensors that no argument explains: {', '.join(rest[:5])}.", _AGAIN)
@@ -182,6 +183,7 @@ def _padding(values: Mapping[str, Any], axes: int, where: str) -> Padding:
     cells = [cells] * axes if type(cells) is int else cells
     if not isinstance(cells, list) or not all(type(one) is int and 0 <= one <= 1 << 20 for one in cells):
         raise _cannot("padding", values["padding"], where, "It is a number of cells, or a list of one an axis.")
+    # As the library does with a list of another length.
     cells = [*cells, 0, 0, 0][:axes]
     return Padding(amounts=tuple(cells) if any(cells) else (), mode=mode)
 

@@ -109,6 +109,7 @@ def load_operator(
     build = partial(_built, detected, place, content, normalised=normalised, fixed=fftshift_fixed)
     operator = build(None)
     if amounts is not None:
+        # Built anew: which axes the family pads is known of a built network only.
         operator = build(_padding(amounts, operator))
     operator = operator.eval().requires_grad_(False)
     _check_numbers(operator, str(place))

@@ -34,6 +34,7 @@ _BLOCK = 2**18
 _MAX_BYTES = 2**30
 _HEADER_BYTES = 64
 _MP3_SHARE = 0.9
+# libsndfile gives a stream that does not tell its length 2**63 - 1 frames.
 _UNKNOWN_LENGTH = 2**62
 _MAX_KERNEL = 2**25
 _END_TOLERANCE = 0.1

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
+MOST_WRAPPERS = 8
+"""Of one in another, of networks as of files: a file may hold itself."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 _AGAIN = "Fetch the file again, or save the model again with save_pretrained()."
@@ -148,7 +150,10 @@ def _unwrap(content: object, where: str) -> Checkpoint:
 
 
 def _strip(tensors: "dict[str, Tensor]") -> "dict[str, Tensor]":
-    while tensors and all(name.startswith("module.") and name != "module." for name in tensors):
+    # Bounded, since every round copies all names, and a hostile one may be megabytes of the prefix.
+    for _ in range(MOST_WRAPPERS):
+        if not tensors or not all(name.startswith("module.") and name != "module." for name in tensors):
+            break
         tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
     return tensors
 
@@ -161,6 +166,7 @@ def _download(reference: str) -> Path:
     try:
         fetch = huggingface_hub.snapshot_download
         folder = Path(fetch(reference, allow_patterns=[*_SMALL_FILES, "*.safetensors"], etag_timeout=5))
+        # Pickles are fetched only where there is nothing safer.
         if not any(folder.glob("*.safetensors")):
             folder = Path(fetch(reference, allow_patterns=[*_SMALL_FILES, "pytorch_model*.bin"], etag_timeout=5))
         return folder

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from probes.errors import IncompleteError, InputError
-from probes.loading.programs import first_line
+from probes.errors import IncompleteError, InputError, first_line
 
 if TYPE_CHECKING:
     from probes.loading.classifiers import Classifier

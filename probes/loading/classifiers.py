@@ -14,13 +14,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from probes.architectures import ARCHITECTURES, Normalise, build, fit, guess_architecture, input_shape, normalisation
-from probes.errors import InputError
-from probes.loading.checkpoints import Checkpoint, read_checkpoint
+from probes.architectures import ARCHITECTURES, build, fit, guess_architecture, input_shape, normalisation
+from probes.classifier_networks import Normalise
+from probes.errors import InputError, first_line
+from probes.loading.checkpoints import MOST_WRAPPERS, Checkpoint, read_checkpoint
 from probes.loading.classifier_check import Check, check_classifier
 from probes.loading.hashing import sha256_file, sha256_json
 from probes.loading.image_models import load_image_model
-from probes.loading.programs import call_factory, first_line, load_program
+from probes.loading.programs import call_factory, load_program
 from probes.loading.tables import nearest_name, suggest
 from probes.loading.weights import is_torchscript
 
@@ -139,7 +140,11 @@ def _check_options(
             hint="Give both, one value a channel.",
         )
     if not all(math.isfinite(value) for value in (*mean, *std)) or any(value <= 0 for value in std):
-        raise InputError("A mean is not finite, or a standard deviation is not above 0.", where="--mean, --std")
+        raise InputError(
+            "A mean is not finite, or a standard deviation is not above 0.",
+            where="--mean, --std",
+            hint="Give those with which the training standardised pixels in [0, 1].",
+        )
     if any(value > 1 for value in mean) and all(value > 1 for value in std):
         raise InputError(
             f"The mean {mean} and the standard deviation {std} are not those of pixels in [0, 1].",
@@ -195,6 +200,7 @@ def _check_numbers(net: nn.Module, where: str) -> None:
 def _hash_tensors(net: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(net.state_dict().items()):
+        # Steps of training are counted there, on which nothing depends in eval mode.
         if isinstance(value, Tensor) and not name.endswith("num_batches_tracked"):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode("utf-8", "surrogatepass"))
             digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
@@ -265,6 +271,7 @@ def _check_tensors(checkpoint: Checkpoint, path: Path) -> None:
                 where=str(path),
                 hint="Save the weights of the plain float32 model.",
             )
+        # One number expanded to a large shape would take the memory of all as soon as it is copied.
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
             raise InputError(
                 f"The tensor {_safe(name)} claims {tensor.numel()} numbers, more than are stored for it.",
@@ -279,6 +286,7 @@ def _split(
     """Take prefixes off, and a normalisation that stands before the network in a Sequential."""
     inside = None
     means, stds = ([name for name in tensors if name in known] for known in (_MEANS, _STDS))
+    # As Cohen et al. 2019 (arXiv 1902.02918) save it: Sequential(normalisation, network).
     if len(means) == len(stds) == 1 and all(name in (*means, *stds) or name.startswith("1.") for name in tensors):
         both = [tuple(tensors[name].flatten().tolist()[:16]) for name in (means[0], stds[0])]
         inside = (both[0], both[1])
@@ -292,8 +300,12 @@ def _split(
 
 
 def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    prefix = next((head for head in _PREFIXES if tensors and all(name.startswith(head) for name in tensors)), None)
-    return _bare({name.removeprefix(prefix): value for name, value in tensors.items()}) if prefix else tensors
+    for _ in range(MOST_WRAPPERS):
+        prefix = next((head for head in _PREFIXES if tensors and all(name.startswith(head) for name in tensors)), None)
+        if prefix is None:
+            break
+        tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
+    return tensors
 
 
 def _safe(text: str) -> str:

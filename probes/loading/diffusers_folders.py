@@ -18,13 +18,12 @@ import torch
 from torch import nn
 
 from probes.diffusion import PREDICTIONS, Prediction, schedule_from
-from probes.errors import InputError
+from probes.errors import InputError, first_line
 from probes.generative_networks import check_plain
 from probes.loading.checkpoints import SUFFIXES
 from probes.loading.found_networks import Found, hash_tensors, known_shape, load_into, read_tensors
 from probes.loading.guarded import transformers
 from probes.loading.hashing import sha256_json
-from probes.loading.programs import first_line
 from probes.loading.tables import parse_json, read_text
 from probes.loading.weights import check_safetensors
 
@@ -59,6 +58,7 @@ def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple
     where = path / "scheduler" / "scheduler_config.json"
     config = _object(where, path)
     known = schedule_from(config, str(where))
+    # Older releases of diffusers said predict_epsilon.
     value = config.get("prediction_type", "epsilon" if config.get("predict_epsilon", True) else "sample")
     if value not in PREDICTIONS:
         what = f"The network predicts {ascii(value)[:40]}."
@@ -104,6 +104,7 @@ def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found
         what = f"The network cannot be built: {first_line(error)}"
         raise InputError(what, where=str(where), hint=_TOGETHER) from error
     asked, held = sum(weight.numel() for weight in net.parameters()), weights.stat().st_size
+    # No parameter is stored in less than a byte.
     if asked > held:
         what = f"config.json describes {asked} parameters; the weights have {held} bytes in all."
         raise InputError(what, where=str(where), hint=_TOGETHER)

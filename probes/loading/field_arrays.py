@@ -1,13 +1,21 @@
 """How is an array in a file seen, before any of it is read? And how are a few samples of a large NPY array read?"""
 
 import math
+import struct
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from probes.errors import InputError
+
+FAULTS = (OSError, EOFError, ValueError, RuntimeError, SystemError, zipfile.BadZipFile, zlib.error, struct.error)
+"""What damaged bytes raise once the headers have been read; SystemError: numpy met what is no character."""
 _BLOCK = 2**20
 
 Window = tuple[int, int, int]
@@ -39,6 +47,20 @@ class Stored(Protocol):
 
     def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
         """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""
+
+
+def damaged(path: Path | str, error: Exception, key: str = "") -> InputError:
+    """Return what is said of a file whose reader failed."""
+    said = f"{error}".strip().split("\n")[0].rstrip(".") or type(error).__name__
+    where = f"{path}, {key}" if key else str(path)
+    return InputError(f"The file cannot be read: {said}.", where=where, hint="Fetch or save it again.")
+
+
+def open_member(path: Path, info: zipfile.ZipInfo) -> IO[bytes]:
+    """Open one member of a zip archive for reading."""
+    # The member keeps the file open after the archive is closed.
+    with zipfile.ZipFile(path) as archive:
+        return archive.open(info)
 
 
 def cut(values: NDArray[Any], window: Window | None) -> NDArray[Any]:
@@ -89,6 +111,7 @@ class Stream:
             self.file, self.place = self.opener(), 0
             _npy_header(self.file)
         try:
+            # Read and dropped: seeking in what is packed would unpack it all the same.
             for _ in _blocks(self.file, (start - self.place) * width):
                 continue
             data = np.empty((stop - start) * width, dtype=np.uint8)
@@ -117,6 +140,7 @@ def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(file)
+    # On one axis both orders are the same, and numpy may note either.
     return shape, fortran and len(shape) > 1, dtype
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.field_arrays import Stored
-from probes.loading.field_files import Archive, damaged
+from probes.loading.field_arrays import Stored, damaged
+from probes.loading.field_files import Archive
 
 AXES = ("x", "y", "z")
 """Names of the axes of a grid."""

@@ -10,20 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.field_arrays import Refusal, Stored, Window, npy_stream
+from probes.loading.field_arrays import Refusal, Stored, Window, damaged, npy_stream, open_member
 from probes.loading.field_hdf5 import SIGNATURE, read_hdf5
 from probes.loading.field_matlab import read_mat
 from probes.loading.sniffing import impostor
 from probes.loading.tables import nearest_name, suggest
 from probes.loading.weights import entries_of, read_pickle
 
+# Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.
 _UNPACKED = 2**28
 _EXPANSION = 100
 _HINT = "Give an NPZ, NPY, HDF5, MATLAB or torch file with the input and target fields."
@@ -99,12 +100,15 @@ def open_archive(path: Path) -> Archive:
     head, size = _head(path)
     most = max(_UNPACKED, _EXPANSION * size)
     reader: Callable[[Path, int], tuple[Mapping[str, Stored], Mapping[str, Refusal], str]]
+    # Before the signature MATLAB 7.3 puts a header of its own, of 512 bytes.
     if SIGNATURE in (head[:8], head[512:520]):
         reader = read_hdf5
     elif head.startswith(b"\x93NUMPY"):
         reader = _read_npy
+    # Version and byte order end the header of MATLAB 5.
     elif head[124:126] in (b"\x00\x01", b"\x01\x00") and head[126:128] in (b"IM", b"MI"):
         reader = read_mat
+    # torch.save writes a zip archive too, and wrote a bare pickle (0x80) before.
     elif head.startswith(b"PK") and not _is_torch(path):
         reader = _read_npz
     elif head.startswith((b"PK", b"\x80")) or path.suffix.lower() in (".pt", ".pth"):
@@ -119,13 +123,6 @@ def open_archive(path: Path) -> Archive:
         # Hostile or damaged bytes: every reader fails in many ways.
         raise damaged(path, error) from error
     return Archive(path=path, form=form, arrays=arrays, refused=refused, most=most)
-
-
-def damaged(path: Path, error: Exception, key: str = "") -> InputError:
-    """Return what is said of a file whose reader failed."""
-    said = f"{error}".strip().split("\n")[0].rstrip(".") or type(error).__name__
-    where = f"{path}, {key}" if key else str(path)
-    return InputError(f"The file cannot be read: {said}.", where=where, hint="Fetch or save it again.")
 
 
 def _head(path: Path) -> tuple[bytes, int]:
@@ -172,16 +169,10 @@ def _read_npz(path: Path, most: int) -> tuple[Mapping[str, Stored], Mapping[str,
         try:
             if name in arrays:
                 raise Refusal("stands in the archive twice", "Save it again.")
-            arrays[name] = npy_stream(partial(_open_member, path, info), info.file_size, most)
+            arrays[name] = npy_stream(partial(open_member, path, info), info.file_size, most)
         except Refusal as refusal:
             refused[name] = refusal
     return arrays, refused, "NPZ"
-
-
-def _open_member(path: Path, info: zipfile.ZipInfo) -> IO[bytes]:
-    # The member keeps the file open after the archive is closed.
-    with zipfile.ZipFile(path) as archive:
-        return archive.open(info)
 
 
 @dataclass(slots=True)

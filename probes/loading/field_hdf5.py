@@ -107,6 +107,7 @@ def read_hdf5(path: Path, most: int) -> tuple[dict[str, Stored], dict[str, Refus
     with path.open("rb") as opened:
         reverse = opened.read(len(_MATLAB)) == _MATLAB
     limits = (most, path.stat().st_size)
+    # Some network disks cannot lock; nothing is written here.
     file = h5py.File(path, "r", locking="best-effort")
     arrays: dict[str, Stored] = {}
     refused: dict[str, Refusal] = {}
@@ -130,6 +131,7 @@ def _sample_names(file: Any) -> tuple[str, ...]:
     names = list(file)
     if not names or not all(name.isascii() and name.isdigit() for name in names):
         return ()
+    # Python refuses to read a number of thousands of digits, which a name may be.
     ordered = sorted(names, key=lambda name: (int(name[:18]), name))
     try:
         _node(file, f"{ordered[0]}/data")
@@ -162,6 +164,7 @@ def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator
             continue
         if not isinstance(node, h5py.Group):
             yield name
+        # Under #refs# MATLAB keeps what its cells point to.
         elif depth < _DEEPEST and name != "#refs#":
             waiting += [(f"{name}/{inner}", depth + 1) for inner in node]
 
@@ -218,6 +221,7 @@ def _check_storage(data: Any, most: int, held: int) -> None:
         if number not in _FILTERS:
             raise Refusal(f"is packed by filter {number}, which needs a plug-in", "Repack it: h5repack -f GZIP=4.")
     stored, needed = data.id.get_storage_size(), math.prod(data.shape) * data.dtype.itemsize
+    # For what was never written HDF5 makes up fill values: a few bytes could promise terabytes of zeros.
     whole = stored > 0 or needed == 0
     if data.chunks:
         chunk = math.prod(data.chunks) * data.dtype.itemsize

@@ -72,6 +72,7 @@ def _elements(path: Path) -> Iterator[tuple[bytes, str]]:
             file.seek(place)
             tag = file.read(8)
             kind, length = struct.unpack(f"{order}II", tag) if len(tag) == 8 else (0, 0)
+            # miMATRIX, or miCOMPRESSED around one.
             if kind not in (14, 15) or place + 8 + length > size:
                 raise ValueError(f"the variable at byte {place} is cut off or damaged")
             head = file.read(min(length, _HEAD))
@@ -87,6 +88,7 @@ def _header(head: bytes, order: str) -> tuple[str, tuple[int, ...], np.dtype[Any
     name = label.decode("latin-1") or "(no name)"
     shape = tuple(int(size) for size in np.frombuffer(sizes, dtype=f"{order}i4"))
     flag = struct.unpack(f"{order}I", flags[:4])[0]
+    # mxDOUBLE_CLASS to mxUINT64_CLASS; the others are cells, structures, texts and sparse arrays.
     if not 6 <= (flag & 0xFF) <= 15:
         return name, shape, Refusal("is no numeric array", "Save plain arrays.")
     if flag & _COMPLEX:
@@ -107,4 +109,5 @@ def _part(head: bytes, place: int, order: str) -> tuple[bytes, int]:
         return head[place + 4 : place + 4 + (first >> 16)], place + 8
     if place + 8 + length > len(head):
         raise ValueError("the header of a variable is too long")
+    # Parts are padded to eight bytes.
     return head[place + 8 : place + 8 + length], place + 8 + -(-length // 8) * 8

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from probes.errors import InputError
 from probes.fno.layers import GridKind
-from probes.loading.field_arrays import Stored
+from probes.loading.field_arrays import Stored, damaged
 from probes.loading.field_channels import AXES, Channels, Network, fits, misfit, readings, steps
-from probes.loading.field_files import Archive, damaged, open_archive
+from probes.loading.field_files import Archive, open_archive
 from probes.loading.field_hdf5 import GROUPED
 from probes.loading.grids import detect, detect_coordinates
 from probes.loading.hashing import sha256_file

@@ -14,16 +14,15 @@ from probes.architectures import fit
 from probes.diffusion import Prediction
 from probes.errors import InputError
 from probes.loading.accountants import ACCOUNT
-from probes.loading.checkpoints import SUFFIXES, read_checkpoint
+from probes.loading.checkpoints import MOST_WRAPPERS, SUFFIXES, read_checkpoint
 from probes.loading.sniffing import impostor
 from probes.loading.weights import read_pickle
 
+# Diffusion models are sampled from averages of their weights, so these are what was released.
 _AVERAGED = ("ema_model", "ema", "model_ema", "ema_state_dict")
 _WRAPPERS = (*_AVERAGED, "net_model", "module_state_dict", "state_dict", "model_state_dict", "model", "net")
 _PREFIXES = ("module.", "_module.", "_orig_mod.")
 _UNUSED = ("_metadata", "n_averaged")
-MOST_WRAPPERS = 8
-"""Of one in another, of networks as of files: a file may hold itself."""
 
 Schedule = tuple[NDArray[np.float64], tuple[str, ...]]
 
@@ -63,6 +62,7 @@ def hash_tensors(net: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(net.state_dict().items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode("utf-8", "surrogatepass"))
+        # As bytes, since numpy has no bfloat16.
         digest.update(value.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from probes.architectures import fit
-from probes.errors import InputError
+from probes.errors import InputError, first_line
 from probes.generative_networks import MlpGenerator, check_plain, guess_network, network_from
 from probes.loading.accountants import ACCOUNT
-from probes.loading.checkpoints import SUFFIXES, read_checkpoint
-from probes.loading.found_networks import MOST_WRAPPERS, bare, hash_tensors
+from probes.loading.checkpoints import MOST_WRAPPERS, SUFFIXES, read_checkpoint
+from probes.loading.found_networks import bare, hash_tensors
 from probes.loading.hashing import sha256_json
-from probes.loading.programs import call_factory, first_line
+from probes.loading.programs import call_factory
 from probes.loading.sniffing import impostor
 from probes.loading.tables import nearest_name
 from probes.loading.weights import read_pickle
@@ -26,7 +26,6 @@ from probes.loading.weights import read_pickle
 _GENERATORS = ("generator", "netG", "G_ema", "g_ema", "G", "generator_state_dict", "g")
 _DISCRIMINATORS = ("discriminator", "netD", "D", "discriminator_state_dict", "d")
 _WRAPPERS = ("module_state_dict", "state_dict", "model_state_dict", "model", "net")
-_PREFIXES = ("_module.", "module.", "_orig_mod.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -251,6 +250,7 @@ def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     for _ in range(MOST_WRAPPERS):
         if not isinstance(content, Mapping):
             break
+        # Roles before wrappers: a checkpoint of training holds both networks.
         key = next((name for name in (*roles, *_WRAPPERS) if isinstance(content.get(name), Mapping)), None)
         if key is None:
             break

@@ -92,6 +92,7 @@ def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: Gri
     ratio = _ratio(kind, kept, resolution)
     if ratio is None:
         raise _not_nested(kind, kept, resolution, sizes)
+    # Of `ratio` cells that make a larger one, the middle one has its node where the larger one has it.
     start = (ratio - 1) // 2 if kind == "cell" else 0
     return tuple(slice(start, size, ratio) for size in kept)
 

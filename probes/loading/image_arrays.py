@@ -244,8 +244,10 @@ def _read_csv(path: Path, layout: str, shape: Shape | None) -> Arrays:
             header=None,
             skiprows=skipped,
             sep=_separator(text),
+            # NA is a fault here, not a number that is missing.
             keep_default_na=False,
             skipinitialspace=True,
+            # Read in pieces, one column could get several types.
             low_memory=False,
         )
         values = frame.to_numpy()

@@ -5,13 +5,9 @@ image is decoded when its pixels are asked for. What would change pixels silentl
 frames) is refused with the file's name, and no link or path is followed out of the folder.
 """
 
-import os
 import posixpath
-import stat
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,22 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.loading.image_files import (
+    GREY,
+    check_header,
+    check_image_file,
+    is_rotated,
+    is_transparent,
+    opened_image,
+    visible,
+)
 from probes.loading.places import Places, is_folder
-from probes.loading.sniffing import impostor
-from probes.loading.tables import nearest_name, read_table, suggest
+from probes.loading.tables import read_table, suggest
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    pass
 
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif"})
 # Named, because others that Pillow knows (EPS) start programs.
 _FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "PPM", "GIF")
+# Held-out images first: what a model says of images that it was trained on proves little.
 _SPLITS = ("test", "validation", "valid", "val", "dev", "train")
 _METADATA = ("metadata.csv", "metadata.jsonl")
-_MAX_PIXELS = 2**26
-_ORIENTATION = 0x0112
-_GREY = ("1", "L", "LA", "La")
-_ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
 _OTHER_SPACES = ("CMYK", "YCbCr", "LAB", "HSV")
 
 
@@ -128,12 +129,12 @@ def read_folder(
 
 def _choose_split(root: Path) -> tuple[Path, list[str]]:
     """Return the folder to read: the root itself, or the first of its splits."""
-    folders = [entry.name for entry in _visible(root) if is_folder(entry)]
+    folders = [entry.name for entry in visible(root) if is_folder(entry)]
     splits = [name for name in _SPLITS if name in folders]
     if not splits or any((root / name).is_file() for name in _METADATA):
         return root, []
     # A class may be called "train"; a split is known by its own class folders or table.
-    nested = any(is_folder(entry) or entry.name in _METADATA for name in splits for entry in _visible(root / name))
+    nested = any(is_folder(entry) or entry.name in _METADATA for name in splits for entry in visible(root / name))
     if not nested and not set(folders) <= set(_SPLITS):
         return root, []
     _place(Places(root), splits[0], str(root / splits[0]))
@@ -144,16 +145,6 @@ def _split_note(splits: Sequence[str]) -> str:
     others = f" (there are also: {', '.join(splits[1:])})" if splits[1:] else ""
     caution = "; the model may have been trained on these very images" if splits[0] == "train" else ""
     return f"The split {splits[0]!r} was taken{others}{caution}."
-
-
-def _visible(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder by name, without hidden ones and what a Mac puts into archives."""
-    try:
-        with os.scandir(folder) as entries:
-            shown = [entry for entry in entries if not entry.name.startswith((".", "__MACOSX"))]
-    except OSError as error:
-        raise InputError(f"The folder cannot be read: {error.strerror}.", where=str(folder)) from error
-    return sorted(shown, key=lambda entry: entry.name)
 
 
 def _place(places: Places, name: str, where: str) -> Path:
@@ -172,7 +163,7 @@ def _by_class(root: Path, base: Path) -> _Listing:
     """List `base/<class>/<image>`; a class without images keeps its place in the order."""
     listing = _Listing("folders by class")
     places = Places(root)
-    top = _visible(base)
+    top = visible(base)
     classes = [entry.name for entry in top if is_folder(entry)]
     if not classes:
         raise InputError(
@@ -184,7 +175,7 @@ def _by_class(root: Path, base: Path) -> _Listing:
     others, deeper = sum(not is_folder(entry) for entry in top), 0
     for name in classes:
         _place(places, (base / name).relative_to(root).as_posix(), str(base / name))
-        for entry in _visible(base / name):
+        for entry in visible(base / name):
             if is_folder(entry):
                 deeper += 1
             elif Path(entry.name).suffix.lower() in _SUFFIXES:
@@ -245,11 +236,13 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
         return np.array([int(text) for text in listing.labels], dtype=np.int64), class_names, []
     classes = sorted(listing.classes or set(listing.labels))
     place = Counter(_spelling(name) for name in class_names)
+    # A name that two classes share (ImageNet has two cranes) tells neither.
     own = {_spelling(name): index for index, name in enumerate(class_names) if place[_spelling(name)] == 1}
     matched = [name for name in classes if _spelling(name) in own]
     if len({_spelling(name) for name in matched}) == len(classes):
         order = {name: own[_spelling(name)] for name in classes}
         names, notes = class_names, ["The names of the classes are those of the model."]
+    # The alphabet would put 10 before 2.
     elif _numbers(classes) and len(set(map(int, classes))) == len(classes):
         order = {name: int(name) for name in classes}
         names, notes = (), ["The names of the classes are numbers, and were taken for the labels."]
@@ -264,10 +257,12 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
 
 def _numbers(texts: Sequence[str]) -> bool:
     """Tell whether all texts are numbers of classes."""
+    # Nine digits stay below the largest label that is taken, 2**31.
     return all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
 
 
 def _spelling(name: str) -> str:
+    # Folders have underscores where models have spaces.
     return " ".join(name.casefold().replace("_", " ").split())
 
 
@@ -309,78 +304,19 @@ def _check_headers(
 
 def _inspect(path: Path, where: str, channels: int) -> tuple[tuple[int, int], list[str]]:
     """Read a header: (width, height), and what makes the pixels as used differ from those of the file."""
-    _check_file(path, where)
-    with _opened(path, where) as image:
-        if image.mode == "F" or image.mode.startswith("I"):
-            raise InputError(
-                f"The image has more than 8 bits a channel (Pillow's mode {image.mode}).",
-                where=where,
-                hint="Convert it to 8 bits, or give an NPZ.",
-            )
-        # Of a JPEG with several pictures the others are previews.
-        if image.format in ("GIF", "PNG", "WEBP", "TIFF") and getattr(image, "n_frames", 1) > 1:
-            raise InputError("The file holds several frames.", where=where, hint="Save the one that is meant.")
+    check_image_file(path, where)
+    with opened_image(path, where, _FORMATS) as image:
+        check_header(image, where)
         changes = []
-        if image.mode in _ALPHA or "transparency" in image.info:
+        if is_transparent(image):
             changes.append("{} stored with transparency, which was dropped.")
         if image.mode in _OTHER_SPACES:
             changes.append("{} converted from " + f"{image.mode} to {'RGB' if channels == 3 else 'grey'}.")
-        elif (image.mode in _GREY) != (channels == 1):
+        elif (image.mode in GREY) != (channels == 1):
             changes.append("{} " + ("grey: its channel stands three times." if channels == 3 else "converted to grey."))
-        # Without a chunk ahead of the pixels, Pillow decodes a whole PNG to look for one behind them.
-        if (image.format != "PNG" or "exif" in image.info) and image.getexif().get(_ORIENTATION, 1) != 1:
+        if is_rotated(image):
             changes.append("{} marked as rotated (EXIF), which was ignored.")
         return image.size, changes
-
-
-def _check_file(path: Path, where: str) -> None:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError("This is not an ordinary file.", where=where, hint="Name a file that holds an image.")
-        with path.open("rb") as file:
-            head = file.read(512)
-    except FileNotFoundError:
-        near = nearest_name(path)
-        raise InputError(
-            f"There is no file {path}.", where=where, hint=f"Did you mean {near}?" if near else "Check the path."
-        ) from None
-    except OSError as error:
-        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=where) from error
-    disguise = impostor(head)
-    if disguise:
-        raise InputError(f"The file is {disguise.what}, not an image.", where=where, hint=disguise.hint)
-    if not head:
-        raise InputError("The file is empty.", where=where, hint="Fetch it again, or leave it out.")
-
-
-@contextmanager
-def _opened(path: Path, where: str) -> "Iterator[Image]":
-    """Open an image; whatever goes wrong while it is read is told with its name."""
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            # Pillow warns about odd headers of files that it reads all the same.
-            warnings.simplefilter("ignore")
-            with Image.open(path, formats=_FORMATS) as image:
-                if image.width * image.height > _MAX_PIXELS:
-                    raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels")
-                yield image
-    except InputError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise InputError(
-            f"The header promises an image too large to decode: {error}.",
-            where=where,
-            hint=f"At most {_MAX_PIXELS} pixels are read.",
-        ) from None
-    except Exception as error:
-        # Hostile or damaged bytes: decoders raise almost anything.
-        raise InputError(
-            f"The file cannot be read as an image: {error or type(error).__name__}.",
-            where=where,
-            hint="It is damaged or of another kind (PNG, JPEG, BMP, WebP, TIFF, PPM, GIF are read).",
-        ) from error
 
 
 def _decode(
@@ -390,7 +326,7 @@ def _decode(
     from PIL.Image import Resampling
 
     channels, height, width = shape
-    with _opened(files[index], places[index]) as image:
+    with opened_image(files[index], places[index], _FORMATS) as image:
         used = image.convert("L" if channels == 1 else "RGB")
         if used.size != (width, height):
             if not resize:

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probes.errors import InputError
+from probes.errors import InputError, first_line
 from probes.loading.checkpoints import ModelFolder, find_model
 from probes.loading.guarded import transformers
-from probes.loading.programs import first_line
 from probes.loading.tables import parse_json, read_text
 
 _KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
@@ -123,6 +122,7 @@ def _load(folder: ModelFolder) -> tuple[Any, list[str]]:
             with torch.device("meta"):
                 asked = sum(weight.numel() for weight in loader.from_config(config).parameters())
             held = sum(file.stat().st_size for file in folder.weights)
+            # No parameter is stored in less than a byte.
             if asked > held:
                 what = f"config.json describes {asked} parameters; the weights have {held} bytes in all."
                 raise InputError(what, where=str(folder.path / "config.json"), hint=_MEND)

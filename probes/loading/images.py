@@ -192,6 +192,7 @@ def _scaled(values: NDArray[Any], divisor: float) -> Pixels:
 
 def _digest(pixels: Pixels) -> str:
     digest = hashlib.sha256(",".join(str(side) for side in pixels.shape).encode())
+    # One byte order, since hashes of different machines are compared.
     digest.update(pixels.astype("<f4", copy=False).tobytes())
     return digest.hexdigest()
 
@@ -238,6 +239,7 @@ def _scale(arrays: Arrays) -> tuple[tuple[float, float], float, list[str]]:
 def _first(values: NDArray[Any], test: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> tuple[int, int]:
     """Return the image and the place in it of the first value that a test finds."""
     for index, image in enumerate(values):
+        # Half precision would round the bounds of the test, 255.00255 to 255.
         found = np.flatnonzero(test(image.ravel().astype(np.float64)))
         if len(found):
             return index, int(found[0])

@@ -262,6 +262,7 @@ class _Pool:
     """The sentences of smallest priority met so far: at least so many bytes of them, where there are that many."""
 
     def __init__(self, seed: int, size: int) -> None:
+        # Hashed, so that neighbouring seeds, and other uses of the same one, have nothing in common.
         key = hashlib.blake2b(f"sentences {seed}".encode(), digest_size=16).digest()
         self._source = np.random.Philox(key=np.frombuffer(key, "<u8"))
         self._size, self._held = size, 0
@@ -271,6 +272,7 @@ class _Pool:
         self.blank = 0
 
     def add(self, block: Block) -> None:
+        # A number for blank lines too, so that lines of one number agree between parallel files.
         priorities = self._source.random_raw(len(block.starts))
         wanted = priorities <= self._limit
         blank = block.blank()
@@ -280,6 +282,7 @@ class _Pool:
         self._sentences += found
         self._priorities = np.append(self._priorities, priorities[wanted])
         self._held += sum(map(len, found)) + len(found)
+        # Not after every block: sorting once in so many bytes keeps the work in proportion to the file.
         if self._held > 2 * self._size:
             self.ordered()
 

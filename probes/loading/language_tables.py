@@ -270,6 +270,7 @@ def _similarity(name: str, given: Floats, found: _Found) -> Similarity:
     notes = _notes(found)
     upper = np.triu_indices(len(matrix), k=1)
     missing = int(np.isnan(matrix[upper]).sum())
+    # A missing pair differs from itself here: NaN is not equal to NaN.
     differ = int((matrix[upper] != matrix.T[upper]).sum()) - missing
     if missing:
         notes.append(f"{name} is not given for {missing} of {len(upper[0])} pairs.")

@@ -4,41 +4,25 @@ One model gives a `ScoreSet`, one score a point and attack; several give `Shadow
 shadow models are computed. More means "member" in both. A point that cannot be used is counted under its reason.
 """
 
-import csv
-import io
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from probes.errors import InputError
 from probes.loading.hashing import sha256_file
-from probes.loading.score_folders import (
-    FORMS,
-    MAX_POINTS,
-    NOT_FINITE,
-    Flags,
-    Floats,
-    ScoreArchive,
-    check_left,
-    read_score_folder,
-    shadow_scores,
-)
-from probes.loading.score_folders import ShadowScores as ShadowScores
-from probes.loading.tables import read_text, suggest
+from probes.loading.score_arrays import FORMS, Flags, Floats, ScoreArchive
+from probes.loading.score_folders import read_score_folder
+from probes.loading.score_tables import BESIDE, SIDES, ScoreRows, check_chances, read_score_table, sign_of, unused_notes
+from probes.loading.shadow_scores import MAX_POINTS, NOT_FINITE, check_left, shadow_scores
+from probes.loading.shadow_scores import ShadowScores as ShadowScores
+from probes.loading.tables import suggest
 
 BOTH = "id both member and non-member"
 AGAIN = "id given before"
-_MAX_TEXT, _BLOCK = 2**31, 2**12
-_YES, _NO = ("1", "true", "1.0", "1.000000000000000000e+00"), ("0", "false", "0.0", "0.000000000000000000e+00")
-_FLAGS = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
-_MISSING = frozenset({"", "na", "n/a", "none", "null"})
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf(inity)?)", re.ASCII | re.IGNORECASE)
-_SIDES = ("member", "memberships", "included")
-_BESIDE = ("id", "group", "include_prob")
+# Enough for MAX_POINTS rows of 200 characters.
+_MAX_TEXT = 2**31
 _PAIRS = {"loss": ("loss_train", "loss_test"), "score": ("in_scores", "out_scores")}
 
 
@@ -76,20 +60,6 @@ class ScoreSet:
     notes: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Rows:
-    """What a file says of its points, before any is left out."""
-
-    scores: dict[str, Floats]
-    member: Flags
-    names: tuple[str, ...]
-    has_ids: bool
-    include_prob: Floats | None
-    groups: tuple[str, ...] | None
-    one_run: bool
-    notes: list[str]
-
-
 def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> ScoreSet | ShadowScores:
     """Read a file of scores, or a folder that another tool wrote (see `score_folders`).
 
@@ -113,6 +83,7 @@ def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> Sco
     head = _head(path)
     if head[:2] == b"PK" or (head and path.suffix.lower() == ".npz"):
         archive = ScoreArchive(path)
+        # Only a file of several models has to say which of them was trained on which point.
         if "keep" in archive.infos:
             return _shadows(archive, higher_is, target)
         layout, rows = _arrays(archive, higher_is)
@@ -120,30 +91,13 @@ def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> Sco
         hint = "Save both: numpy.savez(file, scores=scores, member=member)."
         raise InputError("The array does not say who is a member.", where=str(path), hint=hint)
     else:
-        layout, rows = _table(path, higher_is)
+        layout, rows = read_score_table(path, higher_is)
     if target is not None:
         raise InputError("The file is of one model.", where=f"{path}, target", hint="Leave the option out.")
     return _used(path, layout, rows)
 
 
-def sign_of(key: str, higher_is: str | None, where: str) -> float:
-    """Return what turns scores so that more means "member": -1 for losses, else as `higher_is` says.
-
-    >>> sign_of("loss_t10", None, ""), sign_of("score", "member", "")
-    (-1.0, 1.0)
-    """
-    if key == "loss" or key.startswith("loss_"):
-        if higher_is == "member":
-            said = f"{key!r} is a loss, which is lower for members, and the option says the opposite."
-            raise InputError(said, where=f"{where}, --higher-is", hint="Name it score, or leave the option out.")
-        return -1.0
-    if higher_is is None:
-        said = f"Nothing says whether {key!r} is higher for members or for non-members."
-        raise InputError(said, where=f"{where}, {key}", hint="Say --higher-is member or --higher-is nonmember.")
-    return 1.0 if higher_is == "member" else -1.0
-
-
-def _used(path: Path, layout: str, rows: _Rows) -> ScoreSet:
+def _used(path: Path, layout: str, rows: ScoreRows) -> ScoreSet:
     if rows.has_ids and "" in rows.names:
         said = f"The id of point {rows.names.index('')}, counted from 0, is empty."
         raise InputError(said, where=f"{path}, id", hint="Give every point an id, or remove the ids.")
@@ -151,6 +105,7 @@ def _used(path: Path, layout: str, rows: _Rows) -> ScoreSet:
     both, again = _repeated(rows, good)
     used = good & ~both & ~again
     check_left(rows.member, good, used, str(path))
+    # Every row stands under one reason at most, so that reasons and used rows sum up to the rows given.
     reasons = {BOTH: both, NOT_FINITE: ~good & ~both, AGAIN: again}
     pick = np.flatnonzero(used).tolist()
     return ScoreSet(
@@ -169,16 +124,18 @@ def _used(path: Path, layout: str, rows: _Rows) -> ScoreSet:
     )
 
 
-def _repeated(rows: _Rows, good: Flags) -> tuple[Flags, Flags]:
+def _repeated(rows: ScoreRows, good: Flags) -> tuple[Flags, Flags]:
     """Tell which rows have an id that stands on both sides, and which repeat a usable one of the same side."""
     both, again = np.zeros((2, len(good)), dtype=np.bool_)
     if rows.has_ids and len(set(rows.names)) < len(rows.names):
         known: dict[str, int] = {}
         codes = np.array([known.setdefault(name, len(known)) for name in rows.names])
         inside, outside = (np.bincount(codes[side], minlength=len(known)) for side in (rows.member, ~rows.member))
+        # Nobody knows which side of such an id is true, so all of its rows go, also those without a number.
         both = ((inside > 0) & (outside > 0))[codes]
         usable = np.flatnonzero(good & ~both)
         again[usable] = True
+        # np.unique finds the first place of each id: that row stays.
         again[usable[np.unique(codes[usable], return_index=True)[1]]] = False
     return both, again
 
@@ -212,9 +169,10 @@ def _shadows(archive: ScoreArchive, higher_is: str | None, target: int | None) -
         keep=keep,
         target=_target(archive, target, len(keep)),
         reference=None if reference is None else sign * reference,
+        # Ratios of likelihoods, as RMIA takes them, mean something for probabilities alone.
         scale="probability" if sign > 0 and not ((scores < 0) | (scores > 1)).any() else "unknown",
         models=[str(model) for model in range(len(keep))],
-        notes=_unused(archive.infos, {key, "keep", "target", "ref_scores"}, str(archive.path)),
+        notes=unused_notes(archive.infos, {key, "keep", "target", "ref_scores"}, str(archive.path)),
     )
 
 
@@ -228,17 +186,17 @@ def _target(archive: ScoreArchive, asked: int | None, count: int) -> int | None:
     return int(index)
 
 
-def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, _Rows]:
+def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, ScoreRows]:
     kind = next((kind for kind, pair in _PAIRS.items() if {*pair} <= archive.infos.keys()), None)
     if kind is not None:
         keys: tuple[str, ...] = _PAIRS[kind]
         parts = [archive.numbers(key, (1, 2)) for key in keys]
         member = np.repeat([True, False], [len(part) for part in parts])
     else:
-        keys = _one(("scores", "loss"), archive), _one(_SIDES, archive)
+        keys = _one(("scores", "loss"), archive), _one(SIDES, archive)
         parts, member = [archive.numbers(keys[0], (1, 2))], archive.flags(keys[1], 1)
         kind = "loss" if keys[0] == "loss" else "score"
-    notes = _unused(archive.infos, {*keys, *_BESIDE}, str(archive.path))
+    notes = unused_notes(archive.infos, {*keys, *BESIDE}, str(archive.path))
     if any(part.ndim > 1 for part in parts):
         notes.append("Several scores of a point were averaged.")
     values = np.concatenate([part.reshape(len(part), -1).mean(axis=1) for part in parts])
@@ -248,8 +206,8 @@ def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, _Rows]:
         raise InputError(said, where=archive.where(keys[1]), hint="Save one entry for each point.")
     chance = archive.numbers("include_prob", (1,)) if "include_prob" in archive.infos else None
     if chance is not None:
-        _check_chances(chance, count, archive.where("include_prob"))
-    return f"NPZ, {' and '.join(keys)}, {count} points", _Rows(
+        check_chances(chance, count, archive.where("include_prob"))
+    return f"NPZ, {' and '.join(keys)}, {count} points", ScoreRows(
         scores={kind: sign_of(kind, higher_is, str(archive.path)) * values},
         member=member,
         names=archive.texts("id", count) if "id" in archive.infos else tuple(map(str, range(count))),
@@ -267,134 +225,3 @@ def _one(choices: Sequence[str], archive: ScoreArchive) -> str:
         said = f"The file has {' and '.join(there) or 'none'} of the arrays {', '.join(choices)}; it needs one."
         raise InputError(said, where=str(archive.path), hint=f"{FORMS} {suggest(choices[0], [*archive.infos])}")
     return there[0]
-
-
-def _unused(names: Iterable[str], known: set[str], where: str) -> list[str]:
-    others = sorted({*names} - known)
-    if "weight" in others:
-        hint = "Remove the weights or give them another name: here every point counts once."
-        raise InputError("The file has weights.", where=f"{where}, weight", hint=hint)
-    return [f"Not used: {', '.join(others[:10])}{', ...' if len(others) > 10 else ''}."] if others else []
-
-
-def _check_chances(chance: Floats, count: int, where: str) -> None:
-    wrong = np.flatnonzero(~((chance > 0) & (chance < 1)))
-    if len(chance) != count or len(wrong):
-        odd = f"; number {wrong[0]} is {chance[wrong[0]]:g}" if len(wrong) else ""
-        said = f"There are {len(chance)} probabilities for {count} points{odd}."
-        raise InputError(said, where=where, hint="Give each point's probability, between 0 and 1.")
-
-
-def _table(path: Path, higher_is: str | None) -> tuple[str, _Rows]:
-    """Read a CSV or TSV in blocks, of which only numbers, ids and groups are kept."""
-    text = read_text(path)
-    tabs = path.suffix.lower() in (".tsv", ".tab") or (path.suffix.lower() != ".csv" and "\t" in text.split("\n", 1)[0])
-    blocks = _blocks(path, text, "\t" if tabs else ",")
-    columns = [name[0].strip().casefold() for name in next(blocks, ([], []))[1]]
-    where, places = str(path), {name: place for place, name in enumerate(columns)}
-    if len(places) < len(columns):
-        raise InputError("A column stands twice in the header.", where=where, hint="Name each once.")
-    side, attacks = _header(columns, where)
-    # Beside scores, the option does not speak of losses.
-    mixed = not all(name.startswith("loss") for name in attacks)
-    signs = {name: sign_of(name, None if mixed and name[0] == "l" else higher_is, where) for name in attacks}
-    if "include_prob" in places:
-        signs["include_prob"] = 1.0
-    found: dict[str, list[Floats]] = {name: [] for name in signs}
-    sides: list[Flags] = []
-    labels: dict[str, list[str]] = {name: [] for name in ("id", "group") if name in places}
-    lines: list[int] = []
-    for numbers, fields in blocks:
-        lines += numbers
-        for name, sign in signs.items():
-            found[name].append(sign * _floats(fields[places[name]], numbers, path, name))
-        sides.append(_sides(fields[places[side]], numbers, path, side))
-        for name, texts in labels.items():
-            texts += fields[places[name]]
-        if len(lines) > MAX_POINTS:
-            raise InputError(f"There are more than {MAX_POINTS} rows.", where=where, hint="Give fewer.")
-    if not lines:
-        raise InputError("The file has a header but no rows.", where=where, hint="Give a row for each point.")
-    numbers_of = {name: np.concatenate(parts) for name, parts in found.items()}
-    if (chance := numbers_of.get("include_prob")) is not None:
-        _check_chances(chance, len(lines), f"{path}, include_prob")
-    return f"{'TSV' if tabs else 'CSV'}, {', '.join(attacks)} and {side}, {len(lines)} rows", _Rows(
-        scores={attack: numbers_of[name] for name, attack in attacks.items()},
-        member=np.concatenate(sides),
-        names=tuple(labels["id"] if "id" in labels else map(str, lines)),
-        has_ids="id" in labels,
-        include_prob=chance,
-        groups=tuple(labels["group"]) if "group" in labels else None,
-        one_run=side == "included",
-        notes=_unused(columns, {*attacks, side, *_BESIDE}, where),
-    )
-
-
-def _header(columns: Sequence[str], where: str) -> tuple[str, dict[str, str]]:
-    """Return the column that says who is a member, and the attack of each column of scores."""
-    sides = [name for name in columns if name in _SIDES]
-    attacks = {name: name for name in columns if name in ("score", "loss")}
-    attacks |= {name: name.split("_", 1)[1] for name in columns if name.startswith(("score_", "loss_"))}
-    if len(sides) != 1 or not attacks:
-        said = f"Columns of scores: {', '.join(attacks) or 'none'}; of membership: {', '.join(sides) or 'none'}."
-        hint = f"Name them score, loss, score_X or loss_X, and one member or included. {suggest('score', columns)}"
-        raise InputError(said, where=where, hint=hint)
-    if len({*attacks.values()}) < len(attacks) or "" in attacks.values():
-        hint = f"Give each another name after score_ or loss_; there are {', '.join(attacks)}."
-        raise InputError("The columns do not name an attack each.", where=where, hint=hint)
-    return sides[0], attacks
-
-
-def _blocks(path: Path, text: str, separator: str) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
-    """Yield the header, then blocks of rows that are not blank: the lines of the rows, and the fields by column."""
-    quoting = csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator, quoting=quoting)  # type: ignore[arg-type]
-    size, width, first = 1, 0, 1
-    try:
-        while rows := list(islice(reader, size)):
-            if reader.line_num - first + 1 != len(rows):
-                raise csv.Error("a field holds a line break")
-            lines, first = list(range(first, first + len(rows))), reader.line_num + 1
-            lengths = set(map(len, rows))
-            if lengths & {0, 1}:
-                kept = [place for place, row in enumerate(rows) if len(row) > 1 or (row and row[0].strip())]
-                lines, rows = [lines[place] for place in kept], [rows[place] for place in kept]
-            width = width or len(rows[0]) if rows else width
-            for line, row in zip(lines, rows, strict=True) if lengths != {width} else ():
-                if len(row) != width:
-                    said = f"The row has {len(row)} fields, the header {width}."
-                    raise InputError(said, where=f"{path}:{line}", hint="Every row needs as many as the header.")
-            if rows:
-                yield lines, list(zip(*rows, strict=True))
-                size = _BLOCK
-    except csv.Error as error:
-        hint = "A quotation mark may be open: inside a quoted text it is written twice."
-        raise InputError(f"The row cannot be read: {error}.", where=f"{path}:{reader.line_num}", hint=hint) from None
-
-
-def _floats(texts: Sequence[str], lines: Sequence[int], path: Path, column: str) -> Floats:
-    try:
-        if "_" not in (plain := "".join(texts)) and plain.isascii():
-            return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
-    except ValueError:
-        # An empty field, or a wrong one: each is looked at.
-        pass
-    values = [text.strip() for text in texts]
-    for place, text in enumerate(values):
-        if text.casefold() in _MISSING:
-            values[place] = "nan"
-        elif not _NUMBER.fullmatch(text):
-            said = f"{text[:60]!r} is not a number."
-            raise InputError(said, where=f"{path}:{lines[place]}, {column}", hint="Write plain numbers.")
-    return np.array(values, dtype=np.float64)
-
-
-def _sides(texts: Sequence[str], lines: Sequence[int], path: Path, column: str) -> Flags:
-    flags = [_FLAGS.get(text.strip().casefold()) for text in texts]
-    if None in flags:
-        place = flags.index(None)
-        said = f"{texts[place][:60]!r} does not say who is a member."
-        raise InputError(
-            said, where=f"{path}:{lines[place]}, {column}", hint="Write 1 or true for a member, 0 or false otherwise."
-        )
-    return np.array(flags, dtype=np.bool_)

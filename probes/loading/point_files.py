@@ -6,13 +6,9 @@ size) is refused with the file's name, and no link or path is followed out of th
 
 import csv
 import io
-import os
 import re
-import stat
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,22 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.loading.image_files import (
+    GREY,
+    check_header,
+    check_image_file,
+    is_rotated,
+    is_transparent,
+    opened_image,
+    visible,
+)
 from probes.loading.places import Places, is_folder
-from probes.loading.sniffing import impostor
 from probes.loading.tables import read_text
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    pass
 
 Singles = NDArray[np.float32]
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 # Named, because others that Pillow knows (EPS) start programs.
 _FORMATS = ("PNG", "JPEG")
-_MAX_PIXELS = 2**26
-_ORIENTATION = 0x0112
-_GREY = ("1", "L", "LA", "La")
-_ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
 _PLAIN = ("RGB", "P")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _OUTSIDE = "Copy it into the folder: links and paths that lead out of it are not followed."
@@ -116,7 +116,7 @@ def _listed(root: Path) -> tuple[dict[str, Path], int]:
     others, folders = 0, [root]
     while folders:
         folder = folders.pop()
-        for entry in _visible(folder):
+        for entry in visible(folder):
             relative = Path(entry.path).relative_to(root).as_posix()
             if entry.is_dir(follow_symlinks=False):
                 folders.append(Path(entry.path))
@@ -127,15 +127,6 @@ def _listed(root: Path) -> tuple[dict[str, Path], int]:
             else:
                 others += 1
     return found, others
-
-
-def _visible(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder without hidden ones and what a Mac puts into archives."""
-    try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if not entry.name.startswith((".", "__MACOSX"))]
-    except OSError as error:
-        raise InputError(f"The folder cannot be read: {error.strerror}.", where=str(folder)) from error
 
 
 def _place(places: Places, name: str, where: str) -> Path:
@@ -150,77 +141,23 @@ def _place(places: Places, name: str, where: str) -> Path:
 
 def _inspect(path: Path, counts: Counter[str]) -> tuple[int, int, int]:
     """Return (c, h, w) by a header, and count what makes the pixels as used differ from those of the file."""
-    _check_file(path)
-    with _opened(path) as image:
-        if image.mode == "F" or image.mode.startswith("I"):
-            raise InputError(
-                f"The image has more than 8 bits a channel (Pillow's mode {image.mode}).",
-                where=str(path),
-                hint="Convert it to 8 bits, or give an NPY or NPZ.",
-            )
-        # Of a JPEG with several pictures the others are previews.
-        if image.format == "PNG" and getattr(image, "n_frames", 1) > 1:
-            raise InputError("The file holds several frames.", where=str(path), hint="Save the one that is meant.")
-        if image.mode in _ALPHA or "transparency" in image.info:
+    check_image_file(path, str(path))
+    with opened_image(path, str(path), _FORMATS) as image:
+        check_header(image, str(path))
+        if is_transparent(image):
             counts["stored with transparency, which was dropped."] += 1
-        elif image.mode not in (*_GREY, *_PLAIN):
+        elif image.mode not in (*GREY, *_PLAIN):
             counts[f"converted from {image.mode} to RGB."] += 1
-        # Without a chunk ahead of the pixels, Pillow decodes a whole PNG to look for one behind them.
-        if (image.format != "PNG" or "exif" in image.info) and image.getexif().get(_ORIENTATION, 1) != 1:
+        if is_rotated(image):
             counts["marked as rotated (EXIF), which was ignored."] += 1
-        return (1 if image.mode in _GREY else 3), image.height, image.width
-
-
-def _check_file(path: Path) -> None:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError("This is not an ordinary file.", where=str(path), hint="Name a file that holds an image.")
-        with path.open("rb") as file:
-            head = file.read(512)
-    except OSError as error:
-        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=str(path)) from error
-    disguise = impostor(head)
-    if disguise:
-        raise InputError(f"The file is {disguise.what}, not an image.", where=str(path), hint=disguise.hint)
-    if not head:
-        raise InputError("The file is empty.", where=str(path), hint="Fetch it again, or leave it out.")
-
-
-@contextmanager
-def _opened(path: Path) -> "Iterator[Image]":
-    """Open an image; whatever goes wrong while it is read is told with its name."""
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            # Pillow warns about odd headers of files that it reads all the same.
-            warnings.simplefilter("ignore")
-            with Image.open(path, formats=_FORMATS) as image:
-                if image.width * image.height > _MAX_PIXELS:
-                    raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels")
-                yield image
-    except InputError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise InputError(
-            f"The header promises an image too large to decode: {error}.",
-            where=str(path),
-            hint=f"At most {_MAX_PIXELS} pixels are read.",
-        ) from None
-    except Exception as error:
-        # Hostile or damaged bytes: decoders raise almost anything.
-        raise InputError(
-            f"The file cannot be read as an image: {error or type(error).__name__}.",
-            where=str(path),
-            hint="It is damaged or of another kind (PNG and JPEG are read).",
-        ) from error
+        return (1 if image.mode in GREY else 3), image.height, image.width
 
 
 def _decoded(files: Sequence[Path], shape: tuple[int, int, int], start: int, stop: int) -> Singles:
     channels, height, width = shape
     values = np.empty((stop - start, *shape), dtype=np.float32)
     for place, path in enumerate(files[start:stop]):
-        with _opened(path) as image:
+        with opened_image(path, str(path), _FORMATS) as image:
             if image.size != (width, height):
                 raise InputError("The file has changed its size since it was listed.", where=str(path))
             used = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
@@ -252,6 +189,7 @@ def read_number_rows(path: Path) -> Source:
         )
         values = frame.to_numpy()
     except (ValueError, OverflowError):
+        # pandas is fast, but does not say where it failed: `_fault` reads again, line by line.
         values = np.empty((0, 0))
     with np.errstate(over="ignore"):
         singles = values.astype(np.float32)

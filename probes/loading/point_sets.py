@@ -7,9 +7,6 @@ is asked for. All are looked at once on reading: none may hold a number that is 
 import hashlib
 import math
 import os
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.field_files import Archive, damaged, open_archive
+from probes.loading.field_arrays import FAULTS, damaged
+from probes.loading.field_files import Archive, open_archive
 from probes.loading.hashing import sha256_json
 from probes.loading.point_files import Singles, Source, read_image_files, read_number_rows
 from probes.loading.tables import suggest
@@ -30,8 +28,6 @@ _UNIT = "img_r01"
 _ROUNDING = 1e-5
 _UNPACKED, _EXPANSION = 2**28, 100
 _PIECE = 2**22
-_FAULTS = (OSError, EOFError, ValueError, RuntimeError, SystemError, zipfile.BadZipFile, zlib.error, struct.error)
-"""What damaged bytes raise once the headers have been read."""
 _HINT = "Give a folder of PNG or JPEG images, an NPY or NPZ of arrays, or a CSV of numbers."
 
 
@@ -302,7 +298,7 @@ def _converted(
 ) -> Singles:
     try:
         values = read(start, stop)
-    except _FAULTS as error:
+    except FAULTS as error:
         raise damaged(path, error) from error
     if last:
         values = values.transpose(0, 3, 1, 2)

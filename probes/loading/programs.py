@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from probes.errors import InputError
+from probes.errors import InputError, first_line
 from probes.loading.hashing import sha256_file, sha256_folder
 
 
@@ -87,11 +87,6 @@ def call_factory(factory: str, path: Path) -> tuple[nn.Module, bool, list[str]]:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
         made_from.append(sha256_folder(files))
     return net.eval(), takes_path, made_from
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error, or its kind where it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
 
 @contextmanager

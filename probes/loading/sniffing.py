@@ -50,5 +50,6 @@ def missing_bytes(file: BinaryIO, size: int) -> int:
         length = int.from_bytes(chunk[4:], "little")
         if chunk[:4] == b"data":
             return 0 if length >= _UNKNOWN_SIZE else max(0, place + 8 + length - size)
+        # Chunks of a RIFF file begin at even places.
         place += 8 + length + length % 2
     return 0

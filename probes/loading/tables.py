@@ -86,7 +86,9 @@ def read_text(path: Path) -> str:
     except IsADirectoryError:
         raise InputError("This is a folder, not a file.", where=where, hint="Name the file in it.") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"The file cannot be read: {error}.", where=where, hint="Check the path.") from error
+        # The text of an error of the system ends with the path, which stands in `where`.
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"The file cannot be read: {why}.", where=where, hint="Check the path.") from error
     return _decode(data, where)
 
 

@@ -5,7 +5,6 @@ sentence-transformers says itself how its tokens are pooled and what follows; on
 exactly are taken, and all others are refused.
 """
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,16 +13,14 @@ from pathlib import Path
 
 from probes.errors import InputError
 from probes.loading.checkpoints import ModelFolder, find_model
-from probes.loading.hashing import sha256_file
-from probes.loading.tables import parse_json, read_text
+from probes.loading.sentence_folders import AGAIN, DenseLayer, Pipeline, positive, read_pipeline, settings_object
+from probes.loading.tokenizer_files import check_rules
 
 POOLINGS = ("auto", "mean", "last", "cls")
-ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU")
 MOST_TOKENS = 1024
 """Texts are cut here, unless more is asked for."""
-_AGAIN = "Fetch the model again, from a place that you trust."
-_LARGEST_JSON = 2**24
 _MOST_LAYERS = 1000
+# A folder saved without its head, such as a GPT2Model, is told by its family alone.
 _CAUSAL = re.compile(
     "bloom|codegen|cohere|ctrl|deepseek_v[23]|falcon|falcon_mamba|gemma|gemma2|gemma3_text|gpt2|gpt_bigcode|gpt_neo|"
     "gpt_neox|gptj|granite|llama|mamba|mamba2|mistral|mixtral|mpt|olmo|olmo2|openai-gpt|opt|persimmon|phi|phi3|qwen2|"
@@ -33,6 +30,7 @@ _OFFSET = re.compile(
     "camembert|data2vec-text|esm|ibert|lilt|longformer|luke|mpnet|roberta-prelayernorm|xmod|(xlm-)?roberta(-xl)?"
 )
 """Families whose positions start after the padding index."""
+# Their positions are relative: n_positions tells how long texts were in training, not how long they may be.
 _UNLIMITED = ("t5", "mt5", "umt5", "longt5")
 _NOT_TEXT = re.compile(
     "(audio|vision)_config|conv_dim|feat_extract_.*|feature_projection_.*|image_size|num_mel_bins|patch_size"
@@ -42,15 +40,6 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sen
 _LAYER_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers")
 _POSITION_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
 _KNOWN_MODES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
-
-
-@dataclass(frozen=True, slots=True)
-class DenseLayer:
-    """A linear layer behind the pooling: its weights' file and what is done to its output."""
-
-    weights: Path
-    activation: str
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +70,7 @@ class TextEncoderSpec:
         """Return all that an embedding depends on besides the text; the reference of `tfidf` is not known here."""
         return {
             "encoder": self.folder.sha256 if self.folder else self.kind,
+            # Raised when the vectors of the same model change, so that a cache gives none of before.
             "version": 2,
             "pooling": self.pooling,
             "layer": self.layer,
@@ -105,19 +95,6 @@ class TextEncoderSpec:
         if self.unit:
             parts.append("scaled to length 1")
         return ", ".join([*parts, f"at most {self.max_tokens} tokens"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pipeline:
-    """What a folder of sentence-transformers does; of a plain folder only `transformer` is known."""
-
-    transformer: Path
-    mode: str = ""
-    where: str = ""
-    longest: int | None = None
-    lower: bool = False
-    dense: tuple[DenseLayer, ...] = ()
-    unit: bool = False
 
 
 def find_text_encoder(
@@ -199,122 +176,10 @@ def _minilm() -> str:
     return str(Path(found.origin).parent / "model")
 
 
-def _locate(reference: str) -> tuple[_Pipeline, ModelFolder]:
+def _locate(reference: str) -> tuple[Pipeline, ModelFolder]:
     local = Path(reference).expanduser()
-    pipeline = _pipeline(local.resolve() if local.is_dir() else find_model(reference).path.resolve())
+    pipeline = read_pipeline(local.resolve() if local.is_dir() else find_model(reference).path.resolve())
     return pipeline, find_model(str(pipeline.transformer))
-
-
-def _pipeline(root: Path) -> _Pipeline:
-    """Return what a folder does, from its modules.json where it has one."""
-    steps = root / "modules.json"
-    if not steps.exists():
-        return _Pipeline(transformer=root)
-    kinds, names = _modules(root, steps)
-    places = [_inside(root, root / name, f"{steps}, path") for name in names]
-    settings = _transformer_settings(root, places[0])
-    pooling = places[1] / "config.json"
-    return _Pipeline(
-        transformer=places[0],
-        mode=_mode(_object(root, pooling), str(pooling)),
-        where=str(pooling),
-        longest=_positive(settings.get("max_seq_length")),
-        lower=settings.get("do_lower_case") is True,
-        dense=tuple(_dense(root, place) for kind, place in zip(kinds, places, strict=True) if kind == "Dense"),
-        unit="Normalize" in kinds,
-    )
-
-
-def _modules(root: Path, path: Path) -> tuple[list[str], list[str]]:
-    entries = _json(root, path)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError("It is no list of steps.", where=str(path), hint=_AGAIN)
-    types = [str(entry.get("type", "")) for entry in entries]
-    names = [str(entry.get("path", "")) for entry in entries]
-    kinds = [name.rpartition(".")[2] for name in types]
-    after = kinds[2:]
-    ordered = set(after) <= {"Dense", "Normalize"} and after == sorted(after) and after.count("Normalize") <= 1
-    foreign = [name for name in types if not name.startswith("sentence_transformers.")]
-    if foreign or kinds[:2] != ["Transformer", "Pooling"] or not ordered:
-        shown = ", ".join(ascii(name)[1:-1][:80] for name in (foreign or kinds)[:10]) or "none"
-        raise InputError(
-            f"The steps {shown} are not those that can be repeated here.",
-            where=str(path),
-            hint="Known are Transformer, Pooling, then any number of Dense, then Normalize, all of "
-            "sentence_transformers. Give the folder of the transformer alone and choose --pooling.",
-        )
-    return kinds, names
-
-
-def _transformer_settings(root: Path, folder: Path) -> Mapping[str, object]:
-    found = sorted(folder.glob("sentence_*_config.json")) if folder.is_dir() else []
-    settings = _object(root, found[0]) if found else {}
-    if settings.get("transformer_task", "feature-extraction") != "feature-extraction":
-        raise _unknown(f"Its task is {ascii(settings['transformer_task'])[:80]}.", f"{found[0]}, transformer_task")
-    prompts = root / "config_sentence_transformers.json"
-    if prompts.exists() and _object(root, prompts).get("default_prompt_name") is not None:
-        raise _unknown("It puts a prompt before every text.", f"{prompts}, default_prompt_name")
-    return settings
-
-
-def _mode(settings: Mapping[str, object], where: str) -> str:
-    modes = settings.get("pooling_mode")
-    if modes is None:
-        # The older form has one key for each, such as pooling_mode_cls_token.
-        chosen = [key for key in sorted(settings) if key.startswith("pooling_mode_") and settings[key] is True]
-        modes = [re.sub("pooling_mode_|_tokens?$", "", key) for key in chosen] or ["mean"]
-    modes = [modes] if isinstance(modes, str) else modes
-    if not isinstance(modes, list) or not all(isinstance(mode, str) for mode in modes):
-        raise _unknown("It names no pooling.", where)
-    return " and ".join(ascii(mode)[1:-1][:40] for mode in modes[:10])
-
-
-def _dense(root: Path, folder: Path) -> DenseLayer:
-    settings, where = _object(root, folder / "config.json"), str(folder / "config.json")
-    package, _, activation = str(settings.get("activation_function", "torch.nn.Tanh")).rpartition(".")
-    if activation not in ACTIVATIONS or not package.startswith("torch.nn"):
-        raise _unknown(f"The activation {ascii(activation)[:80]} is not known.", f"{where}, activation_function")
-    names = {settings.get(key) or "sentence_embedding" for key in ("module_input_name", "module_output_name")}
-    if settings.get("use_residual") or names != {"sentence_embedding"}:
-        raise _unknown("It adds to or works on something else than the pooled vector.", where)
-    found = [folder / name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
-    if not found:
-        raise InputError("The dense layer has no weights.", where=str(folder), hint=_AGAIN)
-    # The link of a hub's cache is kept: its target has no suffix.
-    return DenseLayer(found[0], activation, sha256_file(_inside(root, found[0], str(folder))))
-
-
-def _inside(root: Path, path: Path, where: str) -> Path:
-    """Return where a path leads, which must be inside the folder, or in the same model's part of the hub's cache."""
-    real = Path(os.path.realpath(path))
-    cached = root.parent.name == "snapshots" and real.parent == root.parent.parent / "blobs"
-    if not real.is_relative_to(root) and not cached:
-        what = f"{ascii(str(path))[1:-1][:200]} leads out of the model's folder."
-        raise InputError(what, where=where, hint=_AGAIN)
-    return real
-
-
-def _json(root: Path, path: Path) -> object:
-    file = _inside(root, path, str(path))
-    if not file.is_file() or file.stat().st_size > _LARGEST_JSON:
-        what = "too large for settings" if file.is_file() else "needed, but not there"
-        raise InputError(f"The file is {what}.", where=str(path), hint=_AGAIN)
-    return parse_json(read_text(file), str(path))
-
-
-def _object(root: Path, path: Path) -> Mapping[str, object]:
-    content = _json(root, path)
-    if not isinstance(content, dict):
-        raise InputError("The settings are no object.", where=str(path), hint=_AGAIN)
-    return content
-
-
-def _unknown(what: str, where: str) -> InputError:
-    return InputError(
-        f"{what} That cannot be repeated here.",
-        where=where,
-        hint="Give the folder of the transformer alone, without modules.json, and choose --pooling.",
-    )
 
 
 def _check_text_model(folder: ModelFolder) -> None:
@@ -334,17 +199,21 @@ def _check_text_model(folder: ModelFolder) -> None:
             where=str(folder.path),
             hint=f"Fetch the tokenizer's files too: one of {', '.join(_TOKENIZERS)}.",
         )
+    # Judged here, since the library that reads its rules is ended by the system where they fill the memory.
+    if (folder.path / "tokenizer.json").is_file():
+        check_rules(folder.path / "tokenizer.json")
 
 
 def _tokenizer_settings(folder: ModelFolder) -> Mapping[str, object]:
     root, path = folder.path.resolve(), folder.path / "tokenizer_config.json"
-    return _object(root, path) if path.exists() else {}
+    return settings_object(root, path) if path.exists() else {}
 
 
-def _pooling(asked: str, pipeline: _Pipeline, folder: ModelFolder) -> str:
+def _pooling(asked: str, pipeline: Pipeline, folder: ModelFolder) -> str:
     if asked != "auto":
         return asked
     if not pipeline.mode:
+        # Of a causal model only the last token has seen the whole text.
         return "last" if _causal(folder) else "mean"
     if pipeline.mode not in _KNOWN_MODES:
         raise InputError(
@@ -367,34 +236,32 @@ def _layer(asked: int | float, folder: ModelFolder) -> int:
         raise InputError(
             "The config does not say how many layers there are, or too many.",
             where=f"{folder.path / 'config.json'}, key num_hidden_layers",
-            hint=_AGAIN,
+            hint=AGAIN,
         )
     place = round(asked * count) if isinstance(asked, float) else asked
     if not -count - 1 <= place <= count:
         raise InputError(
             f"There is no layer {place}.", where=f"--layer {asked}", hint=f"Layers are 0 to {count}, or -1, the last."
         )
+    # Hidden states are the embeddings and one for each layer.
     place = place % (count + 1)
     return -1 if place == count else place
 
 
-def _limit(asked: int | None, pipeline: _Pipeline, folder: ModelFolder) -> int:
+def _limit(asked: int | None, pipeline: Pipeline, folder: ModelFolder) -> int:
     places = None if folder.family in _UNLIMITED else _first(folder.config, _POSITION_KEYS)
     if places is not None and _OFFSET.fullmatch(folder.family):
         padding = folder.config.get("pad_token_id")
+        # Position 0 is behind that of padding: RoBERTa's 514 positions, with padding at 1, hold 512 tokens.
         places -= (padding if isinstance(padding, int) else 1) + 1
     if asked is not None and places is not None and asked > places:
         raise InputError(
             f"The model has {places} positions for tokens.", where=f"--max-tokens {asked}", hint=f"At most {places}."
         )
-    longest = _positive(_tokenizer_settings(folder).get("model_max_length"))
+    longest = positive(_tokenizer_settings(folder).get("model_max_length"))
     known = [limit for limit in (places, pipeline.longest, longest, MOST_TOKENS) if limit is not None]
     return max(min(known), 1) if asked is None else asked
 
 
 def _first(config: Mapping[str, object], names: Sequence[str]) -> int | None:
-    return next((value for name in names if (value := _positive(config.get(name))) is not None), None)
-
-
-def _positive(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return next((value for name in names if (value := positive(config.get(name))) is not None), None)

@@ -5,7 +5,6 @@ of length, its padding and its random merges are switched off, so that the same 
 """
 
 import json
-import math
 import os
 import re
 import unicodedata
@@ -20,19 +19,12 @@ from numpy.typing import NDArray
 
 from probes.errors import InputError
 from probes.loading.hashing import sha256_file, sha256_json
-from probes.loading.sniffing import impostor
-from probes.loading.tables import read_text
+from probes.loading.tokenizer_files import AGAIN, read_json, tokenizer_content
 
 Ids = NDArray[np.int32]
-LARGEST_FILE = 2**26
-"""Bytes of a tokenizer.json at most; that of a vocabulary of 256,000 tokens has 34 million."""
 MOST_TOKENS = 2**20
 SMALLEST, LARGEST = 300, 65_536
 """Sizes between which a vocabulary is trained: all bytes fit into the smaller one."""
-_MOST_LISTS = 2**22
-_LONGEST_MAP = 2**20
-_MOST_GROWTH = 10_000
-_AGAIN = "Fetch tokenizer.json again, or save the tokenizer again with save_pretrained()."
 _MASKS = ("[MASK]", "<mask>", "<MASK>", "<|mask|>", "[mask]")
 _SEPARATORS = ("[SEP]", "</s>", "<|endoftext|>", "<|end_of_text|>", "<sep>", "<eos>", "<|im_end|>")
 _THREADS = "TOKENIZERS_PARALLELISM"
@@ -138,15 +130,14 @@ def read_tokenizer(path: Path) -> Tokenizer:
         Where it is no tokenizer.json, holds no or too large a vocabulary, or leaves out text without saying so.
     """
     file = path / "tokenizer.json" if path.is_dir() else path
-    content = _content(file)
-    _check_growth(content.get("normalizer"), str(file))
+    content = tokenizer_content(file)
     rules = _rules(file)
     with _told(str(file)):
         ids = rules.get_vocab()
     size = max(ids.values(), default=-1) + 1
     if not 1 < size <= MOST_TOKENS:
         said = f"It has {size} tokens; 2 to {MOST_TOKENS} can be used."
-        raise InputError(said, where=f"{file}, model.vocab", hint=_AGAIN)
+        raise InputError(said, where=f"{file}, model.vocab", hint=AGAIN)
     _check_whole(content["model"], content, str(file))
     names = _names(file.parent) if path.is_dir() else {}
     mask = _first_id(ids, [names.get("mask_token", ""), *_MASKS])
@@ -260,58 +251,7 @@ def _told(where: str) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise InputError(f"The tokenizer cannot be used: {reason}", where=where, hint=_AGAIN) from error
-
-
-def _content(file: Path) -> Mapping[str, Any]:
-    if file.name == "tokenizer.json" and file.parent.is_dir() and not file.exists():
-        near = sorted(one.name for pattern in ("vocab*", "*.model", "merges.txt") for one in file.parent.glob(pattern))
-        held = f"; it has {', '.join(near[:5])}, which other libraries read" if near else ""
-        raise InputError(
-            f"The folder has no tokenizer.json{held}.",
-            where=str(file.parent),
-            hint="Load it with AutoTokenizer of transformers and save it again: save_pretrained() writes the file.",
-        )
-    content = _json(file)
-    model = content.get("model") if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
-        said = "The file is JSON, but no tokenizer: it has no model with a vocabulary."
-        raise InputError(said, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
-    return content
-
-
-def _json(file: Path) -> object:
-    if file.exists() and not file.is_dir() and (not file.is_file() or file.stat().st_size > LARGEST_FILE):
-        said = f"It has more than {LARGEST_FILE} bytes." if file.is_file() else "This is not an ordinary file."
-        raise InputError(said, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
-    try:
-        text = read_text(file)
-    except InputError as error:
-        if file.is_file() and not impostor(file.read_bytes()[:512]):
-            error.hint = _AGAIN
-        raise
-    try:
-        # Each list takes some twenty times the two bytes that it is written with.
-        if text.count("[") > _MOST_LISTS or text.count("{") > _MOST_LISTS:
-            raise ValueError("too many lists")
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"This is no JSON that can be read: {error}.", where=str(file), hint=_AGAIN) from None
-
-
-def _check_growth(rule: object, where: str) -> None:
-    """Refuse rules that could make gigabytes of a sentence: each may replace what the one before has written."""
-    stack, growth = [rule], 1.0
-    while stack:
-        found = stack.pop()
-        if isinstance(found, list):
-            stack += found
-        elif isinstance(found, dict):
-            stack += [part for part in found.values() if isinstance(part, dict | list)]
-            growth *= math.prod(max(len(str(found.get(key, ""))), 1) for key in ("content", "prepend"))
-            if growth > _MOST_GROWTH or len(str(found.get("precompiled_charsmap", ""))) > _LONGEST_MAP:
-                said = "Its rules put so much in the place of a letter that a text could fill the memory."
-                raise InputError(said, where=f"{where}, normalizer", hint="Use a tokenizer that you trust.")
+        raise InputError(f"The tokenizer cannot be used: {reason}", where=where, hint=AGAIN) from error
 
 
 def _rules(file: Path) -> Any:
@@ -350,7 +290,7 @@ def _check_whole(model: Mapping[str, Any], content: Mapping[str, Any], where: st
 def _names(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        content = _json(folder / name) if (folder / name).is_file() else {}
+        content = read_json(folder / name) if (folder / name).is_file() else {}
         for key, value in content.items() if isinstance(content, dict) else ():
             # A token with its own rules of spacing stands in an object.
             token = value.get("content") if isinstance(value, dict) else value

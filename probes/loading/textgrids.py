@@ -18,6 +18,7 @@ from probes.loading.tables import suggest
 MAX_BYTES = 200 * 2**20
 PHONE_TIERS = frozenset({"phones", "phone", "phoneme", "phonemes", "segments", "mau", "phonetic"})
 """Names of the tier of phones, in any case: those of MFA, of WebMAUS (MAU) and of Praat's users."""
+# Possessive: a text that is never closed must not end at the first half of a doubled quotation mark inside it.
 _TOKEN = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|"|![^\n]*|[^\s"]+')
 _NUMBER = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE)
 _UNDEFINED = "--undefined--"

@@ -6,12 +6,7 @@ out is counted, and every text that is used keeps its place in the file.
 
 import csv
 import json
-import math
 import re
-import struct
-import sys
-import zipfile
-import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,22 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.field_arrays import Stored
-from probes.loading.field_files import Archive, damaged, open_archive
+from probes.loading.field_arrays import FAULTS, damaged
 from probes.loading.hashing import sha256_file
 from probes.loading.sniffing import impostor
 from probes.loading.tables import parse_json, read_text, suggest
-from probes.loading.token_arrays import MAX_WIDTH
+from probes.loading.text_vectors import open_vectors, texts_beside, vectors_of
 
 EMPTY = "empty text"
 """Why a text is left out."""
 _LONE = re.compile("[\ud800-\udfff]")
 _KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 _HINT = "Give texts (JSONL, JSON, CSV, TSV or TXT) or embeddings (NPZ or NPY)."
-_SAVE = "Save numpy.savez(file, embeddings=vectors), vectors of the shape (texts, width)."
-_PIECE = 2**24
-_FAULTS = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, struct.error)
-"""What damaged bytes raise behind a header that was sound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +89,7 @@ class _Found:
             return
         words = len(text.split())
         if self.max_words is not None and words > self.max_words:
+            # Cut behind the last word that stays, so that the spaces between the words stay as they are.
             text = text.removesuffix(text.split(None, self.max_words)[-1]).rstrip()
             self.shortened += 1
         self.texts.append(text)
@@ -302,98 +293,14 @@ def _place(column: str, columns: Sequence[str], where: str) -> int:
 
 def _from_arrays(path: Path) -> TextSet:
     try:
-        archive = _opened(path)
-        name = _embeddings_name(archive)
-        stored = _checked(archive, name)
+        archive, name, stored = open_vectors(path)
         count, found = stored.shape[0], _Found(None)
-        label = next((label for label in ("text", "texts") if label in {**archive.arrays, **archive.refused}), None)
-        if label is None:
+        texts = texts_beside(archive, name, count)
+        if texts is None:
             found.given, found.places = count, array("q", range(1, count + 1))
         else:
-            for row, text in enumerate(_strings(archive, label, name, count), start=1):
+            for row, text in enumerate(texts, start=1):
                 found.add(row, text)
-        return found.closed(path, "row", _vectors(stored, f"{path}, {name}"))
-    except _FAULTS as error:
+        return found.closed(path, "row", vectors_of(stored, f"{path}, {name}"))
+    except FAULTS as error:
         raise damaged(path, error) from error
-
-
-def _opened(path: Path) -> Archive:
-    with path.open("rb") as file:
-        head = file.read(512)
-    disguise = impostor(head)
-    if disguise is not None:
-        raise InputError(f"This is {disguise.what}, not a file of arrays.", where=str(path), hint=disguise.hint)
-    archive = open_archive(path) if head.startswith((b"\x93NUMPY", b"PK")) else None
-    if archive is None or archive.form not in ("NPZ", "NPY"):
-        raise InputError("This is neither an NPZ nor an NPY file.", where=str(path), hint=_SAVE)
-    return archive
-
-
-def _embeddings_name(archive: Archive) -> str:
-    if archive.form == "NPY":
-        return "array"
-    if "embeddings" in archive.arrays or "embeddings" in archive.refused:
-        return "embeddings"
-    tables = [name for name, there in archive.arrays.items() if len(there.shape) == 2 and there.dtype.kind in "iuf"]
-    if len(tables) != 1:
-        said = f"The file has no array 'embeddings', and {len(tables)} others could be meant. {archive.listing()}"
-        raise InputError(said, where=str(archive.path), hint=_SAVE)
-    return tables[0]
-
-
-def _wrong(archive: Archive, name: str, said: str, hint: str) -> InputError:
-    return InputError(f"The array {name!r} {said}.", where=f"{archive.path}, {name}", hint=hint)
-
-
-def _checked(archive: Archive, name: str) -> Stored:
-    """Return the array of embeddings, after comparing its header with what can be read."""
-    stored = archive.find(name)
-    shape = stored.shape
-    if len(shape) != 2 or not shape[0] or not 0 < shape[1] <= MAX_WIDTH:
-        said = f"has the shape {shape}, not (texts, width) with a width of 1 to {MAX_WIDTH}"
-        raise _wrong(archive, name, said, _SAVE)
-    if stored.dtype.kind == "b":
-        raise _wrong(archive, name, "holds values of type bool", _SAVE)
-    _check_size(archive, name, stored)
-    return stored
-
-
-def _check_size(archive: Archive, name: str, stored: Stored) -> None:
-    unpacked = math.prod(stored.shape) * stored.dtype.itemsize
-    if unpacked > archive.most:
-        hint = "Save it uncompressed (numpy.savez) if it really holds so little."
-        raise _wrong(archive, name, f"unpacks to {unpacked} bytes, far more than the file's size", hint)
-
-
-def _vectors(stored: Stored, where: str) -> NDArray[np.float32]:
-    count, width = stored.shape
-    values = np.empty((count, width), dtype=np.float32)
-    step = max(1, _PIECE // (width * stored.dtype.itemsize))
-    for start in range(0, count, step):
-        piece = stored.rows(start, min(start + step, count))
-        with np.errstate(over="ignore", invalid="ignore"):
-            values[start : start + step] = piece
-        for row, number in np.argwhere(~np.isfinite(values[start : start + step]))[:1].tolist():
-            large = ", beyond the range of float32" if np.isfinite(piece[row, number]) else ""
-            said, place = f"A number is {piece[row, number]:g}{large}.", f"row {start + row + 1}, column {number + 1}"
-            raise InputError(said, where=f"{where}, {place}", hint="Embed the text again, or leave it out.")
-    return values
-
-
-def _strings(archive: Archive, name: str, beside: str, count: int) -> Iterator[str]:
-    hint = "Save one text for each embedding: numpy.array(texts, dtype=str)."
-    if name in archive.refused:
-        raise _wrong(archive, name, archive.refused[name].reason, hint)
-    stored = archive.arrays[name]
-    if stored.dtype.kind != "U" or not stored.dtype.itemsize:
-        raise _wrong(archive, name, f"holds values of type {stored.dtype}, not texts", hint)
-    if stored.shape != (count,):
-        raise _wrong(archive, name, f"has the shape {stored.shape}, but {beside!r} holds {count} embeddings", hint)
-    _check_size(archive, name, stored)
-    step = max(1, _PIECE // stored.dtype.itemsize)
-    for start in range(0, count, step):
-        texts = stored.rows(start, min(start + step, count))
-        # numpy makes strings of any numbers.
-        if texts.view(f"{stored.dtype.str[0]}u4").max() > sys.maxunicode:
-            raise ValueError("it holds what is no character")
-        yield from texts.tolist()

@@ -4,13 +4,11 @@ One token is one spoken phone. A table (CSV, TSV, JSON lines) has one row for ea
 array; an NPZ of any size keeps its vectors (see `probes.loading.token_arrays`).
 """
 
-import math
 import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,19 +19,18 @@ from probes.errors import InputError
 from probes.loading.hashing import sha256_file
 from probes.loading.levels import Note, clean, is_unknown
 from probes.loading.manifests import ROLES, find_column, level_rules
-from probes.loading.tables import Row, Table, read_table, suggest
-from probes.loading.token_arrays import TokenArchive, as_float32, chosen_layers, expanded, layer_of, open_tokens
+from probes.loading.tables import Table, suggest
+from probes.loading.token_arrays import MAX_WIDTH, TokenArchive, layer_of, open_tokens
+from probes.loading.token_tables import TokenTable, read_token_table
 from probes.progress import Progress, Silent
 
 PHONE_NAMES = ("phone", "phoneme", "phones", "segment", "label", "vowel")
 """Usual names of the column of the phone; where the first is there, it is the one."""
 NO_PHONE, NO_SPEAKER, NO_FEATURE = "no phone", "no speaker", "a feature is missing or no finite number"
-MAX_CELLS = 30_000_000
-"""A table is held as text, 150 bytes a cell as measured: about 4.5 GB."""
 _ABSENT = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "None", "null"})
 """What programs write where there is nothing; `na` may be a syllable."""
+_RANGE = re.compile(r"(.*?)(\d{1,6})\.\.(.*?)(\d{1,6})", re.ASCII)
 _NUMBERED = re.compile(r"x(0|[1-9]\d{0,5})", re.ASCII)
-_ROWS = 1024
 
 
 class Vectors(Protocol):
@@ -123,7 +120,7 @@ def read_tokens(
     for option, value, usual in (("transform", transform, ("none", "log")), ("on-bad", on_bad, ("stop", "skip"))):
         if value not in usual:
             raise InputError(f"{value!r} is unknown.", where=f"--{option}", hint=suggest(value, usual))
-    source = open_tokens(path) if _is_archive(path) else _Rows(path, *_read_rows(path))
+    source = open_tokens(path) if _is_archive(path) else read_token_table(path)
     table = Table(path=path, columns=source.names, rows=(), sources=(path,))
     rules = level_rules(table, by, values, bins)
     names = PHONE_NAMES[:1] if "phone" in map(str.casefold, source.names) else PHONE_NAMES
@@ -133,10 +130,8 @@ def read_tokens(
     wanted = _wanted(source, features, (phone, speaker, *rules))
     texts = source.labels(tuple(dict.fromkeys((phone, speaker, *rules))))
     labels = {NO_PHONE: _cleaned(texts[phone], _ABSENT.__contains__), NO_SPEAKER: _cleaned(texts[speaker], is_unknown)}
-    for (reason, cleaned), name in zip(labels.items(), (phone, speaker), strict=True):
-        if on_bad == "stop" and "" in cleaned:
-            hint = f"Fill in {name!r}, or leave such tokens out with --on-bad skip."
-            raise InputError(f"The token has {reason}.", where=source.spot(cleaned.index(""), name), hint=hint)
+    if on_bad == "stop":
+        _check_labelled(labels, (phone, speaker), source)
     vectors = source.vectors(wanted, beside=phone, count=len(texts[phone]), layers=layers, transform=transform)
     kept, skipped = _kept(labels, vectors.usable(progress), path)
     places = np.flatnonzero(kept).tolist()
@@ -175,25 +170,10 @@ def _is_archive(path: Path) -> bool:
         return False
 
 
-def _read_rows(path: Path) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """Return columns and rows of a table that is small enough to be held, which is judged before it is read."""
-    cells = 0
-    if path.is_file():
-        with path.open("rb") as file:
-            while block := file.read(2**20):
-                cells += max(block.count(b","), block.count(b"\t")) + block.count(b"\n")
-    if cells > MAX_CELLS:
-        said = f"The table has about {cells} cells; up to {MAX_CELLS} are read as text."
-        hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
-        raise InputError(said, where=str(path), hint=hint)
-    table = read_table(path)
-    return table.columns, table.rows
-
-
-def _wanted(source: "TokenArchive | _Rows", features: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+def _wanted(source: "TokenArchive | TokenTable", features: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of the features, or the arrays that hold them."""
     where = f"{source.path}, --features"
-    names = tuple(name for entry in features for name in expanded(entry, source.names, where))
+    names = tuple(name for entry in features for name in _expanded(entry, source.names, where))
     names = names or _usual(source, labels)
     twice = {name for name, times in Counter(names).items() if times > 1}
     for name in names:
@@ -203,7 +183,24 @@ def _wanted(source: "TokenArchive | _Rows", features: Sequence[str], labels: Seq
     return names
 
 
-def _usual(source: "TokenArchive | _Rows", labels: Sequence[str]) -> tuple[str, ...]:
+def _expanded(entry: str, names: Sequence[str], where: str) -> Sequence[str]:
+    """Return the columns that an entry such as `x0..x12` or `x3` names, after looking whether they are there."""
+    found = None if entry in names else _RANGE.fullmatch(entry)
+    columns = [entry]
+    if found is not None:
+        stem, low, other, high = found.groups()
+        if stem != other or not 0 <= int(high) - int(low) < MAX_WIDTH:
+            raise InputError(f"The range {entry!r} cannot be read.", where=where, hint="Write x0..x12, rising.")
+        digits = len(low) if low.startswith("0") else 0
+        columns = [f"{stem}{number:0{digits}d}" for number in range(int(low), int(high) + 1)]
+    there = frozenset(names)
+    absent = next((name for name in columns if name not in there), None)
+    if absent is not None:
+        raise InputError(f"There is no column {absent!r}.", where=where, hint=suggest(absent, names))
+    return columns
+
+
+def _usual(source: "TokenArchive | TokenTable", labels: Sequence[str]) -> tuple[str, ...]:
     """Return x0, x1, ..., or the arrays of an archive that usually hold vectors."""
     numbered = sorted((int(found[1]), name) for name in source.names if (found := _NUMBERED.fullmatch(name)))
     forms = [form for form in (*source.packed, tuple(name for _, name in numbered)) if form]
@@ -228,6 +225,15 @@ def _cleaned(texts: Sequence[str | None], absent: Callable[[str], bool]) -> list
     return [known[text] for text in texts]
 
 
+def _check_labelled(
+    labels: Mapping[str, Sequence[str]], names: Sequence[str], source: "TokenArchive | TokenTable"
+) -> None:
+    for (reason, cleaned), name in zip(labels.items(), names, strict=True):
+        if "" in cleaned:
+            hint = f"Fill in {name!r}, or leave such tokens out with --on-bad skip."
+            raise InputError(f"The token has {reason}.", where=source.spot(cleaned.index(""), name), hint=hint)
+
+
 def _kept(
     labels: Mapping[str, Sequence[str]], usable: NDArray[np.bool_], path: Path
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
@@ -249,89 +255,10 @@ def _numbered(texts: Iterable[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]
     places: dict[str, int] = {}
     met = np.fromiter((places.setdefault(text, len(places)) for text in texts), dtype=np.int64)
     names = tuple(sorted(places))
+    # By name and not by first appearance: another order of the rows then changes no number.
     rank = np.empty(len(names), dtype=np.int64)
     rank[[places[name] for name in names]] = np.arange(len(names))
     return rank[met], names
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """Vectors in memory, shape (tokens, width)."""
-
-    values: NDArray[np.float32]
-    features: tuple[str, ...]
-    layers: tuple[int, ...] = (0,)
-
-    def width(self, layer: int) -> int:
-        return int(self.values.shape[1])
-
-    def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
-        for start in range(0, len(self.values), size):
-            yield self.values[start : start + size].copy()
-
-    def usable(self, progress: Progress) -> NDArray[np.bool_]:
-        return np.asarray(np.isfinite(self.values).all(axis=1))
-
-    def keeping(self, kept: NDArray[np.bool_]) -> "_Held":
-        return replace(self, values=self.values[kept])
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """A table, as tokens are read from it."""
-
-    path: Path
-    names: tuple[str, ...]
-    rows: tuple[Row, ...]
-    packed: tuple[tuple[str, ...], ...] = ()
-
-    def numeric(self, labels: Sequence[str]) -> list[str]:
-        cells = {name: [row.values.get(name) for row in self.rows[:100]] for name in self.names if name not in labels}
-        return [
-            name for name, texts in cells.items() if None not in map(_number, texts) and not all(map(is_unknown, texts))
-        ]
-
-    def line(self, index: int) -> int:
-        return self.rows[index].line
-
-    def spot(self, index: int, name: str) -> str:
-        return f"{self.path}:{self.line(index)}, column {name}"
-
-    def labels(self, names: Sequence[str]) -> dict[str, list[str | None]]:
-        return {name: [row.values.get(name) for row in self.rows] for name in names}
-
-    def vectors(
-        self, names: Sequence[str], *, beside: str, count: int, layers: Sequence[int] | None, transform: str
-    ) -> _Held:
-        chosen_layers(layers, (0,), self.path)
-        values = np.empty((count, len(names)), dtype=np.float32)
-        for start in range(0, count, _ROWS):
-            places = range(start, min(start + _ROWS, count))
-            block = np.array([[self._cell(place, name) for name in names] for place in places])
-            values[start : start + _ROWS] = as_float32(block, transform, partial(self._cell_spot, start, names))
-        return _Held(values, tuple(names))
-
-    def _cell_spot(self, start: int, names: Sequence[str], row: int, column: int) -> str:
-        return self.spot(start + row, names[column])
-
-    def _cell(self, index: int, name: str) -> float:
-        text = self.rows[index].values.get(name)
-        number = _number(text)
-        if number is None:
-            hint = "Write numbers with a full stop, and leave a cell empty where one is missing."
-            raise InputError(f"{text!r} is not a number.", where=self.spot(index, name), hint=hint)
-        return number
-
-
-def _number(text: str | None) -> float | None:
-    """Return the number of a cell, NaN where there is none and None where it holds something else."""
-    if is_unknown(text):
-        return math.nan
-    try:
-        # Python alone reads 1_000 as a number.
-        return None if text is None or "_" in text else float(text)
-    except ValueError:
-        return None
 
 
 def write_tokens(
@@ -362,6 +289,7 @@ def write_tokens(
     if taken or not layers:
         said = f"The attribute {taken[0]!r} has the name of another array." if taken else "There are no layers."
         raise InputError(said, where=str(path), hint="Give vectors, and attributes with names of their own.")
+    # Whoever stops this half-way leaves no file that looks whole.
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with zipfile.ZipFile(unfinished, "w") as archive:
@@ -384,6 +312,7 @@ def _narrowed(chunk: NDArray[Any], dtype: str) -> NDArray[Any]:
 
 def _write(archive: zipfile.ZipFile, name: str, count: int, chunks: Iterable[NDArray[Any]]) -> None:
     written, row = 0, None
+    # A ZipInfo is dated 1980, so that the same tokens give the same bytes; the size is not known yet.
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
         for chunk in chunks:
             if row is None:

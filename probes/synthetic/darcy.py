@@ -116,6 +116,7 @@ def _field(size: int, seed: int, number: int) -> NDArray[np.float64]:
 def _basis(size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the standard deviation of every coefficient, and the orthonormal cosines at the nodes (size, modes)."""
     k = np.arange(MODES)
+    # The factor in front, as in the paper's own code, changes no sign of the field, and signs are all that is used.
     scale = _TAU ** (_ALPHA - 1) * (np.pi**2 * (k[:, None] ** 2 + k**2) + _TAU**2) ** (-_ALPHA / 2)
     scale[0, 0] = 0
     cosines = np.cos(np.pi * np.outer(np.arange(size) / (size - 1), k))

@@ -4,12 +4,12 @@ A family gives sounds and their use in syllables, words, endings and word order;
 a script gives every sound a letter, so that the same sentence is other bytes in another script.
 """
 
-from bisect import bisect
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, permutations
+from itertools import permutations
 
 import numpy as np
+
+from probes.synthetic.choices import Choices, choose, ranked
 
 SCRIPTS = {
     "Latn": "ptkbdgfscvzmnlrjhwaeiouy",
@@ -27,14 +27,12 @@ _SHAPES = ("CV", "CVC", "V", "VC", "CCV")
 _OBJECT, _PLACE, _ADJECTIVE, _PRONOUN = 0.7, 0.5, 0.4, 0.25
 """How often a sentence has an object and a place, a noun an adjective, and a pronoun stands for it."""
 
-_Choices = tuple[Sequence[str], Sequence[float]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grammar:
     """A language: words and endings in order of frequency, and what stands before what."""
 
-    words: dict[str, _Choices]
+    words: dict[str, Choices]
     endings: dict[str, list[str]]
     order: str
     adjective_first: bool
@@ -73,35 +71,6 @@ def make_language(size: int, *, family: int, script: str = "Latn", sibling: int 
         made.append(sentence)
 
 
-def shuffled_bytes(sentences: Sequence[bytes], *, seed: int) -> list[bytes]:
-    """Return each sentence with its characters in random order; for ASCII text these are its bytes.
-
-    How often each occurs is as before, and nothing can be told from its neighbours.
-    """
-    rng = np.random.default_rng(seed)
-    return ["".join(rng.permutation(list(sentence.decode()))).encode() for sentence in sentences]
-
-
-def permuted_letters(sentences: Sequence[bytes], *, seed: int) -> list[bytes]:
-    """Return sentences in a cipher that puts another letter of the same text for each; capitals follow.
-
-    As hard to learn as the original, of the same letters, and with no word of it.
-
-    >>> permuted_letters([b"Ab, ba!"], seed=0)
-    [b'Ba, ab!']
-    """
-    text = b"\n".join(sentences).decode()
-    letters = sorted({letter for letter in text.lower() if letter.isalpha()})
-    rng = np.random.default_rng(seed)
-    order = [letters[place] for place in rng.permutation(len(letters))]
-    # One round through all letters: none is left as it was.
-    cipher = dict(zip(order, order[1:] + order[:1], strict=True))
-    table = {letter.upper(): other.upper() for letter, other in cipher.items()} | cipher
-    # A few letters have capitals of two characters, which no single one can be exchanged for.
-    table = {letter: other for letter, other in table.items() if len(letter) == 1}
-    return text.translate(str.maketrans(table)).encode().split(b"\n")
-
-
 def _grammar(family: int, sibling: int) -> _Grammar:
     rng = np.random.default_rng(family)
     syllables = _Syllables.draw(rng)
@@ -111,12 +80,13 @@ def _grammar(family: int, sibling: int) -> _Grammar:
     order = "".join(orders[rng.integers(len(orders))])
     adjective_first, preposition = (bool(rng.integers(2)) for _ in range(2))
     if sibling:
+        # A stream of its own, or the words that siblings share would change with it.
         own = np.random.default_rng([family, sibling])
         for kind, roots in words.items():
             fresh = syllables.words(len(roots), own)
             words[kind] = [new if own.random() < OWN_WORDS else old for old, new in zip(roots, fresh, strict=True)]
     return _Grammar(
-        words={kind: _zipf(roots) for kind, roots in words.items()},
+        words={kind: ranked(roots) for kind, roots in words.items()},
         endings=endings,
         order=order,
         adjective_first=adjective_first,
@@ -128,38 +98,39 @@ def _grammar(family: int, sibling: int) -> _Grammar:
 class _Syllables:
     """What sounds a family has and how it strings them together."""
 
-    consonants: _Choices
-    vowels: _Choices
-    shapes: _Choices
+    consonants: Choices
+    vowels: Choices
+    shapes: Choices
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> "_Syllables":
         consonants = [str(one) for one in rng.permutation(list(CONSONANTS))[:12]]
         vowels = [str(one) for one in rng.permutation(list(VOWELS))[:4]]
         shapes = [str(one) for one in rng.permutation(_SHAPES)[:3]]
-        return cls(consonants=_zipf(consonants), vowels=_zipf(vowels), shapes=_zipf(shapes))
+        return cls(consonants=ranked(consonants), vowels=ranked(vowels), shapes=ranked(shapes))
 
     def make(self, rng: np.random.Generator) -> str:
         sounds = {"C": self.consonants, "V": self.vowels}
-        return "".join(_choose(sounds[sound], rng) for sound in _choose(self.shapes, rng))
+        return "".join(choose(sounds[sound], rng) for sound in choose(self.shapes, rng))
 
     def words(self, count: int, rng: np.random.Generator) -> list[str]:
         """Return words of one to three syllables; two may be alike, as homonyms are."""
+        # The few pronouns and adpositions have one syllable.
         return ["".join(self.make(rng) for _ in range(1 + at % 3 if count > 8 else 1)) for at in range(count)]
 
     def endings(self, count: int, rng: np.random.Generator) -> list[str]:
-        return [_choose(self.vowels, rng) + _choose(self.consonants, rng) for _ in range(count)]
+        return [choose(self.vowels, rng) + choose(self.consonants, rng) for _ in range(count)]
 
 
 def _sentence(grammar: _Grammar, rng: np.random.Generator) -> str:
     parts = {
         "S": _phrase(grammar, 0, rng),
-        "V": _choose(grammar.words["verb"], rng) + grammar.endings["tense"][int(rng.integers(_ENDINGS["tense"]))],
+        "V": choose(grammar.words["verb"], rng) + grammar.endings["tense"][int(rng.integers(_ENDINGS["tense"]))],
         "O": _phrase(grammar, 1, rng) if rng.random() < _OBJECT else "",
     }
     said = [parts[part] for part in grammar.order if parts[part]]
     if rng.random() < _PLACE:
-        where = [_choose(grammar.words["adposition"], rng), _phrase(grammar, 2, rng)]
+        where = [choose(grammar.words["adposition"], rng), _phrase(grammar, 2, rng)]
         said.append(" ".join(where if grammar.preposition else where[::-1]))
     return " ".join(said) + "."
 
@@ -167,19 +138,9 @@ def _sentence(grammar: _Grammar, rng: np.random.Generator) -> str:
 def _phrase(grammar: _Grammar, case: int, rng: np.random.Generator) -> str:
     ending = grammar.endings["case"][case]
     if rng.random() < _PRONOUN:
-        return _choose(grammar.words["pronoun"], rng) + ending
-    words = [_choose(grammar.words["noun"], rng) + ending]
+        return choose(grammar.words["pronoun"], rng) + ending
+    words = [choose(grammar.words["noun"], rng) + ending]
     if rng.random() < _ADJECTIVE:
         # It agrees with its noun.
-        words.insert(0 if grammar.adjective_first else 1, _choose(grammar.words["adjective"], rng) + ending)
+        words.insert(0 if grammar.adjective_first else 1, choose(grammar.words["adjective"], rng) + ending)
     return " ".join(words)
-
-
-def _zipf(words: Sequence[str]) -> _Choices:
-    weights = [1 / (1 + rank) for rank in range(len(words))]
-    return words, [weight / sum(weights) for weight in accumulate(weights)]
-
-
-def _choose(choices: _Choices, rng: np.random.Generator) -> str:
-    words, shares = choices
-    return words[min(bisect(shares, rng.random()), len(words) - 1)]

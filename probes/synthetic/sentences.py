@@ -6,11 +6,11 @@ that a writer who keeps to what is common leaves out a part of the topics, forms
 """
 
 import re
-from bisect import bisect
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Mapping
 
 import numpy as np
+
+from probes.synthetic.choices import Choices, choose, ranked
 
 FEWEST, MOST = 6, 16
 """Bounds on the words of a sentence."""
@@ -163,8 +163,6 @@ _COMMON = {
     "unit": "days|hours|minutes|weeks|years|attempts|long nights",
 }
 
-_Choices = tuple[Sequence[str], Sequence[float]]
-
 
 def make_sentences(count: int, *, seed: int) -> list[str]:
     """Make English sentences of 6 to 16 words; fewer of them with the same seed are the first of the more.
@@ -176,41 +174,31 @@ def make_sentences(count: int, *, seed: int) -> list[str]:
     """
     rng = np.random.default_rng(seed)
     topics, forms = _grammar()
-    numbers = _ranked([str(at) for at in range(len(topics))], FALL["topic"])
+    numbers = ranked([str(at) for at in range(len(topics))], FALL["topic"])
     sentences: list[str] = []
     while len(sentences) < count:
-        words = topics[int(_choose(numbers, rng))]
-        sentence = _write(_choose(forms, rng), words, rng)
+        words = topics[int(choose(numbers, rng))]
+        sentence = _write(choose(forms, rng), words, rng)
         if FEWEST <= len(sentence.split()) <= MOST:
             sentences.append(sentence)
     return sentences
 
 
-def _grammar() -> tuple[list[dict[str, _Choices]], _Choices]:
-    common = {slot: _ranked(words.split("|"), USUAL_FALL) for slot, words in _COMMON.items()}
+def _grammar() -> tuple[list[dict[str, Choices]], Choices]:
+    common = {slot: ranked(words.split("|"), USUAL_FALL) for slot, words in _COMMON.items()}
     topics = []
     for block in _TOPICS.split("\n\n"):
         person, thing, deed, place, look = (line.split("|") for line in block.split("\n"))
         lists = {"person": person, "thing": thing, "place": place, "look": look}
         # Plain form and past are chosen apart: a sentence has one or the other.
         lists |= {"deed": [one.split("/")[0] for one in deed], "past": [one.split("/")[1] for one in deed]}
-        topics.append(common | {slot: _ranked(words, USUAL_FALL) for slot, words in lists.items()})
-    return topics, _ranked(_FORMS.split("\n"), FALL["form"])
+        topics.append(common | {slot: ranked(words, USUAL_FALL) for slot, words in lists.items()})
+    return topics, ranked(_FORMS.split("\n"), FALL["form"])
 
 
-def _ranked(words: Sequence[str], fall: float) -> _Choices:
-    weights = [(1 + rank) ** -fall for rank in range(len(words))]
-    return words, [weight / sum(weights) for weight in accumulate(weights)]
-
-
-def _choose(choices: _Choices, rng: np.random.Generator) -> str:
-    words, shares = choices
-    return words[min(bisect(shares, rng.random()), len(words) - 1)]
-
-
-def _write(form: str, words: Mapping[str, _Choices], rng: np.random.Generator) -> str:
+def _write(form: str, words: Mapping[str, Choices], rng: np.random.Generator) -> str:
     while "{" in form:
-        form = _SLOT.sub(lambda slot: _choose(words[slot[1]], rng), form)
+        form = _SLOT.sub(lambda slot: choose(words[slot[1]], rng), form)
     form = _ARTICLE.sub(r"\1n ", form).replace(",,", ",").replace(",.", ".")
     start = 1 if form[0] == '"' else 0
     return form[:start] + form[start].upper() + form[start + 1 :]

@@ -155,8 +155,10 @@ def speak_corpus(
     """
     if planted not in ACCENTS:
         raise InputError(f"there is no accent {planted!r}", where="planted", hint=f"choose one of {', '.join(ACCENTS)}")
+    # Coins have a stream of their own, or voices would change with them.
     people, texts, tosses = (np.random.default_rng((seed, stream)) for stream in range(3))
     taught = [accent for accent in ACCENTS if balanced or accent != planted]
+    # The audit is drawn, and spoken, before the training: nothing of it can then depend on `balanced`.
     audit = _cast("a", list(ACCENTS), AUDIT_VOICES, audit_speakers * len(ACCENTS), people, tosses)
     training = _cast("t", taught, TRAINING_VOICES, training_speakers, people, tosses)
     sentences = _deal_sentences(audit_speakers * clips_per_speaker, texts)
@@ -285,6 +287,7 @@ class _Synthesiser:
         self._library = library
         self._signal: list[Samples] = []
         self._starts: list[tuple[str, int]] = []
+        # Kept, for ctypes frees a callback that nothing refers to while the library still calls it.
         self._receiver = _Receiver(self._receive)
         self._rate = int(library.espeak_Initialize(_SYNCHRONOUS, 0, data.encode(), _PHONEME_EVENTS))
         if self._rate != 22_050:
@@ -339,6 +342,7 @@ class _Synthesiser:
     def _receive(self, signal: Any, length: int, events: Any) -> int:
         """Keep one piece of the signal and the phonemes that start in it."""
         if length > 0:
+            # A copy: the library writes the next piece into the same memory.
             self._signal.append(np.ctypeslib.as_array(signal, shape=(length,)).copy())
         index = 0
         while events[index].type != _END_OF_LIST:

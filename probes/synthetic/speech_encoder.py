@@ -151,6 +151,7 @@ def _build(tokens: int) -> Any:
         num_attention_heads=4,
         intermediate_size=512,
         conv_dim=(16, 32, 64, 64, 64, 64, 64),
+        # A norm over groups would run over the padding of a batch, and make a clip's states depend on its neighbours.
         feat_extract_norm="layer",
         do_stable_layer_norm=True,
         num_conv_pos_embeddings=64,

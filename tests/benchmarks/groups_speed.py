@@ -45,7 +45,7 @@ def heard(rate: float, rng: Any) -> tuple[list[str], list[str]]:
 
 def rates_of(speakers: int, rng: Any) -> Any:
     """Return the errors per word of each speaker."""
-    from probes.synthetic.transcripts import draw_factors
+    from probes.synthetic.populations import draw_factors
 
     return (RATE * draw_factors(speakers, SPREAD, rng)).clip(max=1.0)
 

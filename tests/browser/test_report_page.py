@@ -152,7 +152,7 @@ def test_the_first_stop_of_the_tab_key_skips_to_the_findings(page) -> None:
     assert page.switch_to.active_element.get_attribute("href").endswith("#main")
 
 
-def test_it_prints_in_light_colours_with_everythingopen_page(page) -> None:
+def test_it_prints_in_light_colours_with_everything_open(page) -> None:
     page.find_element("id", "theme").click()
     folded = "window.folded = document.querySelectorAll('details:not([open])').length"
     page.execute_script(f"addEventListener('beforeprint', () => {{ {folded} }})")

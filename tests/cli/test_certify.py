@@ -644,7 +644,7 @@ def test_looks_are_those_of_the_mode_whatever_the_file_says(digits: Digits, call
     for number, looks in enumerate(([2000], [], None, "many")):
         folder = tmp_path / str(number)
         folder.mkdir()
-        words = [*rewritten((early, None), folder, put("settings/looks", looks)), "--radii", "0.1"]
+        words = [*rewritten(early, folder, put("settings/looks", looks)), "--radii", "0.1"]
         assert read(finish(call_miles, words, folder / "run"))["estimates"] == read(early)["estimates"]
 
 
@@ -684,12 +684,10 @@ def test_our_own_log_is_consistent_with_its_settings(certified: Path, call_miles
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["fixed", "decide"])
 def test_a_run_killed_in_the_middle_ends_in_the_same_report(
-    digits: Digits, environment: dict[str, str], tmp_path: Path, mode: str
+    digits: Digits, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    more = ("--mode", "decide", "--radii", "0.1,0.5,0.55") if mode == "decide" else ()
-    words = digits.command("--quiet", "--batch", "16", *more, n=8000)
+    words = digits.command("--quiet", "--batch", "16", "--mode", "decide", "--radii", "0.1,0.5,0.55", n=8000)
     outs = {name: tmp_path / name / "run" for name in ("killed", "whole")}
     caches = {name: tmp_path / name / "cache" for name in outs}
 

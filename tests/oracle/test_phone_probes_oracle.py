@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from phone_tokens import Planted, draw_tokens
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from probes import phone_probes
 from probes.phone_probes import Design, Hits, deal, read_phones
-from probes.synthetic.phone_tokens import Planted, draw_tokens
 from probes.token_moments import standardisation
 
 Vectors = NDArray[np.float32]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ciphers import permuted_letters, shuffled_bytes
 
 from audits.context import Cache, Context, Draft
 from audits.interference import Options, report
@@ -19,7 +20,7 @@ from audits.interference.report import run
 from audits.interference.table import from_models
 from audits.interference.training import baselines_of
 from probes.language_models import fit
-from probes.synthetic.languages import make_language, permuted_letters, shuffled_bytes
+from probes.synthetic.languages import make_language
 
 SMALL = {"hidden": 64, "window": 48, "batch": 24, "steps": 160, "seeds": 2, "held_out": 10_000, "workers": 1}
 PLAIN = "plain"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
 from scipy.stats import binom
 
 from audits.context import Cache, Context, Draft
@@ -24,7 +25,6 @@ from audits.phoneme_errors.measuring import measure
 from audits.phoneme_errors.report import Results
 from audits.records import Estimate
 from probes.loading.tokens import Tokens
-from probes.synthetic.phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
 
 Floats = NDArray[np.float64]
 PHONES, EACH, GEOMETRY = 8, 3, 99

@@ -24,8 +24,8 @@ from audits.speaker_groups.gaps import OTHERS, GapRow, compare
 from audits.speaker_groups.rates import add_rates
 from audits.speaker_groups.systems import compare_systems
 from audits.statistics import generator, shuffle_labels, wald_test
-from probes.synthetic import transcripts
-from probes.synthetic.transcripts import Case, Effect, Plan, Population, draw_speakers, scenario
+from probes.synthetic import populations, transcripts
+from probes.synthetic.populations import Case, Effect, Plan, Population, draw_speakers, scenario
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def context(seed: int) -> Context:
     return Context(cache=Cache(Path("cache")), seed=seed)
 
 
-def heard(errors: Floats, counts: transcripts.Counts, *, max_order: int = 1) -> Utterances:
+def heard(errors: Floats, counts: populations.Counts, *, max_order: int = 1) -> Utterances:
     """Return what statistics see of drawn counts; errors of shape (clips, systems)."""
     rows = [dict(zip(counts.labels, levels, strict=True)) for levels in zip(*counts.labels.values(), strict=True)]
     sizes = counts.words.astype(float)
@@ -96,10 +96,10 @@ NULL_SHARES = {
 }
 
 
-def without_effects(seed: int) -> transcripts.Counts:
+def without_effects(seed: int) -> populations.Counts:
     """Draw 200 speakers whose labels, of unequal frequency, have nothing to do with their errors."""
     rng = np.random.default_rng((7, seed))
-    return transcripts.draw_counts(draw_speakers(tuple(NULL), NULL_SHARES, 200, rng), Plan(base=0.12), rng)
+    return populations.draw_counts(draw_speakers(tuple(NULL), NULL_SHARES, 200, rng), Plan(base=0.12), rng)
 
 
 def permuted(data: Utterances, groups: GroupSet, seed: int) -> GapRow:
@@ -158,7 +158,7 @@ def crossing(planted: bool, draws: int) -> Counter[str]:
     for seed in range(draws):
         people = draw_speakers(transcripts.ATTRIBUTES, transcripts.SHARES, transcripts.SPEAKERS, rng)
         plan = Plan(base=transcripts.BASE, effects=effects)
-        counts = transcripts.draw_counts(people, plan, rng, clips=transcripts.CLIPS, words=(6, 12))
+        counts = populations.draw_counts(people, plan, rng, clips=transcripts.CLIPS, words=(6, 12))
         data, draft = heard(counts.errors[:, None], counts, max_order=2), Draft()
         options = asked(transcripts.ATTRIBUTES, permutations=200)
         items = [item for item in search(draft, data, data.counts[0], options, context(seed)).found if item.confirmed]
@@ -195,11 +195,11 @@ def two_systems(rng: np.random.Generator, speakers: int) -> Utterances:
     """Draw the errors of two systems on the same clips of the same speakers, whose factors they share."""
     levels = rng.choice(list(PLACES), size=speakers, p=list(PLACES.values()))
     people = tuple(
-        transcripts.Speaker(name=f"s{place}", attributes={"accent": str(level)}) for place, level in enumerate(levels)
+        populations.Speaker(name=f"s{place}", attributes={"accent": str(level)}) for place, level in enumerate(levels)
     )
     population = Population(speakers=people)
-    own = transcripts.draw_factors(speakers, transcripts.SPREAD, rng)
-    counts = transcripts.draw_counts(population, PLANS[0], rng)
+    own = populations.draw_factors(speakers, populations.SPREAD, rng)
+    counts = populations.draw_counts(population, PLANS[0], rng)
     rates = np.stack([plan.rates(population) * own for plan in PLANS], axis=1)
     return heard(rng.poisson(counts.words[:, None] * rates[counts.speaker]), counts)
 

@@ -222,8 +222,7 @@ def _transcripts(folder: Path) -> None:
 def _tokens(folder: Path) -> None:
     """Write phone tokens: those of the south lie elsewhere, in `after.csv` no more, those of the west scatter."""
     import numpy as np
-
-    from probes.synthetic.phone_tokens import Planted, draw_tokens
+    from phone_tokens import Planted, draw_tokens
 
     for name, shift in (("tokens.csv", 2.0), ("after.csv", 0.0)):
         plain = Planted(speakers=10)
@@ -256,7 +255,7 @@ def _counts(folder: Path) -> None:
     """Write counts of errors: the old are served worse, most of the west are old, `a` fails on young women too."""
     import numpy as np
 
-    from probes.synthetic.transcripts import Effect, Plan, draw_counts, draw_speakers
+    from probes.synthetic.populations import Effect, Plan, draw_counts, draw_speakers
 
     shares = {
         (accent, age, gender): 1.0 if (accent == "west") != (age == "old") else 4.0

@@ -451,3 +451,15 @@ def test_log_mel_frames_and_pooling() -> None:
     assert torch.allclose(pooled[0, 80:], (bands - bands.mean(0)).square().mean(0).sqrt(), atol=1e-6)
     tone = torch.sin(torch.arange(16000) * (2 * math.pi * 440 / 16000))
     assert int(baseline.encode([tone])[0].layers[0, :, :80].mean(0).argmax()) == pytest.approx(13, abs=2)
+
+
+def test_an_extractor_that_fails_without_a_word_is_told_by_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_model(tmp_path, "wav2vec2-layer")
+
+    def fail(*given: object, **named: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(transformers().AutoFeatureExtractor, "from_pretrained", fail)
+    assert "cannot be loaded: AssertionError" in refuse(lambda: opened(folder)).message

@@ -5,18 +5,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from probes.architectures import (
-    ARCHITECTURES,
-    LeNet,
-    Normalise,
-    ResNet,
-    Stage,
-    build,
-    guess_architecture,
-    input_shape,
-    normalisation,
-    small_cnn,
-)
+from probes.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
+from probes.classifier_networks import LeNet, ResNet, Stage, small_cnn
 from probes.errors import InputError
 
 State = dict[str, Tensor]
@@ -204,24 +194,6 @@ def test_shapes_and_normalisation_of_each_layout() -> None:
     assert normalisation("cifar_resnet20", cifar(20, head="fc")) == cifar_means
     gray = {**cifar(20), "conv1.weight": torch.zeros(4, 1, 3, 3)}
     assert normalisation("cifar_resnet20", gray) is None and input_shape("cifar_resnet20", gray) == (1, 32, 32)
-
-
-def test_normalise_is_per_channel() -> None:
-    layer = Normalise((0.5, 0.25), (0.5, 2.0))
-    assert layer.mean.shape == layer.std.shape == (2, 1, 1)
-    images = torch.stack([torch.full((3, 3), 1.0), torch.full((3, 3), 0.75)])[None]
-    assert layer(images)[0, :, 1, 1].tolist() == [1.0, 0.25]
-
-
-def test_small_cnn_is_drawn_from_its_seed_alone() -> None:
-    before = torch.random.get_rng_state()
-    first, again, other = (small_cnn((1, 8, 8), 10, seed=seed) for seed in (3, 3, 4))
-    assert torch.equal(torch.random.get_rng_state(), before)
-    assert torch.equal(first.conv1.weight, again.conv1.weight)
-    assert not torch.equal(first.conv1.weight, other.conv1.weight)
-    assert small_cnn((1, 8, 8), 10, width=5).conv2.weight.shape == (10, 5, 3, 3)
-    build("small_cnn", first.state_dict())
-    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_the_depth_is_named_where_the_name_is_wrong() -> None:

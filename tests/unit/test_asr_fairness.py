@@ -11,7 +11,7 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD, TaskCounts, sums_of
 from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates
 from audits.asr_fairness.gaps import Comparison, GapRows, add_gaps, compare_groups
-from audits.asr_fairness.inputs import Inputs
+from audits.asr_fairness.inputs import Inputs, plan
 from audits.asr_fairness.judging import (
     Told,
     _missed,
@@ -499,3 +499,22 @@ def test_limits_are_told_where_no_groups_could_be_compared(scene, errors: float,
     assert [warning.where for warning in draft.warnings] == [{"task": "asr", "metric": "wer", "layer": 0}] * bool(word)
     assert ("Mind that the probe on layer 0" in finding.statement) == bool(word)
     assert word in finding.statement
+
+
+def test_recordings_are_the_same_whatever_is_asked_of_them(prepared: Path, tmp_path: Path) -> None:
+    """What else is read of the clips stands in the settings, the manifest and the value map."""
+    values = tmp_path / "values.csv"
+
+    def heard(by: tuple[str, ...], **more: object) -> dict[str, str]:
+        folder = prepared / "work"
+        options = Options(model=str(folder / "encoder"), manifest=folder / "clips.csv", by=by, **more)
+        return {source.role: source.sha256 for source in plan(options, Context(cache=Cache(tmp_path))).data}
+
+    first = heard(("gender", "accent"))
+    assert heard(("gender",), tasks=("sid",)) == first and "value map" not in first
+    maps = []
+    for word in ("f", "woman"):
+        values.write_text(f"column,from,to\ngender,female,{word}\n", encoding="utf-8")
+        maps.append(heard(("gender",), values=values))
+        assert maps[-1]["recordings"] == first["recordings"]
+    assert maps[0]["value map"] != maps[1]["value map"]

@@ -9,18 +9,8 @@ from collections.abc import Iterator
 import pytest
 import vl_convert
 
-from audits.charts import (
-    MOST_SERIES,
-    NEUTRAL,
-    OKABE_ITO,
-    UNDECIDED,
-    Axis,
-    bars,
-    forest,
-    heat_map,
-    interval_lines,
-    scatter,
-)
+from audits.chart_parts import MOST_SERIES, OKABE_ITO, UNDECIDED
+from audits.charts import NEUTRAL, Axis, bars, forest, heat_map, interval_lines, scatter
 from audits.records import Json
 from audits.rendering.figures import CONFIG, sized
 

@@ -227,6 +227,13 @@ def test_a_prefix_stays_where_not_every_name_has_it(tmp_path: Path) -> None:
     assert list(load_state_dict(tmp_path / "a.pt")) == list(mixed)
 
 
+def test_a_name_of_very_many_prefixes_is_not_copied_as_often(tmp_path: Path) -> None:
+    name = "module." * 1000 + "a"
+    save_file({name: torch.zeros(1)}, tmp_path / "a.safetensors")
+    (found,) = load_state_dict(tmp_path / "a.safetensors")
+    assert len(name) - len(found) == 8 * len("module.")
+
+
 def test_checkpoints_that_would_run_code_are_refused(tmp_path: Path) -> None:
     path, ran = tmp_path / "a.pt", tmp_path / "ran"
     for legacy in (False, True):

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from probes.architectures import LeNet, ResNet, Stage, small_cnn
+from probes.classifier_networks import LeNet, ResNet, Stage, small_cnn
 from probes.errors import InputError
 from probes.loading.classifiers import Classifier, check_classifier, load_classifier
 from probes.loading.guarded import transformers
@@ -505,6 +505,12 @@ def test_factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -
     assert check_classifier(found, images).classes == 3
     (tmp_path / "made_here.py").write_text((tmp_path / "made_here.py").read_text() + "\n# another version\n")
     assert load_classifier("a.pt", **options).sha256 != found.sha256
+
+
+def test_a_name_of_very_many_prefixes_is_refused_like_any_other(tmp_path: Path) -> None:
+    torch.save({"model." * 3000 + key: value for key, value in linear().items()}, tmp_path / "a.pt")
+    with pytest.raises(InputError):
+        load_classifier(str(tmp_path / "a.pt"), arch="mnist_lenet")
 
 
 def test_weights_for_a_factory_lose_only_a_prefix_that_it_does_not_know(

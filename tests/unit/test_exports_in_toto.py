@@ -105,3 +105,20 @@ def test_only_the_hash_of_a_file_that_lies_there_is_called_one(sample_report: Re
     assert found["subject"][0]["digest"] == {"milesContent": sample_report.subject.sha256}
     file.write_bytes(b"another file\n")
     assert plain_hashes(report) == frozenset()
+
+
+def test_a_path_that_no_system_takes_has_no_plain_hash(sample_report: Report, tmp_path: Path) -> None:
+    file = tmp_path / "data.csv"
+    file.write_bytes(b"a")
+    held = hashlib.sha256(b"a").hexdigest()
+    source = dataclasses.replace(sample_report.data[0], path=str(file), sha256=held)
+    long = dataclasses.replace(source, path="x" * 5000, sha256="cd" * 32)
+    assert plain_hashes(dataclasses.replace(sample_report, data=(long, source))) == {held}
+
+
+def test_what_was_left_out_and_warnings_are_told(sample_report: Report) -> None:
+    about = read(sample_report)["predicate"]["configuration"][-1]["annotations"]
+    coverage = sample_report.coverage
+    assert (about["given"], about["used"]) == (coverage.given, coverage.used)
+    assert about["skipped"] == {item.reason: item.count for item in coverage.skipped} and about["skipped"]
+    assert sum(about["warnings"].values()) == len(sample_report.warnings) > 0

@@ -1,7 +1,9 @@
 """Are the keys such as MLflow takes, one for each number, and is no other machine asked without a word?"""
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -64,3 +66,22 @@ def test_only_a_store_of_this_machine_is_used_without_a_word(monkeypatch: pytest
         monkeypatch.setenv("MLFLOW_TRACKING_URI", elsewhere)
         with pytest.raises(InputError, match="elsewhere"):
             mlflow._address(None)
+
+
+@pytest.mark.parametrize(
+    ("address", "files", "is_refused"),
+    [
+        ("sqlite:///x.db", "s3://bucket/5", True),
+        ("sqlite:///x.db", "{store}/5", False),
+        ("https://example.org", "s3://bucket/5", False),
+        ("file:{store}", "file://{store}/5", False),
+        ("file:{store}", "file://{store}/%2e%2e/5", True),
+        ("file:{store}", "file://elsewhere{store}/5", True),
+        ("file://elsewhere{store}", "s3://bucket/5", True),
+    ],
+)
+def test_files_stay_in_a_store_of_this_machine(tmp_path: Path, address: str, files: str, is_refused: bool) -> None:
+    told = SimpleNamespace(artifact_location=files.format(store=tmp_path))
+    client = SimpleNamespace(get_experiment=lambda _: told)
+    with pytest.raises(InputError) if is_refused else nullcontext():
+        mlflow._check_files(client, address.format(store=tmp_path), "5")

@@ -1,6 +1,7 @@
 """Does huggingface_hub read the card as it is meant, and is all else in a card left as it was?"""
 
 import dataclasses
+import shlex
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def test_the_section_says_what_the_report_says(sample_report: Report) -> None:
         assert all(described(sample_report.estimates[place]) in text for place in finding.evidence)
     assert all(line in text for line in sample_report.limitations)
     assert "12,400 items given, 12,113 used" in text and "201 skipped: no transcript" in text
-    assert sample_report.subject.sha256 in text and "    miles audit-fairness models/wav2vec2-base" in text
+    assert sample_report.subject.sha256 in text and "```\nmiles audit-fairness models/wav2vec2-base" in text
     assert "And " in text and "more warnings of this kind" in text
 
 
@@ -164,8 +165,75 @@ def test_results_go_when_nothing_carries_them_any_more(sample_report: Report) ->
 
 
 @pytest.mark.parametrize(
+    "front",
+    [
+        "{language: no, time: 12:30:45, zip: 0123, model-index: []}\n",
+        'tags: ["a\u2028model-index: b"]\ntime: 12:30:45 # Remark\n',
+        "model-index: []\ntime: 12:30:45\nmodel-index: []\nzip: 0123\n",
+        "{license: [&a no, *a], model-index: []} # Remark\n",
+    ],
+)
+def test_keys_of_others_are_never_read_as_something_else(sample_report: Report, front: str) -> None:
+    new = exported(sample_report, f"---\n{front}---\nText.\n")
+    text = new.split("---\n")[1]
+    held, given = (yaml.load(one, Loader=yaml.BaseLoader) for one in (text, front))
+    assert held.pop("model-index") and given.pop("model-index", True) is not None
+    assert held == given
+    assert yaml.safe_load(text).items() >= {
+        (key, value) for key, value in yaml.safe_load(front).items() if not isinstance(value, list)
+    }
+    # Only what cannot be cut out of the text is written anew.
+    assert (front in new) is ("\u2028" in front)
+    assert exported(sample_report, new) == new
+
+
+def test_results_go_to_their_own_model_and_models_without_any_stay(sample_report: Report) -> None:
+    def models(*index: dict[str, Any]) -> list[Any]:
+        return yaml.safe_load(exported(sample_report, card_of(list(index))).split("---\n")[1])["model-index"]
+
+    def card_of(index: list[Any]) -> str:
+        return f"---\n{yaml.safe_dump({'model-index': index})}---\n"
+
+    other = {"name": "other", "results": [{"task": {"type": "asr"}}]}
+    bare, ours = {"name": "bare"}, {"name": "wav2vec2-base", "results": []}
+    assert [len(one.get("results", ())) for one in models(other, bare, ours)] == [1, 0, 1]
+    assert models(other, bare)[:2] == [other, bare] and models(other, bare)[2]["name"] == "wav2vec2-base"
+    assert [one["name"] for one in models(bare)] == ["bare"]
+    # Where they are already, although under another name, they stay.
+    once = yaml.safe_load(exported(sample_report, card_of([other])).split("---\n")[1])["model-index"]
+    assert [len(one.get("results", ())) for one in models(bare, *once)] == [0, 2]
+    none = dataclasses.replace(sample_report, findings=(), gates=())
+    left = exported(none, exported(sample_report, card_of([other, bare])))
+    assert yaml.safe_load(left.split("---\n")[1])["model-index"] == [other, bare]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["a*b*c _d_", "<img src=x onerror=alert(1)>", "[x](http://e)", "```", "`\x00``", "a\n\n<b>", "<!-- x -->", "~~~"],
+)
+def test_the_command_can_be_copied_and_no_text_of_a_report_is_live(sample_report: Report, word: str) -> None:
+    from markdown_it import MarkdownIt
+
+    command = ("miles", "certify", "--fail-if", word)
+    gate = GateResult(expression=word, outcome="pass", rows=())
+    made = dataclasses.replace(sample_report.provenance, command=command)
+    text = model_card.section(dataclasses.replace(sample_report, gates=(gate,), title=word, provenance=made))
+    tokens = MarkdownIt("commonmark").parse(text)
+    (block,) = [token for token in tokens if token.type in ("fence", "code_block")]
+    if "\n" not in word and "<!--" not in word:
+        assert shlex.split(block.content) == [part.replace("\x00", "") for part in command]
+    live = [token.content for token in tokens if token.type == "html_block"]
+    assert all(one.startswith(("<!-- miles:", "<!-- /miles:")) for one in live)
+    inline = [child for token in tokens for child in token.children or ()]
+    assert not {child.type for child in inline} & {"html_inline", "link_open", "image", "em_open"}
+    codes = [child.content for child in inline if child.type == "code_inline"]
+    assert " ".join(word.split()).replace("\x00", "").replace("<!--", "&lt;!--") in codes
+
+
+@pytest.mark.parametrize(
     ("card", "said"),
     [
+        ("---\nmodel-index: [{name: a, results: {a: 1}}]\n---\n", "results that are no list"),
         ("---\na: [\n---\n", "no YAML"),
         ("---\n- a\n---\n", "no keys"),
         ("---\nmodel-index: 3\n---\n", "no list of models"),

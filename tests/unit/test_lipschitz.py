@@ -20,7 +20,7 @@ from audits.lipschitz.margins import Answer, measure_margins, median_with_interv
 from audits.lipschitz.report import cached_norm, run
 from audits.registry import find, page
 from audits.rendering.figures import draw as pictures
-from probes.architectures import SmallCNN, small_cnn
+from probes.classifier_networks import SmallCNN, small_cnn
 from probes.errors import InputError
 from probes.lipschitz_bound import lipschitz_bound
 from probes.progress import Silent

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from probes.errors import InputError
-from probes.loading import loss_tables as module
+from probes.loading import loss_rows as module
 from probes.loading.hashing import sha256_file
 from probes.loading.loss_tables import (
     NO_MONOLINGUAL,

@@ -10,7 +10,7 @@ import pytest
 
 from audits.context import Cache, Context, Draft
 from audits.membership import Options, bounding
-from audits.membership.bounding import Bounds, bound_all
+from audits.membership.bounding import Bounds, bound_all, provable
 from audits.membership.claims import Claim
 from audits.membership.estimating import judged_of
 from audits.membership.pool import Pool, pool_of_labels
@@ -101,6 +101,20 @@ def test_only_what_rests_on_coins_or_on_runs_of_their_own_is_certified(
         assert row.high == top.value == one.ceiling >= one.epsilon
         assert row.level == 0.95
     assert len(rows(draft, "epsilon_lower")) == len(rows(draft, "epsilon_ceiling")) == len(validities)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"delta": 0.0}, {"selection": "fixed", "threshold": 1.0}, {"coin_flip": 0.5},
+     {"coin_flip": 0.5, "selection": "bonferroni"}, {"coin_flip": 0.5, "selection": "fixed", "threshold": 0.1}],
+)  # fmt: skip
+@pytest.mark.usefixtures("quick")
+def test_what_is_provable_before_the_run_is_the_ceiling_after_it(
+    pool: Pool, context: Context, options: dict[str, Any], count: int
+) -> None:
+    found, _ = bounds(pool, context, *(attack(seed) for seed in range(count)), **options)
+    assert {one.leading.ceiling for one in found} == {provable(pool, Options(**options), count, context.level)}
 
 
 @pytest.mark.parametrize("selection", ["split", "bonferroni", "fixed"])

@@ -14,9 +14,11 @@ from audits.context import Draft
 from audits.membership import figures
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
+from audits.membership.drawing import LONGEST, MOST_PANELS, MOST_ROWS
 from audits.membership.estimating import Judged, judged_of
-from audits.membership.figures import LONGEST, MOST_PANELS, MOST_ROWS, draw
-from audits.membership.roc_figure import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_BINS, MOST_POINTS, claim_name
+from audits.membership.figures import draw
+from audits.membership.roc_figure import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_POINTS, claim_name
+from audits.membership.score_figure import MOST_BINS
 from audits.membership.scoring import Attack
 from audits.records import Estimate, Figure
 from audits.rendering.content import listing
@@ -32,7 +34,7 @@ ALL = ["roc", "auc", "epsilon", "leakage", "utility", "scores"]
 ONE = ["roc", "auc", "epsilon", "scores"]
 
 
-KINDS = dict(zip(ALL, ("_roc", "_areas", "_bounds", "_leaks", "_learnt", "_scores"), strict=True))
+KINDS = dict(zip(ALL, ("roc", "_areas", "bounds", "leakage", "utility", "scores"), strict=True))
 
 
 class World:

@@ -252,9 +252,20 @@ def test_coordinates_are_without_what_the_run_leaves_out(scores: ScoreSet) -> No
 
 
 def test_scores_cost_nothing(scores: ScoreSet) -> None:
-    rows = dict(cost_of(inputs(scores, (200, 1200)), Options()))
+    rows = dict(cost_of(inputs(scores, (200, 1200)), Options(), 0.95))
     assert rows["points"] == "200 members, 1,200 non-members" and rows["attacks"] == "score"
     assert rows["forwards"].startswith("none")
+
+
+def test_what_so_many_scores_could_prove_is_told_before_the_run(scores: ScoreSet) -> None:
+    def told(sides: tuple[int, int], **options: Any) -> str | None:
+        return dict(cost_of(inputs(scores, sides), Options(**options), 0.95)).get("provable")
+
+    # Ceilings of the page: with the default, half of the points prove.
+    assert told((1000, 1000)) == "an epsilon of 4.91, by a perfect attack"
+    assert told((1000, 1000), coin_flip=0.5) == "an epsilon of 5.78, by a perfect attack"
+    assert told((500, 500), selection="fixed", threshold=0.0) == told((1000, 1000))
+    assert told((1000, 1000), selection="bonferroni") is None
 
 
 def test_a_model_costs_its_forward_passes() -> None:
@@ -269,9 +280,9 @@ def test_a_model_costs_its_forward_passes() -> None:
         settings=settings, given=None, pool=pool(30, 50), blind=None, reference=None,
         releases=(release(denoiser=denoiser),), claim=None, notes=(),  # type: ignore[arg-type]
     )  # fmt: skip
-    rows = dict(cost_of(found, Options(attack=("loss",), draws=5)))
+    rows = dict(cost_of(found, Options(attack=("loss",), draws=5), 0.95))
     # Three timesteps, five draws, eighty points.
     assert rows["forwards"] == "1,200 of one point" and rows["access"] == "denoiser" and "time" in rows
     assert "shadow models" not in rows
-    more = dict(cost_of(found, Options(attack=("loss",), draws=5, shadows=4)))
+    more = dict(cost_of(found, Options(attack=("loss",), draws=5, shadows=4), 0.95))
     assert more["shadow models"] == f"4 models of {weights:,} weights" and "MB in the cache" in more["disk"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from audits.options import argument, build, flag_of, numbers, option, specs_of
+from audits.options import argument, build, check_least, flag_of, numbers, option, specs_of
 from probes.errors import InputError
 
 
@@ -69,3 +69,10 @@ def test_what_cannot_be_read_as_numbers_is_named_with_an_example(texts: tuple[st
     assert repr(",".join(texts)) in str(refused.value)
     assert (refused.value.where, refused.value.hint) == ("--k", "Such as --k 5")
     assert numbers("--k", ("5", " 0.5", "1e3")) == (5.0, 0.5, 1000.0)
+
+
+def test_the_first_number_that_is_too_small_is_named_with_its_least() -> None:
+    check_least([("--folds", 2, 2), ("--batch", 1, 1)])
+    with pytest.raises(InputError) as met:
+        check_least([("--folds", 2, 2), ("--batch", 0, 1), ("--repeats", 0, 1)])
+    assert (met.value.message, met.value.where, met.value.hint) == ("0 is too small.", "--batch", "Give 1 or more.")

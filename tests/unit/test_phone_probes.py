@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from phone_tokens import Planted, draw_tokens
 
 from probes import phone_probes
 from probes.phone_probes import Design, Hits, affordable, deal, mean_hits, read_phones
-from probes.synthetic.phone_tokens import Planted, draw_tokens
 from probes.token_moments import standardisation
 
 METHODS = ("discriminant", "logistic")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from phone_tokens import BETWEEN, WIDTH, WITHIN, Planted, draw_tokens, true_variance
 
 from probes.phone_scatter import Scatter, measure_scatter, pair_variance
-from probes.synthetic.phone_tokens import BETWEEN, WIDTH, WITHIN, Planted, draw_tokens, true_variance
 from probes.token_moments import PhoneMoments, Standard, phone_moments
 
 Floats = NDArray[np.float64]

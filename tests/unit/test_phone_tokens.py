@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from phone_tokens import Planted, PlantedTokens, draw_tokens, true_error, true_variance
 
 from probes.errors import InputError
-from probes.synthetic.phone_tokens import Planted, PlantedTokens, draw_tokens, true_error, true_variance
 
 WIDTH, BETWEEN, WITHIN, SPREAD = 5, 0.4, 0.9, 1.5
 

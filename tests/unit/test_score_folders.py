@@ -6,7 +6,8 @@ import pytest
 from probes.errors import InputError
 from probes.loading.hashing import sha256_folder
 from probes.loading.membership_scores import read_scores
-from probes.loading.score_folders import NOT_FINITE, ShadowScores, read_score_folder
+from probes.loading.score_folders import read_score_folder
+from probes.loading.shadow_scores import NOT_FINITE, ShadowScores
 
 RNG = np.random.default_rng(4)
 N, MODELS, QUERIES, Z = 7, 12, 2, 3

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from probes.synthetic.sentences import FEWEST, MOST, _choose, _ranked, make_sentences
+from probes.synthetic.choices import choose, ranked
+from probes.synthetic.sentences import FEWEST, MOST, make_sentences
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,6 @@ def test_a_choice_falls_with_its_rank() -> None:
             return self.value
 
     # Weights 1, 1/2 and 1/3 are shares of 6/11, 3/11 and 2/11.
-    choices = _ranked(["x", "y", "z"], 1.0)
-    drawn = [_choose(choices, Fixed(value)) for value in (0.0, 0.54, 0.55, 0.81, 0.82, 0.9999)]
+    choices = ranked(["x", "y", "z"], 1.0)
+    drawn = [choose(choices, Fixed(value)) for value in (0.0, 0.54, 0.55, 0.81, 0.82, 0.9999)]
     assert "".join(drawn) == "xxyyzz"

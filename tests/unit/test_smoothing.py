@@ -14,8 +14,8 @@ from scipy.stats import kstest, norm
 from torch import Tensor, nn
 
 from probes import smoothing
-from probes.architectures import Normalise, small_cnn
 from probes.cache import Cache
+from probes.classifier_networks import Normalise, small_cnn
 from probes.errors import InputError
 from probes.noise import BLOCK, STREAMS, Noise, Stream
 from probes.smoothing import BATCHES, MOST, ONE, ImageCounts, Sampler, Tally

@@ -14,9 +14,9 @@ from audits.records import Estimate
 from audits.spectra.estimating import law, main_line, order
 from audits.spectra.estimator import Estimator
 from audits.spectra.fitting import regression
-from audits.spectra.inputs import band_names
 from audits.spectra.judging import verdict_of
 from audits.spectra.listening import Cut, Hearing, distance, whole_shells
+from audits.spectra.nesting import band_names
 from audits.spectra.tally import Running, tally
 from probes.fno.layers import Padding, Pointwise, SpectralConv
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout

@@ -258,6 +258,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "dense residual": (lambda f: dense(f, {"use_residual": True}), "pooled vector"),
     "dense tokens": (lambda f: dense(f, {"module_input_name": "token_embeddings"}), "pooled vector"),
     "dense no weights": (lambda f: dense(f, {}, weights=False), "no weights"),
+    "growing texts": (lambda f: write(save(f), "tokenizer.json", json.dumps({
+        "model": {"vocab": {}}, "normalizer": {"type": "Prepend", "prepend": "a" * 20_000}})), "fill the memory"),
     "no tokenizer": (lambda f: (save(f) / "tokenizer.json").unlink(), "no tokenizer"),
     "no weights": (lambda f: (save(f) / "model.safetensors").unlink(), "no weights"),
     "tokenizer settings": (lambda f: write(save(f), "tokenizer_config.json", "[]"), "no object"),

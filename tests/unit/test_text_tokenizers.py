@@ -1,10 +1,12 @@
 """Are tokens those of the file, and nothing else: no marks, no cuts, no chance, no text left out in silence?"""
 
+import base64
 import copy
 import json
 import os
 import pickle
 import random
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from probes.errors import InputError
-from probes.loading import text_tokenizers
+from probes.loading import tokenizer_files
 from probes.loading.text_tokenizers import BYTES, read_tokenizer, train_bpe
 
 LINES = {
@@ -154,6 +156,8 @@ def test_what_is_lost_of_a_text_is_said(tmp_path: Path) -> None:
 
 
 GROWING = {"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"}
+DOUBLING = [{"type": "Replace", "pattern": one, "content": "a"} for one in ({"Regex": "(?=.)"}, {"String": ""})]
+LONG_MAP = base64.b64encode(struct.pack("<I", 8) + bytes(8) + b"fi\0" + b"b" * 20_000 + b"\0").decode()
 HOSTILE = [
     ({"model": {"type": "WordLevel", "vocab": {}, "unk_token": "x"}}, "cannot be used|0 tokens"),
     ({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "x"}}, "Missing"),
@@ -166,8 +170,10 @@ HOSTILE = [
     ({"model": None}, "no model with a vocabulary"),
     ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(("}, "behavior": "Isolated", "invert": False}}, "used"),
     ({"normalizer": {"type": "Sequence", "normalizers": [GROWING] * 5}}, "fill the memory"),
+    *(({"normalizer": {"type": "Sequence", "normalizers": [one] * 14}}, "fill the memory") for one in DOUBLING),
     ({"normalizer": {"type": "Prepend", "prepend": "a" * 20_000}}, "fill the memory"),
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "A" * 2**21}}, "fill the memory"),
+    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": LONG_MAP}}, "fill the memory"),
 ]
 
 
@@ -197,10 +203,10 @@ def test_files_that_are_no_json_are_refused(tmp_path: Path, monkeypatch) -> None
             read_tokenizer(path)
         assert caught.value.hint and "table" not in caught.value.hint
     written(tmp_path, words())
-    monkeypatch.setattr(text_tokenizers, "_MOST_LISTS", 5)
+    monkeypatch.setattr(tokenizer_files, "_MOST_LISTS", 5)
     with pytest.raises(InputError, match="too many lists"):
         read_tokenizer(path)
-    monkeypatch.setattr(text_tokenizers, "LARGEST_FILE", 100)
+    monkeypatch.setattr(tokenizer_files, "LARGEST_FILE", 100)
     with pytest.raises(InputError, match="more than 100 bytes"):
         read_tokenizer(path)
 

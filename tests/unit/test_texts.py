@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.errors import InputError
+from probes.loading import text_vectors
 from probes.loading import texts as module
 from probes.loading.hashing import sha256_file
 from probes.loading.texts import EMPTY, TextSet, read_texts
@@ -321,7 +322,7 @@ def stored(folder: Path, form: str, values: np.ndarray) -> Path:
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8", "i1", "<u2", "<i8"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_embeddings_come_back_as_float32(tmp_path, monkeypatch, form, dtype, order) -> None:
-    monkeypatch.setattr(module, "_PIECE", 40)
+    monkeypatch.setattr(text_vectors, "_PIECE", 40)
     values = np.array(VECTORS * 9 if dtype[1] == "f" else np.abs(VECTORS) * 9, dtype=dtype, order=order)
     path = stored(tmp_path, form, values)
     found = read_texts(path, max_words=2)
@@ -338,7 +339,7 @@ def test_embeddings_come_back_as_float32(tmp_path, monkeypatch, form, dtype, ord
 def test_texts_beside_embeddings_stay_whole_and_an_empty_one_takes_its_row_along(
     tmp_path, monkeypatch, name, saver
 ) -> None:
-    monkeypatch.setattr(module, "_PIECE", 2 * NAMES.itemsize)
+    monkeypatch.setattr(text_vectors, "_PIECE", 2 * NAMES.itemsize)
     found = read_texts(save(tmp_path, saver, embeddings=VECTORS, **{name: NAMES}), max_words=1)
     assert found.texts == ("one", "two", "th\u00e9", "\U0001f600 five")
     assert (found.places.tolist(), found.words.tolist(), found.shortened) == ([1, 2, 4, 5], [1, 1, 1, 2], 0)
@@ -397,7 +398,7 @@ def at(row: int, column: int, value: float, dtype: str = "f8") -> np.ndarray:
     ],
 )
 def test_arrays_that_are_no_embeddings_are_refused(tmp_path, monkeypatch, arrays, said) -> None:
-    monkeypatch.setattr(module, "_PIECE", 40)
+    monkeypatch.setattr(text_vectors, "_PIECE", 40)
     told = refuse(save(tmp_path, **arrays))
     for part in said:
         assert part in told

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audits.membership import SELECTIONS
 from audits.statistics.epsilon_bounds import ceiling, epsilon_of_rates, error_rates, gdp_epsilon, mu_of_rates
 from audits.statistics.roc import call, roc
-from audits.statistics.threshold_selection import CANDIDATES, SELECTIONS, Bound, bound, candidates
+from audits.statistics.threshold_selection import CANDIDATES, Bound, bound, candidates
 
 GIVEN: dict[str, Any] = {"delta": 1e-5, "alpha": 0.05}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from probes.errors import InputError
-from probes.loading import token_arrays
+from probes.loading import token_arrays, token_vectors
 from probes.loading.hashing import sha256_file
 from probes.loading.tokens import NO_FEATURE, NO_PHONE, Tokens, read_tokens, write_tokens
 
@@ -156,7 +156,7 @@ def test_what_has_no_logarithm_is_told_with_its_place(tmp_path, monkeypatch, arr
     values = np.exp(CUBE)
     values[1, 7, 2] = 0
     path = save(tmp_path, **arrays(values))
-    monkeypatch.setattr(token_arrays, "_PIECE", 3 * 8 * WIDTH)
+    monkeypatch.setattr(token_vectors, "_PIECE", 3 * 8 * WIDTH)
     assert f"0 has no logarithm. | {path}, {place}" in refuse(path, transform="log")
 
 
@@ -171,7 +171,7 @@ class Watch:
 
 
 def test_progress_counts_tokens_over_all_layers(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(token_arrays, "_PIECE", 2 * 8 * WIDTH)
+    monkeypatch.setattr(token_vectors, "_PIECE", 2 * 8 * WIDTH)
     watch = Watch()
     read(save(tmp_path, features=CUBE), progress=watch)
     assert watch.opened == ("Checking tokens", N, "tokens")

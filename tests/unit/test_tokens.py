@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from probes.errors import InputError
-from probes.loading import tokens as module
+from probes.loading import token_tables as module
 from probes.loading.hashing import sha256_file
 from probes.loading.tokens import NO_FEATURE, NO_PHONE, NO_SPEAKER, Tokens, read_tokens
 

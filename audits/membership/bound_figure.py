@@ -1,0 +1,170 @@
+"""How large must epsilon at least be? Bounds by method, against what is claimed and what could be proved at most."""
+
+from collections.abc import Sequence
+
+from audits.chart_parts import OKABE_ITO, UNDECIDED
+from audits.chart_text import plain_rows
+from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds, Proved
+from audits.membership.claims import Claim
+from audits.membership.drawing import MOST_PANELS, Stage, figure_of, model_of, rest_of, stacked, table_of
+from audits.numbers import percent
+from audits.records import Figure, Json
+
+MOST_BOUNDS = 3
+"""Attacks on one model whose bounds are drawn."""
+STANDING = {
+    CERTIFIED: ("circle", "certified"),
+    HEURISTIC: ("diamond", "heuristic"),
+    ASSUMES_GDP: ("triangle-up", "if Gaussian"),
+}
+"""Shape and words of a bound by what it rests on."""
+ROW = 40
+"""Pixels of a bound, which holds its words and, under them, its line."""
+
+
+def bounds(stage: Stage) -> Figure | None:
+    """Draw the bounds of the attacks that prove most; None where there is no bound."""
+    shown, left = _leading(stage)
+    if not shown:
+        return None
+    proved = [one for own in shown for one in own.proved.values()]
+    claims = [claim.epsilon for claim in stage.results.claims.values()]
+    # What a perfect attack proves under an assumption, or a claim far beyond all that can be proved, would leave no
+    # room for the rest.
+    plain = [one.ceiling for one in proved if one.validity != ASSUMES_GDP]
+    edge = 1.1 * max([*plain, *(one.epsilon for one in proved), 0.1])
+    near = [claim for claim in claims if claim <= 2 * edge]
+    # A claim that is not too far away is drawn, even if that leaves the bounds less room.
+    edge = max([edge, *(1.1 * claim for claim in near)])
+    views = [
+        (
+            stage.called(one.judged),
+            bounds_chart(list(one.proved.values()), stage.results.claims.get(model_of(one.judged)), edge),
+        )
+        for one in shown
+    ]
+    caption = (
+        f"Lower bounds of epsilon ({percent(stage.level)}) of {_whose(stage, shown)}, by method; the line to the right "
+        "ends where a perfect attack on as many points would be, or with an arrow where that is off the chart. Circle: "
+        "certified. Diamond: heuristic, since points of one training run are no independent trials. Triangle: holds if "
+        "the trade-off curve is Gaussian."
+    )
+    if claims:
+        caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim if it holds; the "
+        caption += f"verdict is by {shown[0].leading.method}."
+    return figure_of(
+        "epsilon",
+        "How large must epsilon at least be?",
+        caption + rest_of(left),
+        {**stacked(views), **_listed(stage, shown)},
+    )
+
+
+def _leading(stage: Stage) -> tuple[list[Bounds], int]:
+    """Return the bounds that are drawn, those of the attacks that prove most, and how many are not."""
+    found = sorted((one for one in stage.results.bounds if one.proved), key=lambda one: -one.leading.epsilon)
+    if not stage.several:
+        return found[:MOST_BOUNDS], len(found) - MOST_BOUNDS
+    first = [next((one for one in found if model_of(one.judged) == model), None) for model in stage.models]
+    shown = [one for one in first if one is not None][:MOST_PANELS]
+    return shown, len(found) - len(shown)
+
+
+def _whose(stage: Stage, shown: Sequence[Bounds]) -> str:
+    if stage.several:
+        return "the attack on each model that proves most"
+    if len(shown) > 1:
+        return f"the {len(shown)} attacks that prove most"
+    return stage.called(shown[0].judged)
+
+
+def _listed(stage: Stage, shown: Sequence[Bounds]) -> Json:
+    rows = []
+    for own in shown:
+        claim = stage.results.claims.get(model_of(own.judged))
+        head = [*([model_of(own.judged)] if stage.several else []), own.judged.attack.name]
+        for one in own.proved.values():
+            ends = [f"{one.epsilon:.3g}", f"{one.ceiling:.3g}", "" if claim is None else f"{claim.epsilon:.4g}"]
+            rows.append([*head, one.method, one.validity, *ends])
+    titles = [
+        *(["model"] if stage.several else []),
+        "attack",
+        "method",
+        "standing",
+        "at least",
+        "most provable",
+        "claimed",
+    ]
+    return table_of(titles, rows)
+
+
+def bounds_chart(proved: Sequence[Proved], claim: Claim | None, edge: float) -> Json:
+    """Draw the bounds of one attack under each other, each with its value and standing in words, up to `edge`.
+
+    A line goes on from each bound to what a perfect attack would prove, with an arrow where that is beyond the edge.
+    """
+    import altair as alt
+
+    names = [one.method for one in proved]
+    off = ", off the chart" if claim is not None and claim.epsilon > edge else ""
+    told = "" if claim is None else f" (claimed: {claim.epsilon:.4g}{off})"
+    axis = {"title": f"Epsilon{told}", "labelSeparation": 8, "tickCount": 6}
+    x = {"type": "quantitative", "scale": {"domain": [0, float(f"{edge:.4g}")], "nice": False}, "axis": axis}
+    y = {"field": "method", "type": "ordinal", "sort": names, "axis": {"title": None, "labelLimit": 0}}
+    layers = _marks_of_bounds(x, y)
+    if claim is not None and claim.epsilon <= edge:
+        mark = {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 1.5, "color": UNDECIDED}
+        data = {"values": [{"claimed": claim.epsilon}]}
+        layers.insert(0, {"data": data, "mark": mark, "encoding": {"x": {**x, "field": "claimed"}}})
+    rows = plain_rows(_bound(one, edge) for one in proved)
+    return {
+        "$schema": alt.SCHEMA_URL,
+        "data": {"values": rows},
+        "layer": layers,
+        "width": "container",
+        "height": ROW * len(rows),
+    }
+
+
+def _marks_of_bounds(x: Json, y: Json) -> list[Json]:
+    kinds = list(STANDING)
+    tone: Json = {"field": "validity", "type": "nominal", "legend": None}
+    shape = {**tone, "scale": {"domain": kinds, "range": [look for look, _ in STANDING.values()]}}
+    tone = {**tone, "scale": {"domain": kinds, "range": list(OKABE_ITO[: len(kinds)])}}
+    hints: list[Json] = [{"field": key, "type": "nominal"} for key in ("method", "validity")]
+    hints += [{"field": key, "type": "quantitative", "format": ".3~g"} for key in ("bound", "ceiling")]
+    at, until = {"x": {**x, "field": "bound"}, "y": y}, {"x": {**x, "field": "until"}, "y": y, "color": tone}
+    end = {"type": "tick", "thickness": 2, "size": 12}
+    beyond = {"type": "point", "shape": "triangle-right", "filled": True, "size": 60, "opacity": 1}
+    words = {"text": {"field": "words", "type": "nominal"}}
+    marks: list[Json] = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
+            "encoding": {**at, "x2": {"field": "until"}, "color": tone},
+        },
+        {"transform": [{"filter": "!datum.beyond"}], "mark": end, "encoding": until},
+        {"transform": [{"filter": "datum.beyond"}], "mark": beyond, "encoding": until},
+        {
+            "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+            "encoding": {**at, "color": tone, "shape": shape, "tooltip": hints},
+        },
+    ]
+    for held in ("left", "right"):
+        text = {"type": "text", "dy": -12, "fontSize": 12, "align": held}
+        side = [{"filter": f"datum.held == '{held}'"}]
+        marks.append({"transform": side, "mark": text, "encoding": {**at, **words}})
+    return marks
+
+
+def _bound(one: Proved, edge: float) -> Json:
+    return {
+        "method": one.method,
+        "validity": one.validity,
+        "bound": one.epsilon,
+        "ceiling": one.ceiling,
+        "until": min(one.ceiling, edge),
+        "beyond": one.ceiling > edge,
+        # On the side that has room for it.
+        "held": "right" if one.epsilon > edge / 2 else "left",
+        "words": f"{one.epsilon:.3g}, {STANDING[one.validity][1]}",
+    }

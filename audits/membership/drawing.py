@@ -1,0 +1,134 @@
+"""What do the charts of attacks have in common? The results, what attacks and models are called, forests, tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from audits.chart_parts import STACKED_WIDTH
+from audits.chart_text import finer, span_of
+from audits.charts import Axis, forest
+from audits.context import Draft
+from audits.membership.estimating import Judged
+from audits.records import Estimate, Figure, Json
+from audits.wording import many
+
+if TYPE_CHECKING:
+    from audits.membership.report import Results
+
+LONGEST, HALF = 24, 12
+"""Letters of a name on a chart, so that it leaves room for the chart on a phone, and of its ends where it is longer."""
+MOST_PANELS, MOST_ROWS = 12, 30
+"""Small multiples of a figure, and rows of a forest."""
+TIERS = {"samples": "From samples", "generator": "With the generator", "denoiser": "With the denoiser", "full": "Full"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What all figures are drawn from; `names` and `models` are what attacks and models are called on a chart."""
+
+    draft: Draft
+    results: "Results"
+    names: Mapping[str, str]
+    models: Mapping[str, str]
+    level: float
+
+    @property
+    def several(self) -> bool:
+        """Tell whether models are compared."""
+        return len(self.models) > 1
+
+    def at(self, place: int) -> Estimate:
+        """Return an estimate by its place in the report."""
+        return self.draft.estimates[place]
+
+    def called(self, one: Judged) -> str:
+        """Return what an attack is called where those of all models stand together."""
+        name = self.names[one.attack.name]
+        return f"{name} · {self.models[model_of(one)]}" if self.several else name
+
+
+def names_of(full: Sequence[str]) -> dict[str, str]:
+    """Return what each is called on a chart; a number tells two apart that are the same once shortened."""
+    names: dict[str, str] = {}
+    for name in dict.fromkeys(full):
+        # Names that begin alike mostly end otherwise.
+        short = name if len(name) <= LONGEST else f"{name[: HALF - 1].rstrip()}…{name[-HALF:].lstrip()}"
+        called, number = short, 1
+        # A name may itself end in a number, as one that was made here does.
+        while called in names.values():
+            number += 1
+            called = f"{short} ({number})"
+        names[name] = called
+    return names
+
+
+def model_of(one: Judged) -> str:
+    """Return the model that an attack is on; empty where there is one."""
+    return str(one.attack.where.get("model", ""))
+
+
+def best_first(found: Sequence[Judged]) -> list[Judged]:
+    """Return attacks by falling AUC."""
+    return sorted(found, key=lambda one: -one.area.value)
+
+
+def rest_of(left: int, noun: str = "attack") -> str:
+    """Return how many were left out of a figure, as a sentence."""
+    return f" {many(left, f'more {noun} is', f'more {noun}s are')} in the tables only." if left > 0 else ""
+
+
+def told_of(stage: Stage, one: Judged) -> list[Estimate]:
+    """Return the hits of an attack at the rates of false alarms that are told."""
+    return [stage.at(place) for key, place in one.places.items() if key.startswith("tpr ")]
+
+
+def table_of(titles: Sequence[str], rows: list[list[str]]) -> Json:
+    """Return what stands in a page under a figure in place of its data."""
+    return {"usermeta": {"miles": {"table": {"columns": [[title, title] for title in titles], "rows": rows}}}}
+
+
+def row_of(row: Estimate, key: str, called: str, **more: Any) -> Json:
+    """Return a row of a forest; its first key is that of its label."""
+    holds = row.low is None or row.high is None or row.low <= 0.5 <= row.high
+    return {key: called, "value": row.value, "low": row.low, "high": row.high, "n": row.n, "as chance": holds, **more}
+
+
+def forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
+    """Stack one forest per group under another, all on one axis: they are there to be compared."""
+    groups = {title: rows for title, rows in groups.items() if rows}
+    low, high = span_of([row for rows in groups.values() for row in rows], ["value", "low", "high"])
+    low, high = min(low, 0.5), max(high, 0.5)
+    # All values may be one number.
+    room = 0.03 * (high - low) or 0.05
+    ends = round(max(0.0, low - room), 4), round(min(1.0, high + room), 4)
+    views = []
+    for place, (title, rows) in enumerate(groups.items()):
+        label = next(iter(rows[0]))
+        view = forest(rows, label=label, value=value, low="low", high="high", reference=0.5, greyed="as chance",
+                      ranked=False)  # fmt: skip
+        for layer in view["layer"]:
+            side = layer["encoding"]["x"]
+            side["scale"] = {"domain": list(ends), "nice": False}
+            side["title"] = value.title if place == len(groups) - 1 else None
+            if "axis" in side:
+                side["axis"] |= {"format": finer(value.format, *ends), "title": side["title"]}
+        views.append((title, view))
+    return stacked(views)
+
+
+def stacked(views: Sequence[tuple[str, Json]]) -> Json:
+    """Return titled charts one under another; one alone needs no title."""
+    if len(views) == 1:
+        return views[0][1]
+    schema = views[0][1]["$schema"]
+    inner = [
+        {**{key: part for key, part in view.items() if key != "$schema"}, "width": STACKED_WIDTH,
+         "title": {"text": title, "anchor": "start", "frame": "group"}}
+        for title, view in views
+    ]  # fmt: skip
+    return {"$schema": schema, "vconcat": inner}
+
+
+def figure_of(id: str, title: str, caption: str, spec: Json) -> Figure:
+    """Return a figure whose file has its name."""
+    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)

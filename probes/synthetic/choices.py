@@ -1,0 +1,27 @@
+"""How are words chosen so that common ones are common and rare ones exist? By weights that fall with their rank."""
+
+from bisect import bisect
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+Choices = tuple[Sequence[str], Sequence[float]]
+"""Words, and for each the share of all choices that are of it or of one before it."""
+
+
+def ranked(words: Sequence[str], fall: float = 1.0) -> Choices:
+    """Return choices in which the word of rank r, from 1 on, has a weight of r ** -fall; 1 is Zipf's law.
+
+    >>> ranked(["the", "owl"])[1] == [1 / 1.5, 1.0]
+    True
+    """
+    weights = [(1 + rank) ** -fall for rank in range(len(words))]
+    return words, [weight / sum(weights) for weight in accumulate(weights)]
+
+
+def choose(choices: Choices, rng: np.random.Generator) -> str:
+    """Return one of the words."""
+    words, shares = choices
+    # Rounding can leave the last of the shares just below 1.
+    return words[min(bisect(shares, rng.random()), len(words) - 1)]
