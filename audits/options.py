@@ -5,7 +5,7 @@ its type. Types are str, int, float, bool, Path, each of them optional, and tupl
 that may be given several times or take a list.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
@@ -94,6 +94,19 @@ def check_least(limits: Iterable[tuple[str, float, float]]) -> None:
     for flag, value, least in limits:
         if value < least:
             raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
+
+
+def check_distinct(lists: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Check that lists of names, each given as its flag and its values, name nothing twice.
+
+    Raises
+    ------
+    InputError
+        Where one does.
+    """
+    for flag, values in lists:
+        if len(set(values)) < len(values):
+            raise InputError(f"{', '.join(values)} names one thing twice.", where=flag, hint="Name each thing once.")
 
 
 def numbers(flag: str, texts: tuple[str, ...], *, example: str = "0.5,0.5,0.5") -> tuple[float, ...]:

@@ -162,6 +162,7 @@ def entries() -> tuple[Entry, ...]:
         if owner is not entry:
             raise InputError(
                 f"The package {entry.distribution} brings an audit named {entry.name}, a name of {owner.distribution}.",
+                where=entry.target,
                 hint=f"pip uninstall {entry.distribution}, or ask its authors for another name.",
             )
     return (*AUDITS, *theirs)
@@ -220,5 +221,7 @@ def _imported(entry: Entry) -> AuditSpec:
             hint=f"pip install --upgrade {entry.distribution}, or uninstall it.",
         ) from error
     if not isinstance(spec, AuditSpec):
-        raise InputError(f"{entry.target} is no AuditSpec.", hint=f"Tell the authors of {entry.distribution}.")
+        raise InputError(
+            f"{entry.target} is no AuditSpec.", where=entry.target, hint=f"Tell the authors of {entry.distribution}."
+        )
     return spec

@@ -58,6 +58,7 @@ def _audits() -> tuple[registry.Entry, ...]:
         if entry.name in verbs:
             raise InputError(
                 f"The package {entry.distribution} brings an audit named {entry.name}, a command of ours.",
+                where=entry.target,
                 hint=f"pip uninstall {entry.distribution}, or ask its authors for another name.",
             )
     return found

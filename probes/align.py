@@ -94,12 +94,15 @@ def _check(log_probs: Tensor, targets: NDArray[np.int64], blank: int) -> None:
     if not bool((log_probs <= 1e-3).all()):
         raise ValueError("log-probabilities are numbers up to 0")
     if not len(targets):
-        raise InputError("The text holds no symbol to align.", hint="Leave the clip out, or mend its text.")
+        raise InputError(
+            "The text holds no symbol to align.", where="targets", hint="Leave the clip out, or mend its text."
+        )
     outside = targets[(targets < 0) | (targets >= symbols) | (targets == blank)]
     if len(outside):
         what = "the blank" if outside[0] == blank else f"none of the head's {symbols} symbols"
         raise InputError(
             f"Symbol number {outside[0]} of the text is {what}.",
+            where="targets",
             hint="vocab.json and the weights must belong together.",
         )
     repeats = int((targets[1:] == targets[:-1]).sum())
@@ -107,6 +110,7 @@ def _check(log_probs: Tensor, targets: NDArray[np.int64], blank: int) -> None:
         blanks = f" and {repeats} blank{'s' * (repeats > 1)} between equal ones" if repeats else ""
         raise InputError(
             f"The text is longer than the sound: {len(targets)} symbols{blanks} do not fit into {frames} frames.",
+            where="targets",
             hint="Check that the clip and its text belong together.",
         )
 
@@ -129,7 +133,9 @@ def _best_path(scores: NDArray[np.float64], targets: NDArray[np.int64], blank: i
         best[2:] = np.maximum(near, skip) + scores[frame, states]
     if best[-2:].max() == -np.inf:
         raise InputError(
-            "No path of the text has a probability above 0.", hint="Check that the clip and its text belong together."
+            "No path of the text has a probability above 0.",
+            where="targets",
+            hint="Check that the clip and its text belong together.",
         )
     state = len(states) - (1 if best[-1] > best[-2] else 2)
     path = np.empty(len(scores), dtype=np.int64)
@@ -256,5 +262,6 @@ def _unknown(lacking: Sequence[str], known: Sequence[str]) -> InputError:
     more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
     return InputError(
         f"The head does not know {len(lacking)} of the transcript's phones: {', '.join(lacking[:_NAMED])}{more}.",
+        where="transcript",
         hint=f"Write phones as its vocab.json does: {', '.join(sorted(set(known) - {SPACE})[:80])}.",
     )

@@ -262,7 +262,11 @@ def check_answer(denoiser: Denoiser) -> None:
             hint="It must take points of this shape and one step each. Is it a denoiser?",
         ) from error
     if not bool(torch.isfinite(noise).all()):
-        raise InputError(f"On points of zeros ({shown}) the network gives no finite numbers.", where=denoiser.path)
+        raise InputError(
+            f"On points of zeros ({shown}) the network gives no finite numbers.",
+            where=denoiser.path,
+            hint="Its weights are damaged: fetch or save the file again.",
+        )
 
 
 def sample(

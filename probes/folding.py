@@ -26,7 +26,11 @@ def trace(module: nn.Module) -> fx.GraphModule:
     """
     if hooked(module):
         # Tracing reads the class's own forward and would pass over both in silence.
-        raise InputError("The network has hooks or a forward put on it afterwards.", where=type(module).__name__)
+        raise InputError(
+            "The network has hooks or a forward put on it afterwards.",
+            where=type(module).__name__,
+            hint="Remove them; write what they do into the forward of the network's class.",
+        )
     network = copy.deepcopy(module).eval()
     try:
         return fx.symbolic_trace(network)

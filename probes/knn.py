@@ -119,6 +119,7 @@ def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = 
     if not largest <= _RANGE[1] or tiny:
         raise InputError(
             f"The vectors are as long as {np.sqrt(largest):.3g}: float32 does not hold their squares.",
+            where="vectors",
             hint="Scale all of them by the same factor, or give --normalisation unit.",
         )
     # Sums of w products are off by at most w u |x| |y|, and squares alike (Higham 2002, section 3.1). With 2 |x| |y| <=

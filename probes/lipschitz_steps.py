@@ -81,7 +81,11 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
         Where the network has an operation without a proven constant, or does not take such pictures.
     """
     if hooked(module):
-        raise InputError("The network has hooks or a forward put on it afterwards.", where=type(module).__name__)
+        raise InputError(
+            "The network has hooks or a forward put on it afterwards.",
+            where=type(module).__name__,
+            hint="Remove them; write what they do into the forward of the network's class.",
+        )
     # In double before folding: the bound is then of the network given, not of one rounded again.
     network = copy.deepcopy(module).eval().to("cpu", torch.float64)
     graph = trace(network)
@@ -156,7 +160,11 @@ class _Reader:
         for node in self.graph.graph.nodes:
             if node.op == "placeholder":
                 if self.places:
-                    raise InputError("The network has several inputs.", where=str(node.target))
+                    raise InputError(
+                        "The network has several inputs.",
+                        where=str(node.target),
+                        hint="Wrap it so that its forward takes the images alone.",
+                    )
                 self.places[node] = -1
             elif node.op == "output":
                 self._output(node)

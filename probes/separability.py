@@ -135,6 +135,7 @@ def _folds(same: NDArray[np.int64], member: NDArray[np.bool_], rng: np.random.Ge
     if len(sizes) < FOLDS or first.all() or not first.any():
         raise InputError(
             f"Too few different points for {FOLDS} folds.",
+            where="members, nonmembers",
             hint=f"Give at least {2 * FOLDS} different ones of each side.",
         )
     return folds[same]

@@ -9,14 +9,16 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.outlook import coordinates_of, cost_of, notes_of
 from audits.context import Context, Plan
 from audits.groups import GroupSet, group_sets
+from audits.options import check_distinct, check_least
 from audits.records import Skipped, Source, Subject
+from audits.value_maps import value_map_sources
 from probes.activations import check_family
 from probes.errors import InputError
 from probes.executor import Workers
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
-from probes.loading.levels import parse_bins, read_value_map
+from probes.loading.levels import parse_bins
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.loading.recordings import measure_sound
 from probes.loading.vocabularies import Vocabulary, read_vocabulary
@@ -124,7 +126,7 @@ def plan(options: Options, context: Context) -> Plan:
         data=(
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
-            *_value_map(options),
+            *value_map_sources(options.values),
         ),
         cost=cost_of(inputs, options),
         notes=(*(note.message for note in manifest.notes), *notes_of(inputs, options)),
@@ -149,30 +151,20 @@ def _identity(item: Recording) -> list[object]:
     return [clip.name, item.sha256, clip.start, clip.end]
 
 
-def _value_map(options: Options) -> tuple[Source, ...]:
-    if options.values is None:
-        return ()
-    found = read_value_map(options.values)
-    pairs = sum(map(len, found.values()))
-    return (Source(role="value map", path=str(options.values), sha256=sha256_json(found), items=pairs),)
-
-
 def _check_options(options: Options) -> None:
-    for flag, value, least in (
-        ("--folds", options.folds, 3),
-        ("--probe-epochs", options.probe_epochs, 0),
-        ("--min-utterances", options.min_utterances, 2),
-        ("--batch", options.batch, 1),
-        ("--max-order", options.max_order, 1),
-        ("--min-speakers", options.min_speakers, 5),
-        ("--bootstrap", options.bootstrap, 200),
-        ("--permutations", options.permutations, 100),
-    ):
-        if value < least:
-            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
-    for flag, values in (("--by", options.by), ("--tasks", options.tasks)):
-        if len(set(values)) < len(values):
-            raise InputError(f"{', '.join(values)} names one thing twice.", where=flag)
+    check_least(
+        (
+            ("--folds", options.folds, 3),
+            ("--probe-epochs", options.probe_epochs, 0),
+            ("--min-utterances", options.min_utterances, 2),
+            ("--batch", options.batch, 1),
+            ("--max-order", options.max_order, 1),
+            ("--min-speakers", options.min_speakers, 5),
+            ("--bootstrap", options.bootstrap, 200),
+            ("--permutations", options.permutations, 100),
+        )
+    )
+    check_distinct((("--by", options.by), ("--tasks", options.tasks)))
 
 
 def _layers(options: Options, folder: ModelFolder) -> tuple[int, ...] | None:

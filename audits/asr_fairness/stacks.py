@@ -56,7 +56,11 @@ def encoder_stack(inputs: Inputs, options: Options, context: Context, *, random_
     depth = embeddings.depth()
     layers = tuple(range(depth)) if inputs.layers is None else inputs.layers
     if layers[-1] >= depth:
-        raise InputError(f"There is no layer {layers[-1]}: the encoder has layers 0 to {depth - 1}.", where="--layers")
+        raise InputError(
+            f"There is no layer {layers[-1]}: the encoder has layers 0 to {depth - 1}.",
+            where="--layers",
+            hint=f"Give numbers from 0 to {depth - 1}, or all.",
+        )
     return _stack(embeddings, how, layers, layers, inputs, options)
 
 

@@ -241,7 +241,11 @@ def _lipschitz(options: Options, classifier: Classifier, images: Images, dtype: 
 
     bound = softmax_bound(lipschitz_bound(classifier.module, images.shape, lower_steps=0).product)
     if not bound > 0:
-        raise InputError("The network is constant: its Lipschitz bound is 0.", where=classifier.reference)
+        raise InputError(
+            "The network is constant: its Lipschitz bound is 0.",
+            where=classifier.reference,
+            hint="Leave --lipschitz out, or give a trained network.",
+        )
     return bound
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from audits.exports.wording import ends, line, outcome
 from audits.records import Estimate, Report
 from audits.rendering import content
-from audits.report_file import NAME
+from audits.report_file import MADE_BY_MILES, NAME
 from probes.errors import InputError
 
 STORE = "mlruns"
@@ -157,7 +157,9 @@ def _times(report: Report) -> tuple[int, int]:
     try:
         end = int(1000 * datetime.fromisoformat(report.created).timestamp())
     except (ValueError, OverflowError) as error:
-        raise InputError(f"The report was made at no time: {report.created}.", where="key created") from error
+        raise InputError(
+            f"The report was made at no time: {report.created}.", where="key created", hint=MADE_BY_MILES
+        ) from error
     spent = 1000 * sum(report.provenance.seconds.values())
     return int(max(0, end - min(max(0, spent), end))), end
 

@@ -68,7 +68,11 @@ def measure_margins(
                     logits = module(pixels.to(device)).cpu()
                 slopes = _slopes(module, beside.to(device))
             except torch.OutOfMemoryError as error:
-                raise IncompleteError(f"{device} ran out of memory on {_BATCH} images in float64.") from error
+                raise IncompleteError(
+                    f"{device} ran out of memory on {_BATCH} images in float64.",
+                    where="--device",
+                    hint="Give --device cpu, or free the memory of the device.",
+                ) from error
             labels = [int(images.labels[place]) for place in places]
             found += [_answer(*row, product) for row in zip(labels, logits, slopes, strict=True)]
             advance(len(places))

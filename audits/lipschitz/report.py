@@ -79,7 +79,11 @@ def _measure(inputs: Inputs, options: Options, context: Context) -> Found:
     # The same way through the network, since a product over layers leaves out how they are joined.
     lower = lipschitz_bound(module, shape, lower_steps=options.lower_steps, norms=attained)
     if not math.isfinite(raw.product):
-        raise IncompleteError("The product of the bounds exceeds the largest number that float64 can hold.")
+        raise IncompleteError(
+            "The product of the bounds exceeds the largest number that float64 can hold.",
+            where=inputs.classifier.reference,
+            hint="Look for layers of very large weights; the weights may be damaged.",
+        )
     bound = LipschitzBound(
         product=raw.product,
         layers=tuple(replace(layer, name=layer_name(layer.name, inputs.classifier)) for layer in raw.layers),

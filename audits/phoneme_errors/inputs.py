@@ -14,6 +14,7 @@ from audits.phoneme_errors.outlook import coordinates_of, cost_of, layers_of, no
 from audits.phoneme_errors.speech import Speech, embeddings_of, tokens_of
 from audits.phoneme_errors.speech_inputs import read_speech, subject_of
 from audits.records import Source, Subject
+from audits.value_maps import value_map_sources
 from probes.errors import InputError
 from probes.loading.checkpoints import ModelFolder, find_model
 from probes.loading.levels import Note, parse_bins
@@ -212,7 +213,7 @@ def _tokens(options: Options, context: Context) -> tuple[Inputs, Subject | None,
     data = [Source(role="tokens", path=options.tokens, sha256=tokens.sha256, items=tokens.given)]
     if second is not None:
         data.append(Source(role="tokens compared", path=str(options.against), sha256=second.sha256, items=second.given))
-    return inputs, None, tuple(data)
+    return inputs, None, (*data, *value_map_sources(options.values))
 
 
 def _read(path: Path, options: Options, context: Context) -> Tokens:

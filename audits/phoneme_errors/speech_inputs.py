@@ -8,6 +8,7 @@ from audits.context import Context
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.speech import NO_ALIGNMENT, NO_PHONES, Aligner, Recording, Speech
 from audits.records import Source, Subject
+from audits.value_maps import value_map_sources
 from probes.activations import check_family
 from probes.align import Targets, targets_of
 from probes.errors import InputError
@@ -68,6 +69,7 @@ def read_speech(
             sha256=sha256_json([[clip.name, clip.start, clip.end, sound.sha256] for clip, sound in heard]),
             items=len(heard),
         ),
+        *value_map_sources(options.values),
     ]
     if options.alignments is not None:
         speech, source = _aligned(folder, heard, skipped, options, options.alignments)

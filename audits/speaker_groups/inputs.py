@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from audits.context import Context, Plan
 from audits.groups import UNKNOWN, GroupSet, group_sets
+from audits.options import check_distinct
 from audits.records import Skipped, Source
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import (
@@ -25,6 +26,7 @@ from audits.speaker_groups.columns import (
 )
 from audits.speaker_groups.counts import MIN_REPORTED
 from audits.speaker_groups.outlook import coordinates_of, notes_of
+from audits.value_maps import value_map_sources
 from probes.errors import InputError
 from probes.loading.levels import Note
 from probes.loading.manifests import Clip, Manifest
@@ -136,6 +138,7 @@ def plan(options: Options, context: Context) -> Plan:
         data=(
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             *(_source(name, named, files) for name in files),
+            *value_map_sources(options.values),
         ),
         cost=(
             ("clips", f"{len(inputs.clips):,} of {len(manifest.clips):,}"),
@@ -182,9 +185,7 @@ def _check_options(options: Options) -> None:
         if not least <= value <= most:
             size = "small" if value < least else "large"
             raise InputError(f"{value} is too {size}.", where=flag, hint=f"Give {least} to {most}.")
-    for flag, values in (("--by", options.by), ("--control", options.control), ("--cluster-by", options.cluster_by)):
-        if len(set(values)) < len(values):
-            raise InputError(f"{', '.join(values)} names one thing twice.", where=flag)
+    check_distinct((("--by", options.by), ("--control", options.control), ("--cluster-by", options.cluster_by)))
     both = sorted(set(options.by) & set(options.control))
     if both:
         raise InputError(

@@ -28,7 +28,7 @@ def command(
 
     spec = registry.find(audit)
     if not spec.demo:
-        raise InputError(f"{audit} has no demo.", hint="Others have one: miles list.")
+        raise InputError(f"{audit} has no demo.", where="AUDIT", hint="Others have one: miles list.")
     watch = Watch(quiet=quiet)
     context = Context(seed=seed, device=choose_device("cpu"), cache=Cache.default(), progress=watch)
     options = registry.load(spec.demo)(context, balanced=balanced)

@@ -107,7 +107,11 @@ def _into_card(report: Report, card: Path, only: list[str]) -> None:
     if not card.is_file():
         raise InputError("There is no card here.", where=f"--card {card}", hint="Write one: --out instead of --card.")
     if card.stat().st_size > MOST_CARD:
-        raise InputError(f"A card of more than {MOST_CARD >> 20} MiB is none.", where=f"--card {card}")
+        raise InputError(
+            f"A card of more than {MOST_CARD >> 20} MiB is none.",
+            where=f"--card {card}",
+            hint="Name the README.md of the model.",
+        )
     try:
         with card.open(encoding="utf-8", newline="") as text:
             held = text.read()

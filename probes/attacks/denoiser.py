@@ -255,7 +255,8 @@ def _block(points: PointSet | NDArray[np.float32], part: slice) -> NDArray[np.fl
     x = np.array(x, dtype=np.float32)
     bad = ~np.isfinite(x).reshape(len(x), -1).all(axis=1)
     if bad.any():
-        raise InputError(f"Point {part.start + int(bad.argmax())} holds a number that is not finite.", where="points")
+        met = f"Point {part.start + int(bad.argmax())} holds a number that is not finite."
+        raise InputError(met, where="points", hint="Mend the point, or leave it out.")
     return x
 
 

@@ -248,7 +248,11 @@ def gradnorm(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
         Where the network has no weights, or a gradient is not finite.
     """
     if not any(True for _ in target.denoiser.module.parameters()):
-        raise InputError("The network has no weights to take a gradient in.", where=target.denoiser.path)
+        raise InputError(
+            "The network has no weights to take a gradient in.",
+            where=target.denoiser.path,
+            hint="Leave the attack gradnorm out.",
+        )
     noise = points.noise(points.draws).movedim(0, 1)
     held = max(1, min(target.batch, _HELD_GRADIENTS // max(1, target.denoiser.parameters)))
     scores = torch.empty(len(steps), len(points.x), dtype=torch.float64)

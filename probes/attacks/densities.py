@@ -56,7 +56,8 @@ def log_kernel_means(
         Where a bandwidth is not above 0, or so small that no float64 holds the exponent.
     """
     if not len(bandwidths) or not all(0 < h < math.inf for h in bandwidths):
-        raise InputError(f"The bandwidths {list(bandwidths)} are not all above 0.", hint="Give positive numbers.")
+        met = f"The bandwidths {list(bandwidths)} are not all above 0."
+        raise InputError(met, where="bandwidths", hint="Give positive numbers.")
     scales = np.array([-0.5 / h / h for h in bandwidths])
     top = np.full((len(bandwidths), len(x)), -np.inf)
     total = np.zeros_like(top)
@@ -72,6 +73,7 @@ def log_kernel_means(
     if not np.isfinite(found).all():
         raise InputError(
             f"The bandwidth {min(bandwidths):g} is too small for the distances of these points.",
+            where="bandwidths",
             hint="Give one near the distance between neighbouring points.",
         )
     return np.asarray(found)

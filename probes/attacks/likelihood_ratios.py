@@ -133,12 +133,14 @@ def rmia(
     if asked.shape[1] != 1 or others.shape[1] != 1 or len(given) != len(given_z):
         raise InputError(
             f"Ratios need one log-probability a model and point: got shapes {given.shape} and {given_z.shape}.",
+            where="shadows, shadows_z",
             hint="Give those of the same models for the points and for the population.",
         )
     highest = max(float(part.max()) for part in (asked, given, others, given_z))
     if a < 1 and highest > 0:
         raise InputError(
             f"A log-probability is {highest:.4g}, and none is above 0.",
+            where="a",
             hint="Give log-probabilities, or a = 1 for log-densities.",
         )
     scored = np.asarray(~kept.all(0))
@@ -234,6 +236,7 @@ def _normal(given: Floats, chosen: Bools, variance: Variance) -> _Normal:
     if not freedom.all():
         raise InputError(
             "No point has two shadow models with it, or none has two without it: nothing is known of their spread.",
+            where="keep",
             hint="Train more shadow models.",
         )
     return _Normal(centre, np.maximum(squares / freedom, _LEAST_VARIANCE))
@@ -259,6 +262,7 @@ def _with_queries(target: ArrayLike, shadows: ArrayLike, keep: ArrayLike) -> tup
     if asked.ndim != 2 or given.shape[1:] != asked.shape or kept.shape != given.shape[:2] or not given.size:
         raise InputError(
             f"Scores of shape {np.shape(target)}, of shadows {np.shape(shadows)} and keep {kept.shape} do not fit.",
+            where="target, shadows, keep",
             hint="Give (n,) or (n, queries), (models, n) or (models, n, queries), and (models, n).",
         )
     return _finite(asked), _finite(given), kept
@@ -269,6 +273,7 @@ def _members(keep: ArrayLike) -> Bools:
     if rows.ndim != 2 or not np.isin(rows, (0, 1)).all():
         raise InputError(
             f"Which points each model was trained on is a table of 0 and 1, not values of shape {rows.shape}.",
+            where="keep",
             hint="Give keep as (models, n) of 0 and 1.",
         )
     return rows.astype(bool)
@@ -287,5 +292,6 @@ def _too_few(least: int, mode: Mode) -> InputError:
     sides = "with it and without it" if mode == "online" else "without it"
     return InputError(
         f"No point has {least} or more shadow models trained {sides}.",
+        where="keep",
         hint="Train more shadow models, each on a random half of the points.",
     )

@@ -44,7 +44,7 @@ def flat(points: Points, start: int, stop: int) -> Singles:
     with np.errstate(over="ignore"):
         rows = np.ascontiguousarray(values, dtype=np.float32).reshape(len(values), -1)
     if not np.isfinite(rows).all():
-        raise InputError("A point holds a number that is not finite.", hint="Mend it, or leave it out.")
+        raise InputError("A point holds a number that is not finite.", where="points", hint="Mend it, or leave it out.")
     return rows
 
 
@@ -74,10 +74,11 @@ def check_widths(points: Points, others: Points) -> None:
         Where one is empty, or their points have different numbers of values.
     """
     if not len(points) or not len(others):
-        raise InputError("There are no points on one side.", hint="Give at least one point.")
+        raise InputError("There are no points on one side.", where="points, others", hint="Give at least one point.")
     if width(points) != width(others):
         shapes = [side.shape if isinstance(side, PointSet) else side.shape[1:] for side in (points, others)]
-        raise InputError(f"Points of the shape {shapes[0]} are compared with {shapes[1]}.", hint="Give one shape.")
+        met = f"Points of the shape {shapes[0]} are compared with {shapes[1]}."
+        raise InputError(met, where="points, others", hint="Give one shape.")
 
 
 def nearest(x: Points, samples: Points, *, progress: Progress | None = None, label: str = "Nearest samples") -> Floats:
@@ -160,7 +161,7 @@ def _prepared(rows: Singles, centre: Floats) -> knn.Points:
     try:
         return knn.points(rows, centre)
     except InputError as error:
-        raise InputError(error.message, hint="Scale all points by the same factor.") from None
+        raise InputError(error.message, where="points", hint="Scale all points by the same factor.") from None
 
 
 def _nearer(own: knn.Points, others: knn.Points, best: Floats) -> Floats:

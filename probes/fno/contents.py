@@ -67,7 +67,11 @@ def read_content(place: Path) -> Content:
         with place.open("rb") as file:
             head = file.read(512)
     except OSError as error:
-        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=where) from error
+        raise InputError(
+            f"The file cannot be read: {error.strerror or error}.",
+            where=where,
+            hint="Check the path and its permissions.",
+        ) from error
     disguise = impostor(head)
     if disguise or not head:
         what, hint = (disguise.what, disguise.hint) if disguise else ("empty", "Fetch it again.")

@@ -45,7 +45,11 @@ def find_files(root: Path) -> tuple[list[Path], list[str]]:
         try:
             entries = sorted(folder.iterdir())
         except OSError as error:
-            raise InputError(f"The folder cannot be read: {error.strerror}.", where=str(folder)) from error
+            raise InputError(
+                f"The folder cannot be read: {error.strerror}.",
+                where=str(folder),
+                hint="Check the path and its permissions.",
+            ) from error
         for entry in entries:
             is_folder, name = entry.is_dir(), entry.relative_to(root).as_posix()
             if entry.name.startswith((".", "__MACOSX")) or not (is_folder or entry.suffix.lower() in FORMS):

@@ -177,7 +177,8 @@ def _check_file(path: Path, where: str) -> tuple[int, int]:
 def _unreadable(error: OSError, where: str) -> InputError:
     if error.errno in (errno.EACCES, errno.EPERM):
         return InputError("You may not read this file.", where=where, hint="Ask for, or give, the right to read it.")
-    return InputError(f"The file cannot be read: {error.strerror or error}.", where=where)
+    met = f"The file cannot be read: {error.strerror or error}."
+    return InputError(met, where=where, hint="Check the path and its disk, or drop the row.")
 
 
 def _open(source: Path | io.BytesIO, where: str) -> Any:

@@ -297,7 +297,11 @@ def _check_genuine(path: Path) -> None:
         hint = f"Did you mean {near}?" if near else "Check the path."
         raise InputError("There is no such file.", where=str(path), hint=hint) from None
     except OSError as error:
-        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=str(path)) from error
+        raise InputError(
+            f"The file cannot be read: {error.strerror or error}.",
+            where=str(path),
+            hint="Check the path and its permissions.",
+        ) from error
     disguise = impostor(head)
     if disguise:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)

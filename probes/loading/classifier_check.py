@@ -89,7 +89,11 @@ def check_classifier(
 
 def _check_images(classifier: "Classifier", images: Tensor) -> None:
     if images.ndim != 4 or not len(images):
-        raise InputError(f"The images have the shape {tuple(images.shape)}, not (b, c, h, w).", where="--data")
+        raise InputError(
+            f"The images have the shape {tuple(images.shape)}, not (b, c, h, w).",
+            where="--data",
+            hint="Give one image or more, each of channels, height and width.",
+        )
     if classifier.shape is not None and tuple(images.shape[1:]) != classifier.shape:
         raise InputError(
             f"The images are {_times(images.shape[1:])} (channels, height, width); {classifier.family} takes "
@@ -104,7 +108,11 @@ def _check_images(classifier: "Classifier", images: Tensor) -> None:
             hint="Give one value a channel.",
         )
     if not bool(torch.isfinite(images).all()):
-        raise InputError("An image holds a pixel that is not a finite number.", where="--data")
+        raise InputError(
+            "An image holds a pixel that is not a finite number.",
+            where="--data",
+            hint="Mend the image, or leave it out.",
+        )
 
 
 def _logits(classifier: "Classifier", module: nn.Module, batch: Tensor) -> Tensor:

@@ -327,7 +327,11 @@ def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Found:
             hint="Where you trust it, add --allow-code; better, save the weights and give --arch.",
         )
     if arch:
-        raise InputError(f"The file is a program ({family}), which is its own architecture.", where=f"--arch {arch}")
+        raise InputError(
+            f"The file is a program ({family}), which is its own architecture.",
+            where=f"--arch {arch}",
+            hint="Leave the option out.",
+        )
     net = load_program(path, exported=exported)
     return _Found(net=net, family=family, content=sha256_file(path), notes=("Code from the checkpoint was run.",))
 
@@ -346,7 +350,11 @@ def _from_factory(path: Path, factory: str) -> _Found:
         except InputError as error:
             raise InputError(error.message, where=f"{path}, --factory {factory}", hint=error.hint) from None
         except RuntimeError as error:
-            raise InputError(f"The weights cannot be loaded: {first_line(error)}", where=str(path)) from error
+            raise InputError(
+                f"The weights cannot be loaded: {first_line(error)}",
+                where=str(path),
+                hint="Give the weights of the network that --factory makes.",
+            ) from error
         notes += _notes_on(checkpoint)
     net = net.to("cpu", torch.float32)
     content = sha256_json([_hash_tensors(net), *made_from])

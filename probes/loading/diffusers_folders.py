@@ -198,5 +198,9 @@ def _object(path: Path, root: Path) -> dict[str, Any]:
     _check_inside(path, root)
     content = parse_json(read_text(path), str(path))
     if not isinstance(content, dict):
-        raise InputError(f"This is a {type(content).__name__}, not an object.", where=str(path))
+        raise InputError(
+            f"This is a {type(content).__name__}, not an object.",
+            where=str(path),
+            hint="Fetch it again, or save the model anew with save_pretrained.",
+        )
     return content

@@ -235,7 +235,11 @@ def _from_factory(path: Path, role: str, factory: str) -> _Found:
         except InputError as error:
             raise InputError(error.message, where=f"{path}, --factory {factory}", hint=error.hint) from None
         except RuntimeError as error:
-            raise InputError(f"The weights cannot be loaded: {first_line(error)}", where=str(path)) from error
+            raise InputError(
+                f"The weights cannot be loaded: {first_line(error)}",
+                where=str(path),
+                hint="Give the weights of the network that --factory makes.",
+            ) from error
     net = net.to("cpu", torch.float32)
     return _Found(net, f"factory {factory}", sha256_json([hash_tensors(net), *made_from]), notes)
 

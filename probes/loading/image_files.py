@@ -32,7 +32,11 @@ def visible(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             shown = [entry for entry in entries if not entry.name.startswith((".", "__MACOSX"))]
     except OSError as error:
-        raise InputError(f"The folder cannot be read: {error.strerror}.", where=str(folder)) from error
+        raise InputError(
+            f"The folder cannot be read: {error.strerror}.",
+            where=str(folder),
+            hint="Check the path and its permissions.",
+        ) from error
     # The order of scandir is that of the disk, and labels and reports follow this one.
     return sorted(shown, key=lambda entry: entry.name)
 
@@ -51,7 +55,11 @@ def check_image_file(path: Path, where: str) -> None:
             f"There is no file {path}.", where=where, hint=f"Did you mean {near}?" if near else "Check the path."
         ) from None
     except OSError as error:
-        raise InputError(f"The file cannot be read: {error.strerror or error}.", where=where) from error
+        raise InputError(
+            f"The file cannot be read: {error.strerror or error}.",
+            where=where,
+            hint="Check the path and its permissions.",
+        ) from error
     disguise = impostor(head)
     if disguise:
         raise InputError(f"The file is {disguise.what}, not an image.", where=where, hint=disguise.hint)

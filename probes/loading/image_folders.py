@@ -223,7 +223,11 @@ def _by_table(root: Path, base: Path, path: Path) -> _Listing:
         relative = posixpath.normpath(posixpath.join(base.relative_to(root).as_posix(), name))
         file = _place(places, relative, where)
         if seen.setdefault(file, row.line) != row.line:
-            raise InputError(f"The image {name} is listed before, on line {seen[file]}.", where=where)
+            raise InputError(
+                f"The image {name} is listed before, on line {seen[file]}.",
+                where=where,
+                hint="Keep one of the two rows.",
+            )
         listing.add(file, relative, f"{where} ({name})", label)
         for column, values in listing.columns.items():
             values.append(row.values.get(column))
@@ -284,7 +288,11 @@ def _check_headers(
         (width, height), changes = _inspect(path, where, 3 if shape is None else shape[0])
         if shape is None:
             if resize:
-                raise InputError("The size to which images are to be brought is not known.", where=str(path))
+                raise InputError(
+                    "The size to which images are to be brought is not known.",
+                    where=str(path),
+                    hint="Write the size into the model's preprocessor_config.json.",
+                )
             shape = (3, height, width)
             expected = f"the first one ({listing.names[0]}) has"
         if (height, width) != shape[1:]:
@@ -330,7 +338,11 @@ def _decode(
         used = image.convert("L" if channels == 1 else "RGB")
         if used.size != (width, height):
             if not resize:
-                raise InputError("The file has changed its size since it was listed.", where=places[index])
+                raise InputError(
+                    "The file has changed its size since it was listed.",
+                    where=places[index],
+                    hint="Let nothing write to the folder, and run it again.",
+                )
             used = used.resize((width, height), Resampling.BILINEAR)
         values = np.asarray(used, dtype=np.uint8).reshape(height, width, channels)
     return values.transpose(2, 0, 1)

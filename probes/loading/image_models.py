@@ -152,7 +152,11 @@ def _read_processor(folder: Path) -> tuple[dict[str, Any], Path]:
             if isinstance(content, dict) and isinstance(content.get("image_processor"), dict):
                 content = content["image_processor"]
             if not isinstance(content, dict):
-                raise InputError(f"The processor is a {type(content).__name__}, not an object.", where=str(path))
+                raise InputError(
+                    f"The processor is a {type(content).__name__}, not an object.",
+                    where=str(path),
+                    hint="Fetch it again, or save the model anew with save_pretrained.",
+                )
             return content, path
     return {}, folder / "preprocessor_config.json"
 

@@ -145,7 +145,11 @@ def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_
     ([30, 5], {'beyond the bytes asked for': 15})
     """
     if min(train_bytes, held_bytes) < 1:
-        raise InputError(f"{min(train_bytes, held_bytes)} bytes hold no sentence.", where="train_bytes, held_bytes")
+        raise InputError(
+            f"{min(train_bytes, held_bytes)} bytes hold no sentence.",
+            where="train_bytes, held_bytes",
+            hint="Give as many bytes as 20 sentences have, or more.",
+        )
     path = _path(folder, code)
     lines = TextLines(path)
     # More than is asked for, so that training lines equal to a held-out one can be made up for.

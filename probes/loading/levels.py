@@ -125,7 +125,11 @@ def _toml_map(path: Path) -> dict[str, dict[str, str]]:
         content = tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         # A number of thousands of digits is no TOMLDecodeError, but another ValueError.
-        raise InputError(f"This is not TOML: {error}.", where=str(path)) from None
+        raise InputError(
+            f"This is not TOML: {error}.",
+            where=str(path),
+            hint='Write [column] and below it lines such as "old" = "new".',
+        ) from None
     found: dict[str, dict[str, str]] = {}
     for column, pairs in content.items():
         if not isinstance(pairs, dict) or not all(isinstance(new, str) for new in pairs.values()):

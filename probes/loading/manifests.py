@@ -304,7 +304,10 @@ def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[floa
     try:
         start, end = (float(text) for text in texts)
     except ValueError:
-        raise InputError(f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds.", where=where) from None
+        met = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
+        raise InputError(
+            met, where=where, hint="Write both like 0.25, or leave both empty for the whole file."
+        ) from None
     end += start if is_duration else 0.0
     if not (math.isfinite(end) and 0 <= start < end):
         raise InputError(

@@ -159,7 +159,11 @@ def _decoded(files: Sequence[Path], shape: tuple[int, int, int], start: int, sto
     for place, path in enumerate(files[start:stop]):
         with opened_image(path, str(path), _FORMATS) as image:
             if image.size != (width, height):
-                raise InputError("The file has changed its size since it was listed.", where=str(path))
+                raise InputError(
+                    "The file has changed its size since it was listed.",
+                    where=str(path),
+                    hint="Let nothing write to the folder, and run it again.",
+                )
             used = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
         values[place] = used.reshape(height, width, channels).transpose(2, 0, 1)
     values /= np.float32(255)

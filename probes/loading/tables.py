@@ -198,7 +198,9 @@ def _json_rows(path: Path, text: str) -> Iterator[Row]:
     if text.lstrip()[:1] == "[":
         values = parse_json(text, str(path), once=True)
         if not isinstance(values, list):
-            raise InputError("The file is not a list of objects.", where=str(path))
+            raise InputError(
+                "The file is not a list of objects.", where=str(path), hint='Write [{"path": ..., ...}, ...].'
+            )
         for place, value in enumerate(values, start=1):
             yield Row(place, _object(value, f"{path}, entry {place}"))
         return

@@ -57,7 +57,9 @@ def check_size(path: Path) -> None:
     try:
         size = path.stat().st_size if path.is_file() else -1
     except OSError as error:
-        raise InputError(f"The file cannot be read: {error.strerror}.", where=str(path)) from error
+        raise InputError(
+            f"The file cannot be read: {error.strerror}.", where=str(path), hint="Check the path and its permissions."
+        ) from error
     if size < 0:
         raise InputError("This is not a file.", where=str(path), hint="Check the path.")
     if size > MAX_BYTES:
@@ -81,7 +83,9 @@ def read_plain(path: Path) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"The file cannot be read: {error.strerror}.", where=where) from error
+        raise InputError(
+            f"The file cannot be read: {error.strerror}.", where=where, hint="Check the path and its permissions."
+        ) from error
     disguise = impostor(data[:512])
     if disguise:
         raise InputError(f"This is {disguise.what}, not an alignment.", where=where, hint=disguise.hint)

@@ -346,6 +346,18 @@ def test_a_column_of_transcripts_can_be_named(corpus: Corpus, plain: list[Row], 
     assert read(folder)["estimates"] == plain
 
 
+def test_an_edited_value_map_is_another_input(corpus: Corpus, quick: Any, call_miles: Call, tmp_path: Path) -> None:
+    names = tmp_path / "map.csv"
+    names.write_text("column,from,to\ngender,f,woman\n", encoding="utf-8")
+    words = corpus.command("--values", names, systems="b")
+    folder = quick(*words)
+    assert [(one["role"], one["items"]) for one in read(folder)["data"]][-1] == ("value map", 1)
+    groups = {row["where"].get("group") for row in estimates(folder, "rate")}
+    assert {"gender=m", "gender=woman"} <= groups and "gender=f" not in groups
+    names.write_text("column,from,to\ngender,f,female\n", encoding="utf-8")
+    assert call_miles(*words, "--out", folder).code == 2
+
+
 def words_only(rows: list[Row], *without: str) -> list[Row]:
     return [row for row in rows if row["where"]["metric"] == "wer" and row["name"] not in without]
 

@@ -964,6 +964,7 @@ def test_bins_and_values_make_the_groups(planted: Planted, quick: Any, tmp_path:
     (tmp_path / "map.csv").write_text(text, encoding="utf-8")
     words = ("--bin", "age=0,30,40", "--values", tmp_path / "map.csv")
     folder = quick(*planted.command(*words, by=("age", "sex", "dialect")))
+    assert ("value map", 4) in [(one["role"], one["items"]) for one in read(folder)["data"]]
     groups = {row["where"]["group"]: row["n"] for row in estimates(folder, "systematic_error")}
     assert groups == {
         "age=0-29": 12, "age=30-39": 12, "age=40+": 12, "sex=female": 18, "sex=male": 18, "dialect=rest": 24,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from audits.options import argument, build, check_least, flag_of, numbers, option, specs_of
+from audits.options import argument, build, check_distinct, check_least, flag_of, numbers, option, specs_of
 from probes.errors import InputError
 
 
@@ -69,6 +69,13 @@ def test_what_cannot_be_read_as_numbers_is_named_with_an_example(texts: tuple[st
     assert repr(",".join(texts)) in str(refused.value)
     assert (refused.value.where, refused.value.hint) == ("--k", "Such as --k 5")
     assert numbers("--k", ("5", " 0.5", "1e3")) == (5.0, 0.5, 1000.0)
+
+
+def test_a_list_that_names_one_thing_twice_is_refused() -> None:
+    check_distinct([("--by", ("accent", "gender")), ("--tasks", ())])
+    with pytest.raises(InputError, match="a, b, a names one thing twice") as met:
+        check_distinct([("--by", ("a", "b")), ("--tasks", ("a", "b", "a"))])
+    assert met.value.where == "--tasks"
 
 
 def test_the_first_number_that_is_too_small_is_named_with_its_least() -> None:

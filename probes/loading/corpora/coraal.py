@@ -67,7 +67,11 @@ def _people(tables: list[Table]) -> dict[tuple[str, str], dict[str, str | None]]
     for table in tables:
         for name in ("CORAAL.Spkr", "CORAAL.File"):
             if name not in table.columns:
-                raise InputError(f"The metadata have no column {name!r}.", where=str(table.path))
+                raise InputError(
+                    f"The metadata have no column {name!r}.",
+                    where=str(table.path),
+                    hint="Fetch the metadata of CORAAL again.",
+                )
         for row in table.rows:
             key = ((row.values["CORAAL.File"] or "").strip(), (row.values["CORAAL.Spkr"] or "").strip())
             people[key] = dict(row.values)
@@ -80,7 +84,11 @@ def _utterances(
     table = read_table(file)
     missing = next((column for column in _TRANSCRIPT if column not in table.columns), None)
     if missing is not None:
-        raise InputError(f"The transcript has no column {missing!r}.", where=str(file))
+        raise InputError(
+            f"The transcript has no column {missing!r}.",
+            where=str(file),
+            hint=f"Fetch it again; a transcript has {', '.join(_TRANSCRIPT)}.",
+        )
     rows = []
     for row in table.rows:
         speaker, start, content, end = ((row.values[column] or "").strip() for column in _TRANSCRIPT)

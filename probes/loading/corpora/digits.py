@@ -76,7 +76,11 @@ def _rows(sounds: list[Path], root: Path, people: People, source: Path) -> tuple
 
 def _people(content: object, file: Path) -> People:
     if not isinstance(content, dict) or not all(isinstance(person, dict) for person in content.values()):
-        raise InputError("The metadata are not an object of speakers.", where=str(file))
+        raise InputError(
+            "The metadata are not an object of speakers.",
+            where=str(file),
+            hint='Fetch them again, or write {"speaker": {"gender": ...}, ...}.',
+        )
     return {
         str(speaker): {str(name): json_text(value) for name, value in person.items()}
         for speaker, person in content.items()
@@ -96,7 +100,11 @@ def _literal(file: Path) -> object:
             where=str(file),
             hint="Nothing in this file is run; it must assign one literal dictionary.",
         ) from None
-    raise InputError("The file assigns no dictionary.", where=str(file))
+    raise InputError(
+        "The file assigns no dictionary.",
+        where=str(file),
+        hint="Fetch it again; it must assign one literal dictionary.",
+    )
 
 
 def _mend_ages(table: Table) -> tuple[Table, list[Note]]:

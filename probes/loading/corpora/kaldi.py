@@ -134,6 +134,10 @@ def _read_pairs(path: Path) -> Pairs:
                 hint="Keep one.",
             )
         if not rest and path.name != "text":
-            raise InputError(f"The key {key!r} has no value.", where=f"{path}:{line}")
+            raise InputError(
+                f"The key {key!r} has no value.",
+                where=f"{path}:{line}",
+                hint="Write its value behind it, or drop the line.",
+            )
         pairs[key] = (line, rest[0] if rest else "")
     return pairs

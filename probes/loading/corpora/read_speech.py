@@ -56,7 +56,11 @@ def _read_speakers(path: Path) -> dict[str, dict[str, str]]:
         # The last field, the name, may hold the separator too.
         parts = [part.strip() for part in content.split("|", 4)]
         if len(parts) != 5 or parts[1] not in _SEXES:
-            raise InputError("The line is not: ID | SEX | SUBSET | MINUTES | NAME.", where=f"{path}:{line}")
+            raise InputError(
+                "The line is not: ID | SEX | SUBSET | MINUTES | NAME.",
+                where=f"{path}:{line}",
+                hint="Write it so, SEX as F or M, or fetch the file again.",
+            )
         people[parts[0]] = {"gender": _SEXES[parts[1]], "subset": parts[2], "minutes": parts[3], "name": parts[4]}
     return people
 
@@ -86,11 +90,19 @@ def read_timit(path: Path, audio_root: Path | None) -> Layout:
 def _timit_values(file: Path, folder: Path, people: dict[str, dict[str, str]]) -> dict[str, str | None]:
     parts = read_text(file).split(maxsplit=2)
     if len(parts) != 3 or not (parts[0].isdigit() and parts[1].isdigit()):
-        raise InputError("The transcript is not: first sample, last sample, text.", where=f"{file}:1")
+        raise InputError(
+            "The transcript is not: first sample, last sample, text.",
+            where=f"{file}:1",
+            hint="Write it so, such as 0 46797 She had it.",
+        )
     speaker, dialect = file.absolute().parent.name.upper(), file.absolute().parent.parent.name.upper()
     sex = _SEXES.get(speaker[0])
     if sex is None:
-        raise InputError(f"The speaker {speaker!r} begins with neither F nor M.", where=str(file.parent))
+        raise InputError(
+            f"The speaker {speaker!r} begins with neither F nor M.",
+            where=str(file.parent),
+            hint="Name the folder as TIMIT does, such as FCJF0.",
+        )
     names = (file.with_suffix(suffix) for suffix in (".WAV", ".wav", ".WAV.wav", ".flac"))
     sound = next(
         (name for name in names if name.is_file()), file.with_suffix(".wav" if file.suffix.islower() else ".WAV")

@@ -83,7 +83,11 @@ def read_sonos(path: Path, audio_root: Path | None) -> Layout:
     file = one_file(path, ["*_metadata.json", "metadata/*_metadata.json"], "the metadata")
     content = parse_json(read_text(file), str(file))
     if not isinstance(content, dict):
-        raise InputError("The metadata are not an object of recordings by id.", where=str(file))
+        raise InputError(
+            "The metadata are not an object of recordings by id.",
+            where=str(file),
+            hint='Fetch them again, or write {"id": {"speaker": ..., "transcript": ...}, ...}.',
+        )
     split = file.name.removesuffix("_metadata.json")
     rows = []
     for place, (name, entry) in enumerate(content.items(), start=1):
@@ -111,7 +115,11 @@ def _sonos_values(entry: object, where: str) -> dict[str, str | None]:
                 "normalized_text": json_text(transcript.get("normalized_text")),
                 "audioLengthMs": json_text(rest.get("audioLengthMs")),
             }
-    raise InputError("The entry lacks speaker.user_id or transcript.text.", where=where)
+    raise InputError(
+        "The entry lacks speaker.user_id or transcript.text.",
+        where=where,
+        hint="Add what is lacking, or drop the entry.",
+    )
 
 
 def _unify_common_voice(table: Table) -> tuple[Table, list[Note]]:
