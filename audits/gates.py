@@ -180,6 +180,21 @@ def judge(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warning]
     return GateResult(expression=gate.expression, outcome="fail" if any(broken) else "pass", rows=tuple(rows))
 
 
+def breaking(result: GateResult, estimates: Sequence[Estimate]) -> list[int]:
+    """Return the places of the estimates for which a failed gate is true; of one that passed, none.
+
+    Where that cannot be told, as of an expression that another program wrote, all that it looked at are returned.
+    """
+    if result.outcome == "pass":
+        return []
+    try:
+        gate = parse(result.expression)
+        found = [row for row in result.rows if judge(gate, [estimates[row]]).outcome == "fail"]
+    except InputError:
+        found = []
+    return found or list(result.rows)
+
+
 def selects(gate: Gate | Selection, row: Estimate) -> bool:
     """Tell whether an estimate has the name and all the coordinates of a gate or a selection."""
     return row.name == gate.name and all(_matches(row.where.get(key), value) for key, value in gate.keys)

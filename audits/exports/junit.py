@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
-from audits.exports.wording import breaking, line, named, plain
+from audits.exports.wording import line, named, plain
+from audits.gates import breaking
 from audits.numbers import described, placed
 from audits.records import GateResult, Report
 from audits.rendering import content
@@ -22,8 +23,7 @@ def to_junit(report: Report) -> str:
     """
     failed = sum(gate.outcome == "fail" for gate in report.gates)
     counts = {"tests": max(1, len(report.gates)), "failures": failed, "errors": 0, "skipped": int(not report.gates)}
-    seconds = sum(report.provenance.seconds.values())
-    shared = {**{key: str(count) for key, count in counts.items()}, "time": f"{seconds:.3f}"}
+    shared = {**{key: str(count) for key, count in counts.items()}, "time": f"{content.seconds(report):.3f}"}
     root = ET.Element("testsuites", {"name": "miles", **shared})
     # The form has no room for a time zone; it is UTC.
     created = report.created.removesuffix("Z")
@@ -58,7 +58,7 @@ def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
     if gate.outcome == "pass":
         ET.SubElement(case, "system-out").text = rows
         return
-    broken = breaking(report, gate)
+    broken = breaking(gate, report.estimates)
     message = f"{len(broken)} of {len(gate.rows)} rows: {_rows(report, broken[:1])}"
     if len(broken) > 1:
         message += f"; and {len(broken) - 1} more"

@@ -160,7 +160,7 @@ def _times(report: Report) -> tuple[int, int]:
         raise InputError(
             f"The report was made at no time: {report.created}.", where="key created", hint=MADE_BY_MILES
         ) from error
-    spent = 1000 * sum(report.provenance.seconds.values())
+    spent = 1000 * content.seconds(report)
     return int(max(0, end - min(max(0, spent), end))), end
 
 

@@ -113,7 +113,11 @@ def _found(report: Report) -> Iterator[str]:
     yield "### What was found"
     outcomes = {"pass": "passed", "fail": "failed"}
     if report.gates:
-        yield "\n".join(f"- Gate {outcomes[gate.outcome]}: {code(line(gate.expression))}" for gate in report.gates)
+        lines = []
+        for gate in report.gates:
+            lines.append(f"- Gate {outcomes[gate.outcome]}: {code(line(gate.expression))}")
+            lines += [f"  - {escaped(line(row))}" for row in content.broken(report, gate)]
+        yield "\n".join(lines)
     if not report.findings:
         yield "Nothing was found that the estimates would carry."
     for finding in content.findings(report):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from audits import gates
 from audits.numbers import LOWER_BOUND, coordinate
-from audits.records import Coordinate, Estimate, GateResult, Report
+from audits.records import Coordinate, Estimate, Report
 from audits.rendering import content
 from probes.errors import InputError
 
@@ -80,17 +80,6 @@ def chosen(report: Report, only: Sequence[str]) -> list[int]:
             raise InputError(f"{text!r} selects no estimate of this run.", where="--only", hint=hint)
         found += rows
     return list(dict.fromkeys(found))
-
-
-def breaking(report: Report, result: GateResult) -> list[int]:
-    """Return the rows for which a failed gate is true; all that it looked at where that cannot be told."""
-    try:
-        gate = gates.parse(result.expression)
-        found = [row for row in result.rows if gates.judge(gate, [report.estimates[row]]).outcome == "fail"]
-    except InputError:
-        # The expression of a report that another program wrote.
-        found = []
-    return found or list(result.rows)
 
 
 def outcome(report: Report) -> str:

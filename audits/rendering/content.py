@@ -11,8 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from audits import registry
-from audits.numbers import coordinate, percent, written
-from audits.records import SEVERITIES, Coordinate, Estimate, Figure, Finding, Json, Report, Severity, Subject, Warning
+from audits.gates import breaking
+from audits.numbers import coordinate, described, percent, written
+from audits.records import (
+    SEVERITIES,
+    Coordinate,
+    Estimate,
+    Figure,
+    Finding,
+    GateResult,
+    Json,
+    Report,
+    Severity,
+    Subject,
+    Warning,
+)
 
 SECTIONS = (
     "What we found",
@@ -40,6 +53,9 @@ ASKED = ("hypothesis", "reference", "metric", "tasks", "by", "normalise", "level
 
 MOST_METHODS = 3
 """Methods of intervals that the head names; the most frequent ones."""
+
+MOST_BROKEN = 3
+"""Estimates that are named below a gate that failed."""
 
 MOST_LISTED, MOST_COLUMNS, MOST_LETTERS = 20, 8, 400
 """Rows and columns of a list under a figure, and letters of a cell of it."""
@@ -111,6 +127,22 @@ def cited(report: Report) -> list[int]:
     """Return the places of the estimates on which the findings rest, in the order of the findings."""
     met = (index for finding in findings(report) for index in finding.evidence)
     return [index for index in dict.fromkeys(met) if index < len(report.estimates)]
+
+
+def broken(report: Report, gate: GateResult) -> list[str]:
+    """Return why a gate failed: the first estimates for which it is true, in words; nothing for one that passed."""
+    rows = breaking(gate, report.estimates)
+    shown = [report.estimates[row] for row in rows[:MOST_BROKEN]]
+    lines = [f"{' '.join(filter(None, (row.name, label(row))))}: {described(row)}" for row in shown]
+    if len(rows) > len(shown):
+        lines.append(f"and {len(rows) - len(shown)} more of {len(gate.rows)} that it looks at")
+    return lines
+
+
+def seconds(report: Report) -> float:
+    """Return how long the audit took; its phases are parts of the total, where that is told."""
+    spent = report.provenance.seconds
+    return float(spent["total"] if "total" in spent else sum(spent.values()))
 
 
 def asked(report: Report) -> list[tuple[str, str]]:

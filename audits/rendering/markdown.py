@@ -63,7 +63,11 @@ def _head(report: Report) -> Iterable[str]:
     yield "\n".join(f"- {word}: {escaped(value)}" for word, value in content.head(report))
     if report.gates:
         outcome = {"pass": "✓ passed", "fail": "✗ failed"}
-        yield "\n".join(f"- Gate {outcome[gate.outcome]}: {code(gate.expression)}" for gate in report.gates)
+        lines = []
+        for gate in report.gates:
+            lines.append(f"- Gate {outcome[gate.outcome]}: {code(gate.expression)}")
+            lines += [f"  - {escaped(row)}" for row in content.broken(report, gate)]
+        yield "\n".join(lines)
 
 
 def _found(report: Report) -> Iterable[str]:

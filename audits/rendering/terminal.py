@@ -40,7 +40,9 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
 
     report = content.canonical(report)
     parts: list[RenderableType] = [Text(_clean(report.title), style="bold")]
-    parts += [_gate(gate.expression, gate.outcome) for gate in report.gates]
+    for gate in report.gates:
+        parts.append(_gate(gate.expression, gate.outcome))
+        parts += [Text(f"  {_clean(row)}", style="red") for row in content.broken(report, gate)]
     parts.append(Text())
     parts += [_finding(finding.severity, finding.statement) for finding in content.findings(report)]
     if not report.findings:

@@ -115,7 +115,9 @@ def read_alignments(
     sources = _sources(path, {PurePosixPath(_key(clip.name)).name for clip in clips}, tier, log)
     owners = _match(sources, clips)
     if not owners:
-        hint = f"A clip is called {clips[0].name!r}, an alignment {sources[0].name!r}." if clips else ""
+        hint = "Give the clips that it is of."
+        if clips:
+            hint = f"A clip is called {clips[0].name!r}, an alignment {sources[0].name!r}."
         raise InputError("No clip has an alignment here: no names agree.", where=str(path), hint=hint)
     aligned: list[AlignedClip | None] = [None] * len(clips)
     for source, places in owners.items():
