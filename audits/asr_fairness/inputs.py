@@ -237,6 +237,7 @@ def _recordings(
         raise InputError(
             "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
             where=str(options.manifest),
+            hint="Mend the recordings or texts that the reasons name; --on-bad-clip stop names the first file.",
         )
     return kept, skipped
 

@@ -107,6 +107,12 @@ class Change:
         """Tell whether it got worse, and that is shown after Holm or exact."""
         return self.verdict == "changed" and self.is_worse and self._distance_holds()
 
+    @property
+    def is_improvement(self) -> bool:
+        """Tell whether it got better, and that is shown after Holm or exact."""
+        better = self._grown < 0 if self.name in SIGNED else self.can_be_judged and self.moved != 0
+        return self.verdict == "changed" and better and not self.is_worse
+
     def _distance_holds(self) -> bool:
         """Tell whether a signed gap that changed sides grew by more than chance, too: it moved further than it grew."""
         turned = self.name in SIGNED and self.values[0] * self.values[1] < 0

@@ -27,7 +27,8 @@ def heading(found: Comparison) -> str:
         moved = sum(row.verdict == "changed" for row in exact)
         parts.append(f"of {many(len(exact), 'exact number', 'exact numbers')}, {moved} changed")
     worse = sum(row.is_regression for row in rows)
-    return "; ".join([*parts, f"{many(worse, 'number', 'numbers')} got worse"]) + "."
+    better = sum(row.is_improvement for row in rows)
+    return "; ".join([*parts, f"{many(worse, 'number', 'numbers')} got worse, {better} better"]) + "."
 
 
 def differences(found: Comparison) -> list[tuple[str, str]]:
@@ -66,7 +67,10 @@ def notes(found: Comparison) -> list[str]:
         if first or second:
             told.append("Before and after of a paired change are over the records that both runs hold.")
         reasons = Counter(row.why for row in found.rows if row.why and row.difference is not None)
-        told += [f"{many(count, 'change', 'changes')} independent: {why}." for why, count in reasons.most_common()]
+        told += [
+            f"{many(count, 'row rests', 'rows rest')} on the two intervals alone: {why}."
+            for why, count in reasons.most_common()
+        ]
     bare = sum(row.difference is None for row in found.rows)
     if bare:
         told.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
@@ -74,7 +78,10 @@ def notes(found: Comparison) -> list[str]:
         told += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
     if any(found.alone):
         told.append(f"In one run only: {found.alone[0]} and {found.alone[1]} estimates.")
-    if any(name != "seed" for name, *_ in found.differing.settings):
+    inputs = {source.path for run in (found.before, found.after) for source in run.report.data}
+    inputs |= {run.report.subject.path for run in (found.before, found.after) if run.report.subject}
+    # Which file was audited is the model or its data, and told as that.
+    if any(name != "seed" and not inputs >= {str(old), str(new)} for name, old, new in found.differing.settings):
         told.append("The settings differ: where they change what is measured, a change is not one of the model.")
     return told
 
@@ -89,6 +96,13 @@ def basis(row: Change) -> str:
         return "independent"
     both, either = row.matched
     return f"paired by {both:,} of {either:,} records"
+
+
+def paired(row: Change) -> str:
+    """Return how many of the records are in both runs, for a narrow column."""
+    if row.matched is None:
+        return "exact" if row.exact else "no"
+    return "{:,}/{:,}".format(*row.matched)
 
 
 def place(row: Change) -> str:
@@ -111,7 +125,7 @@ def shown(row: Change) -> tuple[str, str, str]:
     if row.difference is None:
         return before, after, f"{written(value, places)}, no interval"
     if low is None or high is None or bare:
-        return before, after, "none" if row.verdict == "same" else written(value, places)
+        return before, after, "same" if row.verdict == "same" else written(value, places)
     return before, after, f"{written(value, places)} ({written(low, places)} to {written(high, places)})"
 
 

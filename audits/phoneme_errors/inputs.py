@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from audits.context import Context, Plan
-from audits.options import check_least
+from audits.options import check_distinct, check_least
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus, corpus_of
 from audits.phoneme_errors.outlook import coordinates_of, cost_of, layers_of, notes_of
@@ -141,8 +141,7 @@ def _check_options(options: Options) -> None:
             where="--folds",
             hint="Give fewer folds, or a larger --min-speakers.",
         )
-    if len(set(options.by)) < len(options.by):
-        raise InputError(f"{', '.join(options.by)} names one column twice.", where="--by")
+    check_distinct((("--by", options.by),))
     idle = [name for name in (_OF_TOKENS if options.manifest else _OF_SPEECH) if getattr(options, name)]
     if options.manifest and options.transform != "none":
         idle.append("transform")

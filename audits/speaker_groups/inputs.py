@@ -113,6 +113,7 @@ def plan(options: Options, context: Context) -> Plan:
         raise InputError(
             "No clip can be used: " + ", ".join(sorted({why for _, why in [*skipped, *more]})) + ".",
             where=str(options.manifest),
+            hint="Mend the rows: each needs a text, a speaker and a transcript of every system.",
         )
     _check_groups(clips, options)
     speakers, unit = speakers_of(clips, manifest, options)
@@ -203,7 +204,11 @@ def _named(texts: Sequence[str]) -> dict[str, Path]:
             raise InputError(f"{text!r} is not NAME=FILE.", where="--predictions", hint="Such as --predictions a=a.tsv")
         require_plain(name.strip(), "--predictions")
         if name.strip() in found:
-            raise InputError(f"The system {name.strip()!r} is named twice.", where="--predictions")
+            raise InputError(
+                f"The system {name.strip()!r} is named twice.",
+                where="--predictions",
+                hint="Give each file a name of its own, such as a=one.tsv b=two.tsv.",
+            )
         found[name.strip()] = Path(file.strip())
     return found
 

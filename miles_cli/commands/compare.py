@@ -71,7 +71,7 @@ def _tell(found: list[Comparison], *, everything: bool) -> None:
         old, new = one.before.name, one.after.name
         if one.same:
             typer.echo(f"{new} and {old} are the same run: same inputs, settings and estimates. Nothing changed.")
-        if not one.same or everything:
+        else:
             _print(one, everything=everything)
 
 
@@ -85,29 +85,35 @@ def _print(found: Comparison, *, everything: bool) -> None:
         typer.echo(line(note))
     shown = found.rows if everything else [row for row in found.rows if row.verdict == "changed"]
     if shown:
-        _print_table(shown[:MOST_ROWS])
+        _print_table(shown[:MOST_ROWS], verdicts=everything)
     elif found.rows:
         typer.echo("Show all of them with --all.")
     if len(shown) > MOST_ROWS:
         typer.echo(f"... and {len(shown) - MOST_ROWS} more; choose with --only, or write them all with --html.")
 
 
-def _print_table(rows: tuple[Change, ...] | list[Change]) -> None:
+def _print_table(rows: tuple[Change, ...] | list[Change], *, verdicts: bool) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
     # What is not to be cut wraps; the numbers keep their lines, so that they can be read down the column.
     table = Table(
-        Column("estimate", overflow="fold", min_width=22),
+        Column("estimate", overflow="fold", min_width=18),
         Column("before", justify="right", no_wrap=True),
         Column("after", justify="right", no_wrap=True),
         Column("change", overflow="fold"),
         Column("p, Holm", justify="right", no_wrap=True),
-        Column("basis", overflow="fold"),
+        *([Column("verdict", overflow="fold", min_width=7)] if verdicts else []),
+        Column("paired", overflow="fold", min_width=7),
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
     )
     for row in rows:
         # As Text: in a plain string the brackets of the coordinates would be read as markup.
         name = Text(line(f"{row.name} [{wording.place(row)}]" if row.where else row.name))
-        table.add_row(name, *wording.shown(row), wording.p_shown(row), wording.basis(row))
+        verdict = [row.verdict] if verdicts else []
+        table.add_row(name, *wording.shown(row), wording.p_shown(row), *verdict, wording.paired(row))
     Console().print(table)

@@ -65,10 +65,10 @@ def test_the_terminal_says_what_differs_first_and_why_what_is_not_paired(folder:
         "The runs differ in:\n  settings: sigma 0.25 → 0.5",
         "runs/noisier against runs/certified: ",
         "changes hold after Holm",
-        "paired by 30 of 30 records",
-        "paired by 25 of 30 records",
+        " 30/30 ",
+        " 25/30 ",
         "Records: 25 in both runs, 5 in the first only, 0 in the second only.",
-        "independent: not a sum or an area over records.",
+        "on the two intervals alone: not a sum or an area over records.",
     ):
         assert said in told.out, said
 

@@ -171,7 +171,7 @@ def every(**values: Any) -> Callable[[Rows], Rows]:
 tokens("no_by", "--by", by=None)
 tokens("by_empty", "--by", by="")
 tokens("by_of_no_column", ("There is no column 'gendre'", "--by", "Did you mean 'gender'", "tokens.csv"), by="gendre")
-tokens("by_twice", ("gender, gender names one column twice", "--by"), by="gender,gender")
+tokens("by_twice", ("gender, gender names one thing twice", "--by"), by="gender,gender")
 changed("by_holds_signs", ("holds & or =", "--by"), every(**{"a=b": "x"}), by="gender,a=b")
 for _flag, _least in {
     "--folds": 2, "--repeats": 1, "--max-order": 1, "--min-speakers": 5, "--min-tokens": 2, "--bootstrap": 200,

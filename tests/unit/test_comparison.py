@@ -266,7 +266,7 @@ def test_packages_and_the_machine_are_told_where_they_differ(sample_report: Repo
     [
         (row(), row(value=0.5), ("0.20", "0.50", "0.30 (0.23 to 0.37)")),
         (row(**EXACT), row(value=0.25, **EXACT), ("0.2000", "0.2500", "0.0500")),
-        (row(**EXACT), row(**EXACT), ("0.200", "0.200", "none")),
+        (row(**EXACT), row(**EXACT), ("0.200", "0.200", "same")),
         (row(**NONE), row(value=0.25, **NONE), ("0.2000", "0.2500", "0.0500, no interval")),
     ],
 )
@@ -276,6 +276,41 @@ def test_numbers_have_the_digits_that_the_interval_bears(
     assert wording.shown(changed(before, after)) == shown
 
 
+def test_better_and_worse_are_counted_and_a_signed_gap_is_better_nearer_to_zero() -> None:
+    def better(name: str, before: float, after: float) -> tuple[bool, bool]:
+        one = changed(row(name, before, 0.01), row(name, after, 0.01))
+        return one.is_improvement, one.is_regression
+
+    assert better("error_rate", 0.4, 0.2) == (True, False)
+    assert better("accuracy", 0.4, 0.2) == (False, True)
+    assert better("gap_to_others", -0.4, -0.2) == (True, False)
+    assert better("centroid", 0.4, 0.2) == (False, False)
+    assert better("error_rate", 0.4, 0.4) == (False, False)
+
+
+def test_the_narrow_column_says_how_many_records_are_in_both() -> None:
+    alone = changed(row(), row(value=0.5))
+    assert wording.paired(alone) == "no"
+    assert wording.paired(dataclasses.replace(alone, matched=(1025, 1030))) == "1,025/1,030"
+    assert wording.paired(changed(row(**EXACT), row(**EXACT))) == "exact"
+
+
+def test_the_name_of_the_audited_file_is_no_setting_that_clouds_the_change(sample_report: Report, tmp_path) -> None:
+    def runs(**settings: object) -> Report:
+        (first, *others) = sample_report.data
+        source = dataclasses.replace(first, path=str(settings["scores"]))
+        return dataclasses.replace(
+            sample_report, data=(source, *others), settings={**sample_report.settings, **settings}
+        )
+
+    def clouded(before: Report, after: Report) -> bool:
+        return any("settings differ" in note for note in wording.notes(compared(tmp_path, before, after)))
+
+    plain = runs(scores="a.csv", folds=5)
+    assert not clouded(plain, runs(scores="b.csv", folds=5))
+    assert clouded(plain, runs(scores="b.csv", folds=6))
+
+
 def test_json_is_finite_sorted_and_says_all(sample_report: Report, tmp_path) -> None:
     before = report(sample_report, row(), row("best_layer", **NONE), row("centroid", **EXACT))
     after = report(sample_report, row(value=0.5), row("best_layer", **NONE), row("centroid", **EXACT), row("more"))
@@ -283,7 +318,8 @@ def test_json_is_finite_sorted_and_says_all(sample_report: Report, tmp_path) -> 
     again = json.loads(json.dumps(found, sort_keys=True, allow_nan=False))
     assert again["schema"] == "miles.comparison/1" and again["before"] == "a"
     (one,) = again["runs"]
-    assert one["statement"].startswith("1 of 1 changes holds after Holm") and "1 number got worse" in one["statement"]
+    assert one["statement"].startswith("1 of 1 changes holds after Holm")
+    assert one["statement"].endswith("1 number got worse, 0 better.")
     assert one["estimates_in_one_run"] == {"before": 0, "after": 1} and one["records"] is None
     assert [(item["name"], item["verdict"]) for item in one["changes"]] == [
         ("gap", "changed"),
