@@ -105,7 +105,7 @@ def load_classifier(
     path = Path(reference).expanduser()
     if not path.exists():
         near = nearest_name(path)
-        hint = f"Did you mean {path.parent / near}?" if near else "Models of a hub have to be fetched first."
+        hint = f"Did you mean {path.parent / near}?" if near else "Check the path; hub models have to be fetched first."
         raise InputError("There is no such file or folder.", where=reference, hint=hint)
     if factory is not None:
         found = _from_factory(path, factory)

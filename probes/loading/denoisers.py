@@ -82,7 +82,7 @@ def load_denoiser(
 def _check_options(path: Path, arch: str | None, factory: str | None, allow_code: bool, prediction: str | None) -> None:
     if not path.exists():
         near = nearest_name(path)
-        hint = f"Did you mean {path.parent / near}?" if near else "Models of a hub have to be fetched first."
+        hint = f"Did you mean {path.parent / near}?" if near else "Check the path; hub models have to be fetched first."
         raise InputError("There is no such file or folder.", where=str(path), hint=hint)
     if arch is not None and factory is not None:
         raise InputError("Both an architecture and a factory are given.", where="--arch", hint="Give one of the two.")
