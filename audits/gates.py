@@ -1,7 +1,8 @@
 """Does the report pass? `--fail-if 'gap[by=accent].low > 0.05'` read and judged.
 
 Grammar: name[key=value,key=value].field OP number. The field is value (default), low or high; a gate
-fails if ANY estimate that it selects makes the expression true.
+fails if ANY estimate that it selects makes the expression true. The name `findings`, with the key severity, stands for
+how many findings there are.
 """
 
 import operator
@@ -9,9 +10,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal
 
 from audits.numbers import coordinate
-from audits.records import Coordinate, Estimate, GateResult, Warning
+from audits.records import SEVERITIES, Coordinate, Estimate, Finding, GateResult, Warning
 from probes.errors import InputError
 
 # Keys reach to the last bracket: names of groups may hold some.
@@ -36,6 +38,9 @@ MOST_LISTED = 12
 
 MOST_REASONS = 3
 """How many warnings an error quotes."""
+
+FINDINGS = "findings"
+"""The name that stands for the count of findings; no estimate may have it."""
 
 GATE = "--fail-if"
 """The option by which gates are given."""
@@ -83,11 +88,13 @@ def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
             where=GATE,
             hint="Write name[key=value,key=value].field OP number, such as 'gap[by=accent].low > 0.05'.",
         )
-    if known and match["name"] not in known:
+    if match["name"] == FINDINGS:
+        _check_findings(match, expression)
+    elif known and match["name"] not in known:
         raise InputError(
             f"The gate {expression!r} names no estimate of this audit.",
             where=GATE,
-            hint=f"There are: {', '.join(known)}.",
+            hint=f"There are: {', '.join((*known, FINDINGS))}.",
         )
     return Gate(
         expression=expression,
@@ -97,6 +104,17 @@ def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
         op=match["op"],
         number=float(match["number"]),
     )
+
+
+def _check_findings(match: re.Match[str], expression: str) -> None:
+    """Refuse what no finding has: a typing error must not make a gate that always passes."""
+    keys = _conditions(match["keys"], f"the gate {expression!r}", GATE)
+    if match["field"] not in (None, "value") or any(k != "severity" or v not in SEVERITIES for k, v in keys):
+        raise InputError(
+            f"The gate {expression!r} cannot be read: findings are counted, all of them or those of a severity.",
+            where=GATE,
+            hint=f"Write findings[severity=high] > 0; severities are {', '.join(SEVERITIES)}.",
+        )
 
 
 def parse_selection(text: str, *, where: str) -> Selection:
@@ -145,7 +163,7 @@ def check_places(gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]]) ->
     InputError
         Where a key or a value of the gate is not among `coordinates`.
     """
-    for key, wanted in gate.keys if coordinates else ():
+    for key, wanted in gate.keys if coordinates and gate.name != FINDINGS else ():
         if key not in coordinates:
             raise InputError(
                 f"The gate {gate.expression!r} names the key {key!r}, which no estimate of this run has.",
@@ -160,14 +178,25 @@ def check_places(gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]]) ->
             )
 
 
-def judge(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warning] = ()) -> GateResult:
-    """Evaluate a gate over the estimates; `warnings` may say why one is not there.
+def judge(
+    gate: Gate,
+    estimates: Sequence[Estimate],
+    warnings: Sequence[Warning] = (),
+    findings: Sequence[Finding] = (),
+) -> GateResult:
+    """Evaluate a gate over the estimates, or the findings; `warnings` may say why an estimate is not there.
 
     Raises
     ------
     InputError
         Where it selects nothing, or an estimate that has no interval to judge.
     """
+    compare = _OPERATORS[gate.op]
+    if gate.name == FINDINGS:
+        counted = counted_findings(gate, findings)
+        evidence = sorted({row for finding in counted for row in finding.evidence})
+        outcome: Literal["pass", "fail"] = "fail" if compare(len(counted), gate.number) else "pass"
+        return GateResult(expression=gate.expression, outcome=outcome, rows=tuple(evidence))
     rows = [index for index, row in enumerate(estimates) if selects(gate, row)]
     if not rows:
         raise InputError(
@@ -175,9 +204,15 @@ def judge(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warning]
             where=GATE,
             hint=nearest(gate, estimates),
         )
-    compare = _OPERATORS[gate.op]
     broken = [compare(_field(estimates[index], gate), gate.number) for index in rows]
     return GateResult(expression=gate.expression, outcome="fail" if any(broken) else "pass", rows=tuple(rows))
+
+
+def counted_findings(gate: Gate, findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that a gate counts; none for a gate on estimates."""
+    severities = [value for _, value in gate.keys]
+    chosen = (row for row in findings if all(row.severity == severity for severity in severities))
+    return list(chosen) if gate.name == FINDINGS else []
 
 
 def breaking(result: GateResult, estimates: Sequence[Estimate]) -> list[int]:

@@ -54,8 +54,24 @@ def written(number: float, places: int) -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 
+def bounded(number: float) -> str:
+    """Return what a bound proves, in three significant digits, never more than it: a bound is rounded down.
+
+    Examples
+    --------
+    >>> bounded(0.05439), bounded(4.8977), bounded(0.0), bounded(120.9)
+    ('0.0543', '4.89', '0', '120')
+    """
+    places = max(0, 2 - math.floor(math.log10(number))) if number > 0 else 0
+    text = written(number, places)
+    # In writing it may have been rounded up; one unit of the last digit less never is too much.
+    return text if float(text) <= number else written(number - 10.0**-places, places)
+
+
 def point(estimate: Estimate) -> str:
     """Return the value alone, for a column that stands beside its interval."""
+    if estimate.method.startswith(LOWER_BOUND):
+        return bounded(estimate.value)
     return written(estimate.value, decimals(estimate))
 
 
@@ -63,9 +79,9 @@ def interval(estimate: Estimate) -> str:
     """Return "0.116 to 0.214", or why there is no interval."""
     if estimate.low is None or estimate.high is None:
         return "exact" if estimate.method == "exact" else "no interval"
-    places = decimals(estimate)
     if estimate.method.startswith(LOWER_BOUND):
-        return f"at least; {written(estimate.high, places)} provable"
+        return f"at least; {bounded(estimate.high)} provable"
+    places = decimals(estimate)
     return f"{written(estimate.low, places)} to {written(estimate.high, places)}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from audits import gates
 from audits.context import Cache, Context, Draft, Plan
 from audits.errors import InputError
-from audits.records import Report
+from audits.records import GateResult, Report
 from audits.registry import AuditSpec
 from audits.report_file import dumps, fingerprint, write_bytes, write_records, write_report
 from miles_cli import folders, interrupts
@@ -63,12 +63,12 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
             draft = spec.carry_out(options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
             _write(report, draft, folder, watch)
-    elif tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
-        report = replace(report, gates=tuple(gates.judge(gate, report.estimates, report.warnings) for gate in parsed))
-        report = replace(report, settings={**report.settings, "fail_if": list(common.fail_if)})
+    elif parsed and tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
+        report = _judged_again(report, parsed, common)
         write_pages_and_report(report, folder)
     _tell(report, folder, common, earlier=earlier)
-    return 1 if any(gate.outcome == "fail" for gate in report.gates) else 0
+    # Without a gate nothing was asked now, whatever an earlier gate of the report says.
+    return 1 if parsed and any(gate.outcome == "fail" for gate in report.gates) else 0
 
 
 @contextmanager
@@ -128,6 +128,26 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _judged(parsed: list[gates.Gate], found: Report | Draft) -> tuple[GateResult, ...]:
+    return tuple(gates.judge(gate, found.estimates, found.warnings, found.findings) for gate in parsed)
+
+
+def _judged_again(report: Report, parsed: list[gates.Gate], common: Common) -> Report:
+    """Return a finished report with other gates, and with the command that gives it."""
+    words = list(report.provenance.command)
+    for place in reversed([place for place, word in enumerate(words) if word == gates.GATE]):
+        del words[place : place + 2]
+    words = [word for word in words if not word.startswith(f"{gates.GATE}=")]
+    for expression in common.fail_if:
+        words += [gates.GATE, expression]
+    return replace(
+        report,
+        gates=_judged(parsed, report),
+        settings={**report.settings, "fail_if": list(common.fail_if)},
+        provenance=replace(report.provenance, command=tuple(words)),
+    )
+
+
 def _assemble(
     spec: AuditSpec,
     plan: Plan,
@@ -150,7 +170,7 @@ def _assemble(
         warnings=tuple(draft.warnings),
         limitations=tuple(draft.limitations),
         coverage=draft.coverage,
-        gates=tuple(gates.judge(gate, draft.estimates, draft.warnings) for gate in parsed),
+        gates=_judged(parsed, draft),
         figures=tuple(draft.figures),
         provenance=provenance(context, watch.elapsed()),
     )

@@ -68,7 +68,10 @@ def _short(place: Path) -> str:
 
 
 def write(place: Path, text: str) -> None:
-    """Write a file in one step. A link stays, and what it leads to is written; who may read the file stays too."""
+    """Write a file in one step. A link stays, and what it leads to is written; nobody may read it who could not before.
+
+    Its owner and its group stay where the system lets them; else others than the new owner may not read it.
+    """
     meant = Path(os.path.realpath(place))
     if not meant.exists():
         write_text(meant, text)
@@ -77,5 +80,12 @@ def write(place: Path, text: str) -> None:
     with tempfile.TemporaryDirectory(dir=meant.parent, prefix=PART) as folder:
         made = Path(folder) / meant.name
         write_text(made, text)
-        made.chmod(meant.stat().st_mode & 0o7777)
+        held = meant.stat()
+        rights = held.st_mode & 0o777
+        try:
+            os.chown(made, held.st_uid, held.st_gid)
+        except PermissionError:
+            same = held.st_gid == made.stat().st_gid
+            rights &= 0o777 if same else 0o707
+        made.chmod(rights)
         made.replace(meant)

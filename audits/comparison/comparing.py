@@ -169,10 +169,18 @@ def _matching(before: Run, after: Run) -> Matching | str:
     return matched((before.report, after.report), (tables[0], tables[1]), pairing)
 
 
+def _hashes(report: Report) -> dict[str, list[str]]:
+    """Return what was read, by role; several files may have one role, such as the corpora of the languages."""
+    found: dict[str, list[str]] = {}
+    for source in report.data:
+        found.setdefault(source.role, []).append(source.sha256)
+    return {role: sorted(many) for role, many in found.items()}
+
+
 def differing(before: Report, after: Report) -> Differing:
     """Return what else differs between the runs, so that a change is not laid to the model alone."""
     subjects = [report.subject and report.subject.sha256 for report in (before, after)]
-    hashes = [{source.role: source.sha256 for source in report.data} for report in (before, after)]
+    hashes = [_hashes(report) for report in (before, after)]
     roles = sorted(hashes[0].keys() | hashes[1].keys())
     keys = sorted((before.settings.keys() | after.settings.keys()) - PLACES)
     values = [(key, before.settings.get(key), after.settings.get(key)) for key in keys]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audits.comparison.parts import Bools, Integers, Pairing, Parts, Records, measured, shares, within_one
-from audits.comparison.spread import Side, freedom, student
+from audits.comparison.spread import Side, freedom, student, together
 from audits.comparison.tables import Floats, Table
 from audits.records import Estimate, Report
 
@@ -18,7 +18,7 @@ LEAST = 5
 """Units that a paired interval rests on at least: on each side of an area, and as many equal ones where they differ."""
 FEW = f"fewer than {LEAST} independent units are matched"
 UNEQUAL = "one unit or a few weigh too much beside the others"
-ALONE = "one unit alone came out otherwise, of which no spread can be told"
+HARDLY = f"fewer than {LEAST} units came out otherwise: too few to tell their spread"
 NOT_OF_RECORDS = "not a sum or an area over records"
 NOT_GIVEN = "the records of a run do not give its number"
 ROUNDING = 1e-6
@@ -100,7 +100,7 @@ class Matching:
         sides = _sides(first, units, moved, added, weights, dust)
         if isinstance(sides, str):
             return sides
-        low, high, p = student(value, sides, level)
+        low, high, p = student(value, *together(sides), level)
         if within_one(first) and within_one(second):
             low, high = max(low, -1.0), min(high, 1.0)
         return Paired(values, (value, low, high), p, matched)
@@ -123,8 +123,9 @@ def _sides(
         if freedom(share) < LEAST - 1 - 1e-9:
             return UNEQUAL
         sides.append(Side(own, share, int((np.abs(whole) * len(names) > dust).sum())))
-    if sum(side.movers for side in sides) < 2:
-        return ALONE
+    # With one or two degrees of freedom t is so wide that the two intervals alone say more.
+    if sum(side.movers for side in sides) < LEAST:
+        return HARDLY
     if all(np.abs(side.moved).max() * len(side.moved) <= dust for side in sides):
         return "all units moved alike, of which no spread can be told"
     return sides

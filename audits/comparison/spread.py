@@ -63,23 +63,27 @@ def variance(side: Side) -> tuple[float, float]:
     return found, max(1.0, min(freedom(side.shares), side.movers - 1, tails))
 
 
-def student(value: float, sides: Sequence[Side], level: float) -> tuple[float, float, float]:
-    """Return low, high and the p-value of zero for a change, by Student's t.
+def together(sides: Sequence[Side]) -> tuple[float, float]:
+    """Return the standard error of a change and its degrees of freedom.
 
-    Degrees of freedom of several sides are put together as by Satterthwaite (1946) and Welch (1947).
+    Those of several sides are put together as by Satterthwaite (1946) and Welch (1947).
+    """
+    found = [variance(side) for side in sides]
+    total = sum(own for own, _ in found)
+    return float(np.sqrt(total)), float(total**2 / sum(own**2 / left for own, left in found))
+
+
+def student(value: float, error: float, count: float, level: float) -> tuple[float, float, float]:
+    """Return low, high and the p-value of zero for a change, by Student's t.
 
     Examples
     --------
     >>> six = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
-    >>> low, high, p = student(2.0, [Side((six - 2) / 6, np.full(6, 1 / 6), 6)], 0.95)
+    >>> low, high, p = student(2.0, *together([Side((six - 2) / 6, np.full(6, 1 / 6), 6)]), 0.95)
     >>> round(low, 3), round(high, 3), round(p, 4)
     (1.061, 2.939, 0.0028)
     """
     from scipy.special import stdtr, stdtrit
 
-    found = [variance(side) for side in sides]
-    total = sum(own for own, _ in found)
-    count = total**2 / sum(own**2 / left for own, left in found)
-    error = float(np.sqrt(total))
     half = float(stdtrit(count, (1 + level) / 2)) * error
     return value - half, value + half, float(2 * stdtr(count, -abs(value) / error))

@@ -16,8 +16,14 @@ class Target:
 
 
 TARGETS = (
-    Target("mlflow", "a run in a tracking store of MLflow", ("--tracking-uri", "--experiment", "--force")),
-    Target("model-card", "a section of a Hugging Face model card", ("--out", "--only", "--section-only", "--card")),
+    Target(
+        "mlflow", "a run in a tracking store of MLflow", ("--tracking-uri", "--experiment", "--no-records", "--force")
+    ),
+    Target(
+        "model-card",
+        "a section of a Hugging Face model card",
+        ("--out", "--only", "--section-only", "--card", "--model-name"),
+    ),
     Target("junit", "gates as the test cases of a pipeline", ("--out",)),
     Target("in-toto", "an unsigned attestation of what was tested", ("--out",)),
 )

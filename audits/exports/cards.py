@@ -4,52 +4,85 @@ Only the block `model-index` of the front matter and the text between our marker
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from audits.exports import model_card
+from audits.exports.wording import line
 from audits.records import Json, Report
 from probes.errors import InputError
 
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 INDEX = "model-index"
+MOST_NAMES = 5
+"""Names of models that a refusal tells."""
+
 _KEY = re.compile(r"""(["']?)model-index\1[ \t]*:""")
 
 
-def front_matter(report: Report, result: Json | None) -> str:
-    """Return the front matter of a card that holds nothing else; no text where there are no results."""
-    return _fenced(_dump(_merged([], report, result))) if result else ""
+def front_matter(report: Report, result: Json | None, name: str | None = None) -> tuple[str, str | None]:
+    """Return the front matter of a card that holds nothing else, and the model's name in it.
 
-
-def merge(card: str, report: Report, result: Json | None, section: str) -> str:
-    """Return a card with the results and the section of this audit, in the place of those that it held.
+    Parameters
+    ----------
+    name
+        The name of the model. None: that of the audited one.
 
     Raises
     ------
     InputError
-        Where the front matter is no YAML, or the markers of the section do not pair.
+        Where there are results, and neither `name` nor the report names a model.
+    """
+    if result is None:
+        return "", None
+    owner = _owner([], report, name)
+    return _fenced(_dump(_merged([], report, result, owner))), owner
+
+
+def merge(
+    card: str, report: Report, result: Json | None, section: str, name: str | None = None
+) -> tuple[str, str | None]:
+    """Return a card with the results and the section of this audit, in the place of those that it held.
+
+    Parameters
+    ----------
+    name
+        The model under whose name the results are put. None: the audited one, or the only one of the card where the
+        report names none.
+
+    Returns
+    -------
+    tuple
+        The card, and the name under which the results stand in it; None where there are none.
+
+    Raises
+    ------
+    InputError
+        Where the front matter is no YAML, the markers of the section do not pair, or the name is in doubt.
     """
     text = card.removeprefix("\ufeff")
     ending = "\r\n" if "\r\n" in text else "\n"
     text = text.replace("\r\n", "\n")
     found = _FRONT.match(text)
     old, body = (found[1], text[found.end() :]) if found else ("", text)
-    new = _front(old, report, result)
+    held = _load(old)
+    index = _models(held)
+    owner = None if result is None else _owner(index, report, name)
+    new = _front(old, held, _merged(index, report, result, owner))
     head = _fenced(new) if new or found else ""
     whole = head + _placed(body, section, model_card.markers(report))
-    return whole.replace("\n", ending)
+    return whole.replace("\n", ending), owner
 
 
 def _fenced(text: str) -> str:
     return f"---\n{text}---\n"
 
 
-def _front(old: str, report: Report, result: Json | None) -> str:
+def _front(old: str, held: dict[str, Any], index: list[Any]) -> str:
     """Replace the block of the results; where it cannot be cut out of the text, all keys are written anew."""
-    held = _load(old)
-    index = _merged(held.get(INDEX), report, result)
     wanted = {**held, INDEX: index}
     if not index:
         wanted.pop(INDEX)
@@ -81,19 +114,55 @@ def _unusable(why: str) -> InputError:
     return InputError(f"The front matter of the card {why}.", where="--card", hint="Mend what stands between its ---.")
 
 
-def _merged(held: Any, report: Report, result: Json | None) -> list[Any]:
-    """Return the index with our results in the place of those of this audit, everybody else's as they were."""
-    if held is None:
-        held = []
-    if not isinstance(held, list) or not all(isinstance(model, dict) for model in held):
+def _models(held: dict[str, Any]) -> list[dict[str, Any]]:
+    index = held.get(INDEX)
+    if index is None:
+        return []
+    if not isinstance(index, list) or not all(isinstance(model, dict) for model in index):
         raise _unusable(f"has a {INDEX} that is no list of models")
+    return index
+
+
+def _owner(held: list[dict[str, Any]], report: Report, name: str | None) -> str:
+    """Return under whose name the results go: nobody's numbers may stand under the name of another model."""
+    own = model_card.model_name(report)
+    if name is not None:
+        return name
+    names = [_name(model) for model in held]
+    if own is not None and (own in names or not held):
+        return own
+    if own is None and len(held) == 1 and names[0]:
+        return names[0]
+    shown = [line(one) or "one without a name" for one in names[:MOST_NAMES]]
+    listed = ", ".join(shown + ["..."] * (len(names) > MOST_NAMES))
+    if own is None:
+        several = f", and the card holds several or none that has a name: {listed}" if held else ""
+        raise InputError(
+            f"The run names no model under whose name its results could stand{several}.",
+            where="--to model-card",
+            hint="Name the model: --model-name NAME.",
+        )
+    same = f"Is it the same model? --model-name {shlex.quote(line(names[0]))}. " if names[0] else ""
+    raise InputError(
+        f"The run audited {own}, and the results of the card are of: {listed}.",
+        where="--card",
+        hint=f"{same}Is it another one? --model-name {shlex.quote(own)} adds it.",
+    )
+
+
+def _name(model: Mapping[str, Any]) -> str:
+    name = model.get("name")
+    return "" if name is None else str(name)
+
+
+def _merged(held: list[dict[str, Any]], report: Report, result: Json | None, owner: str | None) -> list[Any]:
+    """Return the index with our results in the place of those of this audit, everybody else's as they were."""
     models = [_without(model, report) for model in held]
     new = []
     if result:
-        name = model_card.model_name(report)
-        place = _place(models, held, name)
+        place = next((place for place, model in enumerate(models) if _name(model) == owner), None)
         if place is None:
-            new = [{"name": name, "results": [result]}]
+            new = [{"name": owner, "results": [result]}]
         else:
             models[place] = {**models[place], "results": [*(models[place].get("results") or ()), result]}
     # A model that held our results alone goes with them; one that never held any stays.
@@ -108,17 +177,6 @@ def _without(model: dict[str, Any], report: Report) -> dict[str, Any]:
         raise _unusable(f"has a {INDEX} with results that are no list")
     kept = [one for one in results if not _is_ours(one, report)]
     return model if len(kept) == len(results) else {**model, "results": kept}
-
-
-def _place(models: list[Any], held: list[Any], name: str) -> int | None:
-    """Return which model our results belong to: that of the name, or with them so far, or the card's only one."""
-    for place, model in enumerate(models):
-        if model.get("name") == name:
-            return place
-    for place, (model, before) in enumerate(zip(models, held, strict=True)):
-        if model is not before:
-            return place
-    return 0 if len(models) == 1 else None
 
 
 def _is_ours(result: Any, report: Report) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from audits.exports.wording import line, named, outcome
-from audits.records import Json, Report
+from audits.records import Finding, Json, Report
 from probes.errors import InputError
 from probes.loading.hashing import sha256_file
 
@@ -17,6 +17,9 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 CONTENT = "milesContent"
 """Name of a digest that is the SHA-256 of what miles read, such as weights and configuration, and not of a file."""
+
+LARGEST = 2**34
+"""Bytes of a file that is read to see whether it has a hash still."""
 
 WARNING = ("medium", "high")
 """The severities of findings that warn."""
@@ -30,7 +33,8 @@ def plain_hashes(report: Report) -> frozenset[str]:
 
 def _has(path: str, held: str) -> bool:
     try:
-        return Path(path).is_file() and sha256_file(Path(path)) == held
+        # What has no size, such as a file of the kernel, may have no end.
+        return Path(path).is_file() and 0 < Path(path).stat().st_size <= LARGEST and sha256_file(Path(path)) == held
     except OSError:
         # A name that no system takes, or a folder that may not be entered: the report is as good without.
         return False
@@ -62,8 +66,8 @@ def to_in_toto(report: Report, digest: str, plain: Collection[str] = ()) -> str:
                 *_sources(report, plain),
                 _report(report, digest),
             ],
-            "passedTests": _unique([*_gates(report, "pass"), *_findings(report, warning=False)]),
-            "warnedTests": _unique([*([] if report.gates else ["no gates"]), *_findings(report, warning=True)]),
+            "passedTests": _unique(_gates(report, "pass")),
+            "warnedTests": _unique([*([] if report.gates else ["no gates"]), *_warning(report)]),
             "failedTests": _unique(_gates(report, "fail")),
         },
     }
@@ -106,11 +110,16 @@ def _report(report: Report, digest: str) -> Json:
         skipped[line(item.reason)] += item.count
     warned = Counter(line(warning.id) for warning in report.warnings)
     items = {"given": report.coverage.given, "used": report.coverage.used, "skipped": skipped}
+    # No finding is a test that was passed: a small leak is no approval.
+    found = [
+        {"id": _found(finding), "severity": finding.severity, "statement": line(finding.statement)}
+        for finding in report.findings
+    ]
     return {
         "name": "report.json",
         "digest": {"sha256": digest},
         "mediaType": "application/json",
-        "annotations": {**items, "warnings": warned},
+        "annotations": {**items, "warnings": warned, "findings": found},
     }
 
 
@@ -125,9 +134,12 @@ def _gates(report: Report, wanted: str) -> list[str]:
     return [f"gate {line(gate.expression)}" for gate in report.gates if gate.outcome == wanted]
 
 
-def _findings(report: Report, *, warning: bool) -> list[str]:
-    kept = [finding for finding in report.findings if (finding.severity in WARNING) == warning]
-    return [f"finding {named(finding.id, finding.where)}" for finding in kept]
+def _warning(report: Report) -> list[str]:
+    return [f"finding {_found(finding)}" for finding in report.findings if finding.severity in WARNING]
+
+
+def _found(finding: Finding) -> str:
+    return named(finding.id, finding.where)
 
 
 def _unique(names: Iterable[str]) -> list[str]:

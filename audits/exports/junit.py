@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from audits.exports.wording import line, named, plain
-from audits.gates import breaking
+from audits.gates import FINDINGS, breaking
 from audits.numbers import described, placed
 from audits.records import GateResult, Report
 from audits.rendering import content
@@ -23,7 +23,7 @@ def to_junit(report: Report) -> str:
     """
     failed = sum(gate.outcome == "fail" for gate in report.gates)
     counts = {"tests": max(1, len(report.gates)), "failures": failed, "errors": 0, "skipped": int(not report.gates)}
-    shared = {**{key: str(count) for key, count in counts.items()}, "time": f"{content.seconds(report):.3f}"}
+    shared = {**{key: str(count) for key, count in counts.items()}, "time": f"{max(0.0, content.seconds(report)):.3f}"}
     root = ET.Element("testsuites", {"name": "miles", **shared})
     # The form has no room for a time zone; it is UTC.
     created = report.created.removesuffix("Z")
@@ -57,6 +57,10 @@ def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
     rows = _rows(report, gate.rows)
     if gate.outcome == "pass":
         ET.SubElement(case, "system-out").text = rows
+        return
+    if gate.expression.lstrip().startswith(FINDINGS):
+        why = [line(row) for row in content.broken(report, gate)]
+        ET.SubElement(case, "failure", type="gate", message="; ".join(why)).text = "\n".join(why)
         return
     broken = breaking(gate, report.estimates)
     message = f"{len(broken)} of {len(gate.rows)} rows: {_rows(report, broken[:1])}"

@@ -38,23 +38,31 @@ _ENVIRONMENT = {
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
 """Where nothing else is set: by default a server that is down is asked for minutes, without a word."""
 
-_PAGES = (NAME, "report.html", "report.md", "records.csv")
+RECORDS = "records.csv"
+_PAGES = (NAME, "report.html", "report.md", RECORDS)
+NOT_GIVEN = content.setting(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    report: Path
+    records: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """What became of an export: the run, whether it is new, and how much of the report it holds."""
+    """What became of an export: the run, whether it is new, and what of the report it holds."""
 
     run: str
     is_new: bool
     metrics: int = 0
     settings: int = 0
     cut: tuple[str, ...] = ()
-    files: int = 0
+    files: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
 
-def log(report: Report, file: Path, *, store: str | None, experiment: str, force: bool) -> Logged:
+def log(report: Report, file: Path, *, store: str | None, experiment: str, force: bool, records: bool = True) -> Logged:
     """Log a report as a run: settings as parameters, estimates as metrics, the files beside it as artifacts.
 
     Parameters
@@ -68,6 +76,8 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
         The experiment, which is made where there is none.
     force
         Log a report again that is there already.
+    records
+        Copy records.csv too, which holds rows about people or items.
 
     Raises
     ------
@@ -87,7 +97,7 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
             client = MlflowClient(tracking_uri=address)
             place = _experiment(client, experiment)
             _check_files(client, address, place)
-            return _log(client, report, file, place, force)
+            return _log(client, report, place, _Files(file, records), force)
         except (mlflow.exceptions.MlflowException, ImportError) as error:
             raise InputError(
                 f"MLflow cannot use the store: {_shown(line(error))[:300]}",
@@ -133,8 +143,8 @@ def _shown(address: str) -> str:
     return re.sub(r"//[^/@\s]*@", "//***@", address)
 
 
-def _log(client: Any, report: Report, file: Path, place: str, force: bool) -> Logged:
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+def _log(client: Any, report: Report, place: str, files: _Files, force: bool) -> Logged:
+    digest = hashlib.sha256(files.report.read_bytes()).hexdigest()
     start, end = _times(report)
     if not force:
         held = client.search_runs([place], filter_string=f"tags.`{MARK}` = '{digest}'", max_results=1)
@@ -143,7 +153,7 @@ def _log(client: Any, report: Report, file: Path, place: str, force: bool) -> Lo
     name = f"{line(report.audit)} {content.identity(report)}"
     run = client.create_run(place, start_time=start, run_name=name).info.run_id
     try:
-        told = _fill(client, run, report, file, end)
+        told = _fill(client, run, report, files, end)
         client.set_tag(run, MARK, digest)
         client.set_terminated(run, "FINISHED", end_time=end)
     except BaseException:
@@ -200,20 +210,20 @@ def _check_files(client: Any, address: str, experiment: str) -> None:
         )
 
 
-def _fill(client: Any, run: str, report: Report, file: Path, time: int) -> Logged:
+def _fill(client: Any, run: str, report: Report, files: _Files, time: int) -> Logged:
     from mlflow.entities import Metric, Param, RunTag
 
     numbers = [Metric(key, value, time, 0) for key, value in metrics(report.estimates)]
     for batch in _batches(numbers, METRICS_A_BATCH):
         client.log_batch(run, metrics=batch)
-    values = {key: line(content.setting(value)) for key, value in sorted(report.settings.items())}
+    values = {key: line(content.setting(value)) or NOT_GIVEN for key, value in sorted(report.settings.items())}
     keys = _distinct([(_safe(key), key) for key in values])
     written = [Param(key, value[:MOST_VALUE]) for key, value in zip(keys, values.values(), strict=True)]
     for batch in _batches(written, OTHERS_A_BATCH):
         client.log_batch(run, params=batch)
     tags = _tags(report)
     client.log_batch(run, tags=[RunTag(key, value[:MOST_TAG]) for key, value in tags.items()])
-    found, missing = _files(report, file)
+    found, missing = _found(report, files)
     for path, folder in found:
         client.log_artifact(run, str(path), folder)
     return Logged(
@@ -224,7 +234,7 @@ def _fill(client: Any, run: str, report: Report, file: Path, time: int) -> Logge
         cut=tuple(
             key for held, most in ((values, MOST_VALUE), (tags, MOST_TAG)) for key in held if len(held[key]) > most
         ),
-        files=len(found),
+        files=tuple(f"{folder}/{path.name}" if folder else path.name for path, folder in found),
         missing=tuple(missing),
     )
 
@@ -250,15 +260,18 @@ def _tags(report: Report) -> Mapping[str, str]:
     return {**{key: line(value) for key, value in tags.items()}, "mlflow.note.content": note}
 
 
-def _files(report: Report, file: Path) -> tuple[list[tuple[Path, str | None]], list[str]]:
+def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]], list[str]]:
     """Return the files of the run with their folders in the store, and what is not there.
 
     Beside a file of another name may stand anything. No link is followed: it could lead anywhere.
     """
+    file = files.report
     if file.name != NAME:
         return [(file, None)], []
     pictures = [f"{figure.file}.{kind}" for figure in report.figures for kind in ("png", "svg")]
-    wanted: list[tuple[Path, str | None]] = [(file.parent / name, None) for name in _PAGES]
+    wanted: list[tuple[Path, str | None]] = [
+        (file.parent / name, None) for name in _PAGES if name != RECORDS or files.records
+    ]
     if not (file.parent / "figures").is_symlink():
         wanted += [(file.parent / "figures" / name, "figures") for name in pictures]
     found = [(path, folder) for path, folder in wanted if path.is_file() and (path == file or not path.is_symlink())]

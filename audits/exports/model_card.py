@@ -72,11 +72,9 @@ def task_name(report: Report) -> str:
     return f"miles {line(report.audit)}"
 
 
-def model_name(report: Report) -> str:
-    """Return the last part of the model's path, or of that of the data where there is no model."""
-    paths = [report.subject.path] if report.subject else [source.path for source in report.data]
-    names = [line(PurePath(path).name) for path in paths]
-    return next(filter(None, names), line(report.audit))
+def model_name(report: Report) -> str | None:
+    """Return the last part of the model's path; None where the run names no model: data are none."""
+    return line(PurePath(report.subject.path).name) or None if report.subject else None
 
 
 def _dataset(report: Report) -> Json:

@@ -72,7 +72,7 @@ def _size(draft: Draft, bounds: Bounds, results: "Results") -> str:
     member = bounds.judged.attack.member
     whole = f"{int(member.sum()):,} members and {int((~member).sum()):,} non-members"
     n = draft.estimates[bounds.leading.place].n
-    return whole if n == len(member) else f"{n:,} of these {whole} to prove it"
+    return whole if n == len(member) else f"the bound resting on {n:,} of {len(member):,} points ({whole})"
 
 
 def _basis(validity: str, options: Options) -> str:

@@ -71,7 +71,7 @@ def _tell(found: list[Comparison], *, everything: bool) -> None:
         old, new = one.before.name, one.after.name
         if one.same:
             typer.echo(f"{new} and {old} are the same run: same inputs, settings and estimates. Nothing changed.")
-        else:
+        if not one.same or everything:
             _print(one, everything=everything)
 
 

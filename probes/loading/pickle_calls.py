@@ -31,8 +31,10 @@ _AGAIN, _SLACK = 4, 2**16
 """What calls go through: so many parts or letters for each byte of the pickle, and so many besides."""
 _MOST_LETTERS, _MOST_LOOSE = 2**22, 2**14
 """Of keys: parts and letters in all tuples, and parts of those whose hashes a file can choose."""
-_MOST_MADE = 2**22
-"""Containers and results of calls: an empty one takes a byte of the pickle and hundreds of the memory."""
+_MADE, _STORAGE, _RESULT, _ENTRY = 2**27, 600, 640, 100
+"""Bytes of memory: what a pickle may make besides the numbers of its storages, and what one of each takes."""
+_STEPS = 5 * 2**19
+"""What a small file may take; larger ones may have one more for each eight bytes, and make two bytes for each."""
 
 
 @dataclass(slots=True)
@@ -52,22 +54,35 @@ class Calls:
     standins: frozenset[str]
     room: int
     records: Mapping[str, int] | None
+    most_made: int = field(init=False)
+    most_steps: int = field(init=False)
     place: int = 0
+    steps: int = 0
     made: int = 0
     work: int = 0
     keys: list[int] = field(default_factory=lambda: [0, 0])
     stored: dict[str, tuple[int, float]] = field(default_factory=dict)
 
-    def count(self) -> None:
-        """Count one more container or result.
+    def __post_init__(self) -> None:
+        self.most_made, self.most_steps = _MADE + 2 * self.room, _STEPS + self.room // 8
+
+    def step(self, length: int) -> None:
+        """Count one more step of so many bytes.
 
         Raises
         ------
         NeedlessError
             Where there are too many, as in all methods.
         """
-        self.made += 1
-        if self.made > _MOST_MADE:
+        self.place += length
+        self.steps += 1
+        if self.steps > self.most_steps:
+            raise NeedlessError("too many steps")
+
+    def count(self, size: int) -> None:
+        """Count the bytes of memory that something takes."""
+        self.made += size
+        if self.made > self.most_made:
             raise NeedlessError("too many containers")
 
     def name(self, name: str) -> Value:
@@ -97,6 +112,7 @@ class Calls:
         size = parts[4].number * width
         held = size if self.records is None else self.records.get(key.lower(), -1)
         # Whoever asks for the same numbers by two keys gets them twice.
+        self.count(0 if key in self.stored else _STORAGE)
         self.room -= 0 if key in self.stored else held
         if not 0 <= size <= held or self.room < 0 or self.stored.setdefault(key, (size, item)) != (size, item):
             # So does a file that is cut off.
@@ -117,7 +133,7 @@ class Calls:
     def call(self, function: Value, given: Value) -> Value:
         """Return what stands for the result of a call, which has to be one that checkpoints need."""
         name = function.text if function.kind == "name" else ""
-        self.count()
+        self.count(_RESULT if name not in _GROUPS else _RESULT // 2)
         if given.kind != "tuple":
             raise NeedlessError("a call that is none")
         self._go_through(given, name)
@@ -141,13 +157,21 @@ class Calls:
         if target.text == _PARAMETERS[0]:
             # Three are what the first releases kept of a parameter, five of a variable; four would make it anew.
             fitting = state.kind == "tuple" and len(state.parts) in (3, 5)
+            if fitting and len(state.parts) == 5:
+                # The first is the tensor whose numbers it takes over.
+                fitting = state.parts[0].kind == "tensor"
+                target.wide |= state.parts[0].wide
         if not fitting:
             raise NeedlessError("a state where none belongs")
 
     def _go_through(self, given: Value, name: str) -> None:
         self.work += given.weight + given.letters
         self._check_work(name)
-        self.work += _held(given, levels=4)
+        self.count(8 * given.weight + given.letters)
+        entries = _held(given, levels=4)
+        # Whoever goes through entries copies them.
+        self.count(_ENTRY * entries)
+        self.work += entries
         self._check_work(name)
 
     def _check_work(self, name: str) -> None:
@@ -171,7 +195,9 @@ class Calls:
         if min(offset, *sizes, *strides, 0) < 0 or (numel and (offset + last + 1) * item > store.number):
             raise pickle.UnpicklingError("a tensor that leaves its numbers")
         wide = numel > store.number / item
-        if name.endswith("qtensor") and (wide or not _is_plain_tuple(parts[4:5])):
+        # Scales are one for each place along a side, of which there may be many where another side is of none.
+        long = any(size > max(1, store.number / item) for size in sizes)
+        if name.endswith("qtensor") and (wide or long or not _is_plain_tuple(parts[4:5])):
             return None
         return Value("tensor", wide=wide)
 

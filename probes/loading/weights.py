@@ -5,6 +5,7 @@ file exactly. A pickle goes through torch's restricted reader, which knows tenso
 asks for more is refused, since an ordinary reader would run whatever the file says.
 """
 
+import io
 import math
 import pickle
 import re
@@ -220,7 +221,7 @@ def _check_calls(path: Path, names: Sequence[str]) -> None:
         raise pickle.UnpicklingError("a zip without a pickle")
     head = f"{folder}/data/"
     records = {name.removeprefix(head): size for name, size in sizes.items() if name.startswith(head)}
-    with zipfile.ZipFile(path) as archive, archive.open(inside[0]) as file:
+    with zipfile.ZipFile(path) as archive, io.BytesIO(archive.read(inside[0])) as file:
         check_calls(file, names, room=path.stat().st_size, records=records)
 
 
@@ -233,6 +234,9 @@ def _is_tar(head: bytes) -> bool:
     return True
 
 
+_HOLD_NOTHING = (str, int, float, bool, bytes)
+
+
 def _bared(content: object) -> object:
     """Take from tensors and dictionaries what a file wrote onto them: it could stand where their own methods do."""
     from torch import Tensor
@@ -240,6 +244,8 @@ def _bared(content: object) -> object:
     seen, waiting = set[int](), [content]
     while waiting:
         value = waiting.pop()
+        if value is None or type(value) in _HOLD_NOTHING:
+            continue
         if isinstance(value, Tensor):
             vars(value).clear()
         elif isinstance(value, dict) and id(value) not in seen:
@@ -249,7 +255,7 @@ def _bared(content: object) -> object:
             notes.clear()
             notes.update(kept)
             waiting += [*dict.keys(value), *dict.values(value), *kept.values()]
-        elif isinstance(value, list | tuple | set) and id(value) not in seen:
+        elif isinstance(value, list | tuple | set) and value and id(value) not in seen:
             seen.add(id(value))
             waiting += value
     return content

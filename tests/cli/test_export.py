@@ -53,7 +53,8 @@ def test_every_audit_can_be_exported(runs: Path, call_miles: Call) -> None:
         done = call_miles("export", runs / name / "report.json", "--to", "in-toto")
         digests = [next(iter(one["digest"].values())) for one in json.loads(done.out)["predicate"]["configuration"]]
         assert digests[-1] == hashlib.sha256((runs / name / "report.json").read_bytes()).hexdigest()
-        done = call_miles("export", runs / name, "--to", "model-card")
+        named = () if report.subject else ("--model-name", "Ours")
+        done = call_miles("export", runs / name, "--to", "model-card", *named)
         places = {place for finding in report.findings for place in finding.evidence}
         assert len(ModelCard(done.out).data.eval_results or ()) == len(places), name
         assert {path: path.stat().st_mtime_ns for path in (runs / name).rglob("*")} == before
@@ -72,15 +73,28 @@ def test_a_card_is_changed_in_place_and_only_once(runs: Path, tmp_path: Path, ca
     card = tmp_path / "README.md"
     card.write_text("---\nlicense: mit\n---\n# Ours\n", "utf-8")
     words = ("export", runs / "certified", "--to", "model-card", "--card", card)
-    assert call_miles(*words).out == f"Written: {card}\n"
+    assert call_miles(*words).out == f"Written: {card}; results under the name net.safetensors\n"
     once = card.read_text("utf-8")
     assert once.startswith("---\nlicense: mit\nmodel-index:\n") and "# Ours\n\n<!-- miles:certify -->" in once
-    assert call_miles(*words).out == f"Nothing changed: {card}\n"
+    assert call_miles(*words).out == f"Nothing changed: {card}; results under the name net.safetensors\n"
     assert call_miles(*words, "--only", "abstention_rate").code == 0
     assert "abstention_rate" in card.read_text("utf-8").split("---\n")[1]
     done = call_miles("export", runs / "certified", "--to", "model-card", "--section-only")
     assert done.out.startswith("<!-- miles:certify -->") and done.out in once
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+def test_results_of_a_run_without_a_model_stand_under_the_name_that_is_given(
+    runs: Path, tmp_path: Path, call_miles: Call
+) -> None:
+    card = tmp_path / "README.md"
+    words = ("export", runs / "canaries", "--to", "model-card")
+    done = call_miles(*words, "--out", card, "--model-name", "Ours 1")
+    assert done.out == f"Written: {card}; results under the name Ours 1\n"
+    text = card.read_text("utf-8")
+    assert "- name: Ours 1\n" in text and "name: canaries.npz\n  results" not in text
+    assert call_miles(*words, "--card", card).out == f"Nothing changed: {card}; results under the name Ours 1\n"
+    assert call_miles(*words, "--section-only").code == 0
 
 
 @pytest.mark.parametrize(
@@ -90,6 +104,14 @@ def test_a_card_is_changed_in_place_and_only_once(runs: Path, tmp_path: Path, ca
         (["{runs}/certified", "--to", "junit", "--card", "README.md"], "It belongs to model-card"),
         (["{runs}/certified", "--to", "in-toto", "--only", "x"], "It belongs to model-card"),
         (["{runs}/certified", "--to", "mlflow", "--out", "x"], "takes --tracking-uri"),
+        (["{runs}/certified", "--to", "junit", "--model-name", "a"], "It belongs to model-card"),
+        (["{runs}/certified", "--to", "in-toto", "--model-name", ""], "It belongs to model-card"),
+        (["{runs}/certified", "--to", "junit", "--no-records"], "It belongs to mlflow"),
+        (["{runs}/certified", "--to", "model-card", "--model-name", " "], "This is no name"),
+        (["{runs}/certified", "--to", "model-card", "--model-name", "a", "--section-only"], "Leave out --model-name"),
+        (["{runs}/canaries", "--to", "model-card"], "names no model"),
+        (["{runs}/canaries", "--to", "model-card", "--out", "x.md"], "--model-name NAME"),
+        (["{runs}/certified", "--to", "model-card", "--card", "two.md"], "The run audited net.safetensors"),
         (["{runs}/certified", "--to", "model-card", "--only", "accuracy["], "cannot be read"),
         (["{runs}/certified", "--to", "model-card", "--only", "nothing"], "There are:"),
         (["{runs}/certified", "--to", "model-card", "--card", "none.md"], "There is no card here"),
@@ -109,6 +131,7 @@ def test_wrong_input_ends_in_one_panel_and_nothing_is_written(
 ) -> None:
     (tmp_path / "bad.md").write_text("---\na: [\n---\n", "utf-8")
     (tmp_path / "latin.md").write_bytes(b"\xe4\n")
+    (tmp_path / "two.md").write_text("---\nmodel-index: [{name: a, results: []}]\n---\n", "utf-8")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     done = call_miles("export", *(word.format(runs=runs) for word in words), cwd=tmp_path)
     plain = " ".join(done.err.replace("│", " ").split())
@@ -128,7 +151,7 @@ def test_a_link_to_a_card_stays_and_nobody_else_may_read_the_card(runs: Path, tm
     card.write_text("# Ours\n", "utf-8")
     card.chmod(0o600)
     link.symlink_to(card)
-    assert call_miles("export", runs / "certified", "--to", "model-card", "--card", link).out == f"Written: {link}\n"
+    assert call_miles("export", runs / "certified", "--to", "model-card", "--card", link).code == 0
     assert link.is_symlink() and "<!-- miles:certify -->" in card.read_text("utf-8")
     assert card.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in card.parent.iterdir()] == ["a.md"]
@@ -179,7 +202,8 @@ def test_a_run_of_mlflow_holds_the_whole_report(
     (found,) = runs_in(client, "audits")
     assert found.data.metrics == dict(metrics(report.estimates))
     assert any(key.endswith(".provable") for key in found.data.metrics)
-    assert found.data.params == {key: setting(value) for key, value in report.settings.items()}
+    assert found.data.params == {key: setting(value) or "not given" for key, value in report.settings.items()}
+    assert report.settings["timesteps"] == [] and found.data.params["timesteps"] == "not given"
     tags = found.data.tags
     assert tags["miles.audit"] == "membership" and tags["miles.gates"] == "none"
     assert tags["miles.subject_sha256"] == report.subject.sha256 and tags["miles.version"] == report.provenance.miles
@@ -188,12 +212,29 @@ def test_a_run_of_mlflow_holds_the_whole_report(
     names = {path.relative_to(kept) for path in kept.rglob("*") if path.is_file()}
     assert names == {path.relative_to(runs / "suite") for path in (runs / "suite").rglob("*") if path.is_file()}
     assert all((kept / name).read_bytes() == (runs / "suite" / name).read_bytes() for name in names)
+    pictures = sum(name.parts[0] == "figures" for name in names)
+    said = f"{len(names)} files: report.json, report.html, report.md, records.csv, {pictures} in figures/."
+    assert said in done.out and "records.csv holds rows about people or items; --no-records" in done.out
     # Again: it is found; by force there are two.
     again = call_miles(*words)
     assert again.code == 0 and again.out.startswith(f"It is there already: run {found.info.run_id} ")
     assert len(runs_in(client, "audits")) == 1
     assert call_miles(*words, "--force").code == 0
     assert len({run.data.tags[MARK] for run in runs_in(client, "audits")}) == 1 and len(runs_in(client, "audits")) == 2
+
+
+def test_rows_about_people_can_be_left_out(
+    own: Path, store: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("export", own, "--to", "mlflow", "--tracking-uri", store, "--no-records")
+    done = call_miles(*words)
+    assert done.code == 0 and "records.csv" not in done.out and "report.md, " in done.out, done.err
+    client = client_of(store, monkeypatch)
+    (found,) = runs_in(client, "miles")
+    held = {item.path for item in client.list_artifacts(found.info.run_id)}
+    assert held == {"report.json", "report.html", "report.md", "figures"}
+    # A run that was logged before may hold them.
+    assert "records.csv too where it holds it" in call_miles(*words).out
 
 
 def test_what_is_cut_missing_or_linked_is_told(

@@ -4,6 +4,7 @@ import io
 import pickle
 import pickletools
 import struct
+import tracemalloc
 import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from probes.errors import InputError
+from probes.loading.pickles import check_calls
 from probes.loading.weights import read_pickle
 
 NEEDLESS = "more than a checkpoint needs"
@@ -39,9 +41,18 @@ def rebuilt(name: str, *values: Any) -> mutations.Call:
 
 
 def quantised(*parameters: Any, size: int = 2, stride: int = 1) -> mutations.Call:
-    store = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)._typed_storage()
+    store = stored_bytes(torch.ones(2))
     scheme = (torch.per_channel_affine, *parameters, 0)
     return rebuilt("qtensor", store, 0, (size,), (stride,), scheme, False, OrderedDict())
+
+
+def widened(first: Any, then: Any) -> Noted:
+    """Return a parameter of one tensor that takes over the numbers of another."""
+    return Noted((then, None, OrderedDict(), False, None), torch.nn.Parameter, first)
+
+
+def stored_bytes(values: torch.Tensor) -> Any:
+    return torch.quantize_per_tensor(values, 0.1, 0, torch.qint8)._typed_storage()
 
 
 def with_state(state: Any) -> mutations.Call:
@@ -61,6 +72,20 @@ TAKEN: dict[str, Callable[[], Any]] = {
     "a part of a sparse tensor that is one": lambda: rebuilt(
         "sparse_tensor", torch.sparse_coo, (torch.zeros(1, 1, dtype=torch.long).expand(1, 50), WIDE, (60,), False)
     ),
+    "scales that become wide": lambda: quantised(
+        widened(torch.ones(1), WIDE), widened(torch.zeros(1).int(), torch.zeros(1).int().expand(50)), size=1
+    ),
+    "a side of many beside one of none": lambda: rebuilt(
+        "qtensor",
+        stored_bytes(torch.ones(2)),
+        0,
+        (2**27, 0),
+        (1, 1),
+        (torch.per_channel_affine, torch.ones(1), torch.zeros(1).int(), 0),
+        False,
+        OrderedDict(),
+    ),
+    "a parameter of something else": lambda: widened(torch.ones(1), [1.0]),
     "a layout that is written out": lambda: rebuilt("sparse_tensor", LISTS, (torch.ones(1),)),
     "a state that is written out": lambda: with_state((LISTS, LISTS, LISTS)),
     "a state that computes": lambda: with_state({"real": WIDE}),
@@ -110,6 +135,14 @@ STEPS: dict[str, bytes] = {
     "one large key, often": b"}" + doubled(14) + b"q\x20" + b"Ns" + b"h\x20Ns" * 400 + b".",
     "keys of one hash": long_keys(20_000) + b"u.",
     "long keys": b"}(" + text("a" * 20_000) + b"q\x00" + b"h\x00" * 300 + b"tNs.",
+    "sets of nothing": b"]" + (b"(" + b"\x8f" * 1000 + b"e") * 700 + b".",
+    "copies of one dictionary": text("a" * 300_000) + again(
+        b"}(" + b"".join(text(f"{one:05d}") + b"N" for one in range(20_000)) + b"u\x85",
+        name_of("collections", "OrderedDict"), 70,
+    ),
+    "a tuple of many parts": b"(" + b")" * 300_000 + b"t.",
+    "many marks": b"(" * 10_000 + b".",
+    "a protocol of frames": b"\x80\x04}.",
     "tuples too deep to hash": b"})" + b"\x85" * 5000 + b"Ns.",
 }  # fmt: skip
 
@@ -119,6 +152,23 @@ def test_steps_that_make_much_of_little_are_refused(name: str, tmp_path: Path) -
     (tmp_path / "a.pt").write_bytes(mutations.with_pickle(saved(torch.ones(4)), b"\x80\x02" + STEPS[name]))
     with pytest.raises(InputError, match=NEEDLESS):
         read_pickle(tmp_path / "a.pt", device="cpu")
+
+
+@pytest.mark.parametrize("part", [b")", b"K\x01", b"N", b"h\x00"])
+def test_following_a_pickle_takes_little_memory(part: bytes) -> None:
+    steps = b"\x80\x02)q\x00]" + (b"(" + part * 1000 + b"e") * 100 + b"."
+    tracemalloc.start()
+    check_calls(io.BytesIO(steps), (), room=len(steps))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25 * len(part) * 100_000
+
+
+def test_the_pickles_of_one_file_share_what_they_may_take() -> None:
+    numbers = b"\x80\x02" + long_keys(5000) + b"u."
+    check_calls(io.BytesIO(numbers), ())
+    with pytest.raises(pickle.UnpicklingError, match="tell apart"):
+        check_calls(io.BytesIO(numbers * 5), (), pickles=5)
 
 
 def saved(content: Any, zipped: bool = True) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.comparison.pairing import ALONE, FEW, UNEQUAL, Matching, Paired
+from audits.comparison.pairing import FEW, HARDLY, UNEQUAL, Matching, Paired
 from audits.comparison.parts import Parts, measured
 from audits.records import Estimate
 
@@ -97,20 +97,25 @@ SPOKEN = {
 def test_a_rate_over_unequal_speakers_keeps_its_level(sizes: Any, least: float, often: float) -> None:
     wrong, paired, why = judged(systems(sizes, np.random.default_rng(4)))
     assert least <= wrong < most(paired * RUNS)
-    assert paired >= often and why <= {UNEQUAL, ALONE}
+    assert paired >= often and why <= {UNEQUAL, HARDLY}
 
 
-@pytest.mark.parametrize(("images", "share"), [(1000, 0.004), (1000, 0.01), (12, 0.5), (100, 0.3)])
-def test_a_handful_of_images_that_turn_is_judged_as_one(images: int, share: float) -> None:
-    wrong, paired, _ = judged(flips(images, share, np.random.default_rng(5)))
-    assert wrong < most(RUNS) and paired > 0.85
+@pytest.mark.parametrize(
+    ("images", "share", "often"), [(1000, 0.004, 0.3), (1000, 0.01, 0.9), (12, 0.5, 0.7), (100, 0.3, 1.0)]
+)
+def test_a_handful_of_images_that_turn_is_judged_as_one(images: int, share: float, often: float) -> None:
+    wrong, paired, why = judged(flips(images, share, np.random.default_rng(5)))
+    assert wrong < most(RUNS) and paired >= often and why <= {HARDLY}
 
 
 def test_four_images_of_a_thousand_show_nothing() -> None:
     """The exact test of four that turned alike (McNemar) has p = 0.125, of five 0.0625, of eight 0.008."""
-    for turned, least, most in ((4, 0.1, 0.16), (5, 0.06, 0.1), (8, 0.005, 0.03)):
+    for turned, least, most in ((4, 1, 1), (5, 0.06, 0.1), (8, 0.005, 0.03)):
         after = (np.arange(1000) < turned) * 1.0
         found = change(("ratio", np.zeros(1000), np.ones(1000)), ("ratio", after, np.ones(1000)))
+        if turned < 5:
+            assert found == HARDLY
+            continue
         assert isinstance(found, Paired) and least < found.p < most
 
 
@@ -123,6 +128,6 @@ def test_few_large_moves_among_many_small_ones_count_as_few() -> None:
 
 
 def test_a_change_of_a_share_stays_within_one() -> None:
-    after = (np.arange(5) < 4) * 1.0
-    found = change(("ratio", np.zeros(5), np.ones(5)), ("ratio", after, np.ones(5)))
+    after = (np.arange(6) < 5) * 1.0
+    found = change(("ratio", np.zeros(6), np.ones(6)), ("ratio", after, np.ones(6)))
     assert isinstance(found, Paired) and found.difference[2] == 1

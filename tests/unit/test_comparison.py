@@ -276,6 +276,16 @@ def test_numbers_have_the_digits_that_the_interval_bears(
     assert wording.shown(changed(before, after)) == shown
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_of_several_files_of_one_role_each_counts(sample_report: Report, tmp_path, place: int) -> None:
+    source = sample_report.data[0]
+    corpora = [dataclasses.replace(source, role="corpus", path=name, sha256=name * 64) for name in "ab"]
+    before = dataclasses.replace(sample_report, data=tuple(corpora))
+    corpora[place] = dataclasses.replace(corpora[place], sha256="c" * 64)
+    after = dataclasses.replace(sample_report, data=tuple(corpora))
+    assert compared(tmp_path, before, after).differing.data == ("corpus",)
+
+
 def test_better_and_worse_are_counted_and_a_signed_gap_is_better_nearer_to_zero() -> None:
     def better(name: str, before: float, after: float) -> tuple[bool, bool]:
         one = changed(row(name, before, 0.01), row(name, after, 0.01))

@@ -52,6 +52,19 @@ def test_of_many_the_first_are_named_and_the_others_counted(sample_report: Repor
     assert lines[-1] == f"and {7 - content.MOST_BROKEN} more of 8 that it looks at"
 
 
+def test_a_gate_on_findings_names_the_findings(sample_report: Report) -> None:
+    high = [row for row in sample_report.findings if row.severity == "high"]
+    gate = gates.judge(gates.parse("findings[severity=high] > 0"), [], findings=sample_report.findings)
+    report = dataclasses.replace(sample_report, gates=(gate,))
+    assert content.broken(report, gate) == [f"High: {row.statement}" for row in high] != []
+    failure = ElementTree.fromstring(to_junit(report)).find(".//failure")
+    assert failure is not None and high[0].statement in str(failure.get("message"))
+    many = dataclasses.replace(report, findings=tuple(high[:1] * 5))
+    assert content.broken(many, gate)[content.MOST_BROKEN :] == ["and 2 more"]
+    passed = gates.judge(gates.parse("findings > 99"), [], findings=sample_report.findings)
+    assert passed.outcome == "pass" and content.broken(report, passed) == []
+
+
 def test_a_gate_that_passed_needs_no_reason(sample_report: Report) -> None:
     report = judged(sample_report, 0.1, 0.2)
     assert report.gates[0].outcome == "pass" and content.broken(report, report.gates[0]) == []

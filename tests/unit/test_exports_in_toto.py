@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from audits.exports import in_toto
 from audits.exports.in_toto import plain_hashes, to_in_toto
 from audits.records import Finding, GateResult, Report
 from probes.errors import InputError
@@ -60,18 +61,21 @@ def test_the_statement_names_model_data_and_report_by_their_hashes(sample_report
 def test_gates_decide_and_findings_warn(sample_report: Report, severities: str, outcomes: str, result: str) -> None:
     found = read(with_(sample_report, severities, outcomes))["predicate"]
     assert found["result"] == result
+    warned = [name for name in found["warnedTests"] if name != "no gates"]
     listed = [*found["passedTests"], *found["warnedTests"], *found["failedTests"]]
-    assert len(set(listed)) == len(listed) == len(severities.split()) + max(1, len(outcomes.split()))
+    assert len(set(listed)) == len(listed) == len(warned) + max(1, len(outcomes.split()))
     assert len(found["failedTests"]) == outcomes.count("fail")
     assert ("no gates" in found["warnedTests"]) is (not outcomes)
-    warned = [name for name in found["warnedTests"] if name != "no gates"]
+    assert found["passedTests"] == [
+        f"gate gap > {place}" for place, word in enumerate(outcomes.split()) if word == "pass"
+    ]
     assert len(warned) == severities.count("medium") + severities.count("high")
 
 
 def test_names_that_come_again_are_numbered(sample_report: Report) -> None:
-    report = with_(sample_report, "info", "pass")
+    report = with_(sample_report, "high", "pass")
     found = read(dataclasses.replace(report, findings=report.findings * 2))["predicate"]
-    assert found["passedTests"] == ["gate gap > 0", "finding f[layer=0]", "finding f[layer=0] #2"]
+    assert found["warnedTests"] == ["finding f[layer=0]", "finding f[layer=0] #2"]
 
 
 def test_without_a_model_the_data_are_the_subject(sample_report: Report) -> None:
@@ -122,3 +126,19 @@ def test_what_was_left_out_and_warnings_are_told(sample_report: Report) -> None:
     assert (about["given"], about["used"]) == (coverage.given, coverage.used)
     assert about["skipped"] == {item.reason: item.count for item in coverage.skipped} and about["skipped"]
     assert sum(about["warnings"].values()) == len(sample_report.warnings) > 0
+
+
+def test_every_finding_is_told_beside_the_report_and_no_mild_one_is_a_test(sample_report: Report) -> None:
+    found = read(with_(sample_report, "low high", "pass"))["predicate"]
+    assert found["configuration"][-1]["annotations"]["findings"] == [
+        {"id": "f[layer=0]", "severity": "low", "statement": "s"},
+        {"id": "f[layer=1]", "severity": "high", "statement": "s"},
+    ]
+    assert (found["passedTests"], found["warnedTests"]) == (["gate gap > 0"], ["finding f[layer=1]"])
+
+
+def test_what_has_no_size_is_not_read(sample_report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report of a stranger may name a file of the kernel, which never ends."""
+    source = dataclasses.replace(sample_report.data[0], path="/proc/self/status")
+    monkeypatch.setattr(in_toto, "sha256_file", lambda path: pytest.fail(f"{path} was read"))
+    assert plain_hashes(dataclasses.replace(sample_report, subject=None, data=(source,))) == frozenset()

@@ -63,7 +63,7 @@ def test_a_lower_bound_is_no_interval(sample_report: Report) -> None:
     rows = (Estimate(name="epsilon_lower", **bound, n=90, unit="points"),)
     gate = GateResult(expression="epsilon_lower > 1", outcome="fail", rows=(0,))
     text = read(dataclasses.replace(sample_report, estimates=rows, findings=(), gates=(gate,))).findtext(".//failure")
-    assert text == "epsilon_lower: 1.5 (at least; 4.0 provable), 95 %, 90 points"
+    assert text == "epsilon_lower: 1.50 (at least; 4.00 provable), 95 %, 90 points"
 
 
 def test_without_gates_one_case_is_skipped_with_the_reason(sample_report: Report) -> None:

@@ -1,6 +1,7 @@
 """Does huggingface_hub read the card as it is meant, and is all else in a card left as it was?"""
 
 import dataclasses
+import re
 import shlex
 from typing import Any
 
@@ -34,12 +35,12 @@ Text of others.
 """
 
 
-def exported(report: Report, card: str, only: tuple[str, ...] = ()) -> str:
-    return cards.merge(card, report, model_card.result(report, only), model_card.section(report, only))
+def exported(report: Report, card: str, only: tuple[str, ...] = (), name: str | None = "ours") -> str:
+    return cards.merge(card, report, model_card.result(report, only), model_card.section(report, only), name)[0]
 
 
 def whole(report: Report, only: tuple[str, ...] = ()) -> str:
-    return cards.front_matter(report, model_card.result(report, only)) + "\n" + model_card.section(report, only)
+    return cards.front_matter(report, model_card.result(report, only))[0] + "\n" + model_card.section(report, only)
 
 
 def loaded(text: str) -> Any:
@@ -86,7 +87,7 @@ def test_a_lower_bound_has_no_upper_end(sample_report: Report) -> None:
     report = dataclasses.replace(sample_report, estimates=rows, findings=(), gates=(gate,))
     (metric,) = model_card.result(report)["metrics"]
     assert metric["args"]["low"] == 1.5 and metric["args"]["provable"] == 4.0 and "high" not in metric["args"]
-    assert "1.5 to 4.0" not in model_card.section(report) and "at least; 4.0 provable" in model_card.section(report)
+    assert "1.5 to 4.0" not in model_card.section(report) and "at least; 4.00 provable" in model_card.section(report)
 
 
 def test_only_selects_other_estimates(sample_report: Report) -> None:
@@ -102,7 +103,7 @@ def test_only_selects_other_estimates(sample_report: Report) -> None:
 def test_without_anything_that_carries_there_is_no_index(sample_report: Report) -> None:
     bare = dataclasses.replace(sample_report, findings=(), gates=())
     assert model_card.result(bare) is None
-    assert cards.front_matter(bare, None) == ""
+    assert cards.front_matter(bare, None) == ("", None)
     assert "Nothing was found" in model_card.section(bare)
 
 
@@ -187,24 +188,81 @@ def test_keys_of_others_are_never_read_as_something_else(sample_report: Report, 
     assert exported(sample_report, new) == new
 
 
-def test_results_go_to_their_own_model_and_models_without_any_stay(sample_report: Report) -> None:
-    def models(*index: dict[str, Any]) -> list[Any]:
-        return yaml.safe_load(exported(sample_report, card_of(list(index))).split("---\n")[1])["model-index"]
+def index_of(card: str) -> Any:
+    return yaml.safe_load(card.split("---\n")[1])["model-index"]
 
-    def card_of(index: list[Any]) -> str:
-        return f"---\n{yaml.safe_dump({'model-index': index})}---\n"
 
-    other = {"name": "other", "results": [{"task": {"type": "asr"}}]}
-    bare, ours = {"name": "bare"}, {"name": "wav2vec2-base", "results": []}
-    assert [len(one.get("results", ())) for one in models(other, bare, ours)] == [1, 0, 1]
-    assert models(other, bare)[:2] == [other, bare] and models(other, bare)[2]["name"] == "wav2vec2-base"
-    assert [one["name"] for one in models(bare)] == ["bare"]
-    # Where they are already, although under another name, they stay.
-    once = yaml.safe_load(exported(sample_report, card_of([other])).split("---\n")[1])["model-index"]
-    assert [len(one.get("results", ())) for one in models(bare, *once)] == [0, 2]
+def card_of(*index: dict[str, Any]) -> str:
+    return f"---\n{yaml.safe_dump({'model-index': list(index)})}---\n"
+
+
+OTHER: dict[str, Any] = {"name": "other", "results": [{"task": {"type": "asr"}}]}
+BARE, OWN = {"name": "bare"}, {"name": "wav2vec2-base", "results": []}
+
+
+@pytest.mark.parametrize(
+    ("held", "has_model", "name", "under"),
+    [
+        ([], True, None, "wav2vec2-base"),
+        ([], True, "Ours", "Ours"),
+        ([], False, "Ours", "Ours"),
+        ([OTHER, BARE, OWN], True, None, "wav2vec2-base"),
+        ([OTHER, BARE], True, "bare", "bare"),
+        ([OTHER, BARE], True, "Ours", "Ours"),
+        ([OTHER], False, None, "other"),
+        ([OTHER, OWN], False, "Ours", "Ours"),
+        ([{"name": 7}], False, None, "7"),
+    ],
+)
+def test_results_stand_under_the_name_that_is_told(
+    sample_report: Report, held: list[Any], has_model: bool, name: str | None, under: str
+) -> None:
+    report = sample_report if has_model else dataclasses.replace(sample_report, subject=None)
+    parts = model_card.result(report), model_card.section(report)
+    new, told = cards.merge(card_of(*held), report, *parts, name)
+    assert told == under
+    ours = [
+        str(one["name"]) for one in index_of(new) if any("audit-fairness" in str(r) for r in one.get("results", ()))
+    ]
+    assert ours == [under]
+    others = [[one for one in index if str(one["name"]) != under] for index in (index_of(new), held)]
+    assert others[0] == others[1]
+    if not held:
+        assert cards.front_matter(report, parts[0], name) == (new.partition("<!--")[0], under)
+
+
+@pytest.mark.parametrize(
+    ("held", "has_model", "said", "mend"),
+    [
+        ([OTHER], True, "audited wav2vec2-base, and .* of: other", "--model-name other.*--model-name wav2vec2-base"),
+        ([{"results": []}], True, "one without a name", "^Is it another one. --model-name wav2vec2-base"),
+        ([{"name": "a b"}, BARE], True, "of: a b, bare", "--model-name 'a b'"),
+        ([OTHER, BARE], False, "names no model.*other, bare", "--model-name NAME"),
+        ([{"results": []}], False, "names no model", "--model-name NAME"),
+        ([], False, "names no model", "--model-name NAME"),
+    ],
+)
+def test_results_never_stand_under_the_name_of_another_model(
+    sample_report: Report, held: list[Any], has_model: bool, said: str, mend: str
+) -> None:
+    report = sample_report if has_model else dataclasses.replace(sample_report, subject=None)
+    with pytest.raises(InputError, match=said) as met:
+        exported(report, card_of(*held), name=None)
+    assert re.search(mend, met.value.hint)
+    if not held:
+        with pytest.raises(InputError, match=said):
+            cards.front_matter(report, model_card.result(report))
+    # Where there are no results, no name is wanted.
+    bare = dataclasses.replace(report, findings=(), gates=())
+    assert index_of(exported(bare, card_of(*held), name=None) if held else card_of()) == held
+
+
+def test_another_name_takes_the_results_along_and_models_without_any_stay(sample_report: Report) -> None:
+    once = exported(sample_report, card_of(OTHER, BARE), name="first")
+    again = exported(sample_report, once, name="other")
+    assert [(one["name"], len(one.get("results", ()))) for one in index_of(again)] == [("other", 2), ("bare", 0)]
     none = dataclasses.replace(sample_report, findings=(), gates=())
-    left = exported(none, exported(sample_report, card_of([other, bare])))
-    assert yaml.safe_load(left.split("---\n")[1])["model-index"] == [other, bare]
+    assert index_of(exported(none, again)) == [OTHER, BARE]
 
 
 @pytest.mark.parametrize(

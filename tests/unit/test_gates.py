@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from audits import gates
-from audits.records import Estimate, Warning
+from audits.records import Estimate, Finding, Warning
 from probes.errors import InputError
 
 COORDINATES = {"by": "accent", "layer": 3, "group": "accent=north, mid&gender=female"}
@@ -172,3 +172,47 @@ def test_what_was_written_is_what_is_read(where: dict[str, int], field: str, op:
     assert (gate.op, gate.number) == (op, number)
     assert gates.selects(gate, row(**where))
     assert not gates.selects(gate, row(**{**where, next(iter(where)): 1000}))
+
+
+# Findings.
+def found(*severities: str) -> list[Finding]:
+    return [
+        Finding(id=f"x.{place}", severity=severity, statement=f"Number {place}.", evidence=(place,))
+        for place, severity in enumerate(severities)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome", "rows"),
+    [
+        ("findings > 0", "fail", (0, 1, 2)),
+        ("findings > 3", "pass", (0, 1, 2)),
+        ("findings[severity=high] > 0", "fail", (0, 2)),
+        ("findings[severity=high].value >= 3", "pass", (0, 2)),
+        ("findings[severity=medium] > 0", "pass", ()),
+        ("findings[severity=low] == 0", "pass", (1,)),
+    ],
+)
+def test_findings_are_counted_and_their_evidence_is_what_was_looked_at(
+    gate: str, outcome: str, rows: tuple[int, ...]
+) -> None:
+    parsed = gates.parse(gate, known=("gap",))
+    gates.check_places(parsed, {"by": ["accent"]})
+    result = gates.judge(parsed, [], findings=found("high", "low", "high"))
+    assert (result.outcome, result.rows) == (outcome, rows)
+
+
+@pytest.mark.parametrize(
+    "gate", ["findings[severity=hihg] > 0", "findings[id=x] > 0", "findings.low > 0", "findings[severity=] > 0"]
+)
+def test_a_gate_on_findings_that_could_never_fail_is_refused(gate: str) -> None:
+    with pytest.raises(InputError) as refused:
+        gates.parse(gate)
+    assert "severity=high" in refused.value.hint
+
+
+def test_no_audit_has_an_estimate_that_findings_would_hide() -> None:
+    from audits import registry
+
+    specs = [registry.find(entry.name) for entry in registry.entries()]
+    assert len(specs) >= 9 and not any(gates.FINDINGS in spec.estimates for spec in specs)

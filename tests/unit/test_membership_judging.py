@@ -178,8 +178,10 @@ def test_a_verdict_says_how_many_of_the_points_prove_it_and_how_many_attacks_sha
     place = world.bounds[0].leading.place
     world.draft.estimates[place] = replace(world.draft.estimates[place], n=40)
     (told,) = world.found()["verdict"]
-    assert f"The claimed epsilon of 2 for gan-dp could not have been refuted by this audit: with 40 of these {SIDES} "\
-        "to prove it, a perfect attack" in told.statement  # fmt: skip
+    assert (
+        "The claimed epsilon of 2 for gan-dp could not have been refuted by this audit: "
+        f"with the bound resting on 40 of 80 points ({SIDES}), a perfect attack" in told.statement
+    )
     assert "nearest, one of 19 attacks that share the error, bounds it" in told.statement
 
 

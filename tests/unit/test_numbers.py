@@ -1,8 +1,10 @@
 """How a number is written: its interval decides its digits."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from audits.numbers import LOWER_BOUND, counted, decimals, described, interval, placed, point, written
+from audits.numbers import LOWER_BOUND, bounded, counted, decimals, described, interval, placed, point, written
 from audits.records import Estimate
 
 
@@ -64,12 +66,18 @@ def test_decimals_never_go_below_zero() -> None:
     assert decimals(_estimate(5432.1, 1000.5, 9000.5)) == 0
 
 
+@given(st.floats(1e-6, 1e6))
+def test_a_bound_is_never_written_larger_than_it_is(number: float) -> None:
+    text = bounded(number)
+    assert 0.98 * number <= float(text) <= number
+
+
 def test_coordinates_in_words() -> None:
     assert placed({"layer": 3, "by": "accent", "radius": 0.25}) == "by accent, layer 3, radius 0.25"
 
 
 def test_the_upper_end_of_a_lower_bound_is_no_limit() -> None:
     proved = _estimate(1.26, 1.26, 3.77, method=f"{LOWER_BOUND} one-sided Clopper-Pearson", n=440, unit="points")
-    assert described(proved) == "1.3 (at least; 3.8 provable), 95 %, 440 points"
+    assert described(proved) == "1.26 (at least; 3.77 provable), 95 %, 440 points"
     assert "to" not in interval(proved).split()
     assert interval(_estimate(1.26, 1.26, 3.77)) == "1.3 to 3.8"
