@@ -1,5 +1,6 @@
 """How do jobs run on a Dask or a Ray cluster, started here for one run or running already?"""
 
+import gc
 import os
 import signal
 import socket
@@ -130,10 +131,16 @@ class _DaskPool:
 
 
 def _dask_client(client: Any, address: Any) -> Any:
+    refused = None
     try:
         made = client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise _unreachable("Dask", address, error) from error
+        refused = _unreachable("Dask", address, error)
+    if refused is not None:
+        # What is left of a client stops its thread when it is collected. Were that while the next one starts its own,
+        # the two would wait for each other for ever. The error held on to it, so it is not raised from there.
+        gc.collect()
+        raise refused
     try:
         made.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as error:

@@ -1,16 +1,18 @@
 """What do the embeddings of all layers, and the audits that stand on them, cost beside the forward passes they need?
 
-`layer by layer` is how probing scripts often do it: for each layer anew, each clip goes through transformers'
-Wav2Vec2Model with `output_hidden_states`, and that layer's mean over time is kept. `miles` makes the same vectors in
-one pass for all layers, and writes them to its cache and reads them back. `bare passes` runs the encoder over the same
-batches and keeps nothing. `audit of speakers` and `audit of both` are what `miles audit-fairness` measures (--tasks
-sid; sid and asr) with all layers, from clips to scores, in the time of which the bare passes are one part. The encoder
-has random weights; all sides read and decode the clips.
+`one call` is the way of transformers' documentation: each clip goes through Wav2Vec2Model with `output_hidden_states`
+once, and the mean over time of each layer is kept. `layer by layer` is the slow way, a run over all clips for each
+layer anew, as where one layer is probed at a time: about as many times the work as there are layers. `miles` makes the
+same vectors in one pass, in batches, and writes them to its cache and reads them back. `bare passes` runs the encoder
+over the same batches and keeps nothing. `audit of speakers` and `audit of both` are what `miles audit-fairness`
+measures (--tasks sid; sid and asr) with all layers, from clips to scores, in the time of which the bare passes are one
+part. The encoder has random weights; all sides read and decode the clips.
 """
 
 import argparse
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,8 @@ WORDS = (
     *("doctor", "market", "forest", "candle", "pencil"),
 )
 OPTIONS = {
-    "clips": race.Option(40, 20, "of 2 to 4 s, at least 20"),
-    "layers": race.Option(12, 2, "of the encoder"),
+    "clips": race.Option(20, 20, "of 2 to 4 s, at least 20"),
+    "layers": race.Option(6, 2, "of the encoder"),
     "width": race.Option(768, 64, "of a layer"),
     "channels": race.Option(512, 32, "of the convolutions before the layers"),
 }
@@ -87,8 +89,8 @@ def planned(given: argparse.Namespace, tasks: tuple[str, ...] = ("sid",)) -> tup
     return plan(options, context).inputs, options, context
 
 
-def by_layer(given: argparse.Namespace) -> race.Job:
-    """Take one layer after the other from transformers."""
+def by_transformers(given: argparse.Namespace, *, at_once: bool) -> race.Job:
+    """Take all layers from transformers, or one after the other."""
     import numpy as np
     import soundfile
     import torch
@@ -100,15 +102,19 @@ def by_layer(given: argparse.Namespace) -> race.Job:
     extractor = hub.Wav2Vec2FeatureExtractor.from_pretrained(given.folder / "model")
     clips = sorted(given.folder.glob("*.wav"))
 
-    def pooled(clip: Path, layer: int) -> Any:
+    def states(clip: Path) -> Any:
         sound, rate = soundfile.read(clip, dtype="float32")
         values = extractor(sound, sampling_rate=rate, return_tensors="pt").input_values
         with torch.no_grad():
-            return model(values, output_hidden_states=True).hidden_states[layer][0].mean(0).numpy()
+            return model(values, output_hidden_states=True).hidden_states
 
     def job() -> race.Result:
         layers = range(given.layers + 1)
-        return {"embeddings": np.stack([np.stack([pooled(clip, layer) for clip in clips]) for layer in layers])}
+        if at_once:
+            kept = [[one[0].mean(0).numpy() for one in states(clip)] for clip in clips]
+            return {"embeddings": np.stack([np.stack(one) for one in zip(*kept, strict=True)])}
+        made = [[states(clip)[layer][0].mean(0).numpy() for clip in clips] for layer in layers]
+        return {"embeddings": np.stack([np.stack(one) for one in made])}
 
     return job
 
@@ -186,7 +192,8 @@ def remarks(given: argparse.Namespace, found: race.Found) -> Iterator[str]:
 
 SIDES = {
     "miles": miles,
-    "layer by layer": by_layer,
+    "one call": partial(by_transformers, at_once=True),
+    "layer by layer": partial(by_transformers, at_once=False),
     "bare passes": bare,
     "audit of speakers": audit("sid"),
     "audit of both": audit("sid", "asr"),

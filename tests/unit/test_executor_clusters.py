@@ -2,6 +2,7 @@
 
 import os
 import socket
+import weakref
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -92,6 +93,24 @@ def test_what_is_no_address_is_told(jobs: Any, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(cluster_pools, "PATIENCE", 1.0)
     with pytest.raises(InputError):
         run_jobs(jobs.process, [1], Workers(backend=backend, scheduler=address))
+
+
+def test_nothing_is_left_of_a_client_that_was_refused(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be closed when memory is next collected, in any thread: two clients then lock each other out."""
+    from distributed import Client
+
+    monkeypatch.setattr(cluster_pools, "PATIENCE", 1.0)
+    made: list[Any] = []
+    plain = Client.__init__
+
+    def begin(self: Any, *words: Any, **more: Any) -> None:
+        made.append(weakref.ref(self))
+        plain(self, *words, **more)
+
+    monkeypatch.setattr(Client, "__init__", begin)
+    with pytest.raises(InputError):
+        run_jobs(jobs.process, [1], Workers(backend="dask", scheduler="127.0.0.1:1"))
+    assert len(made) == 1 and made[0]() is None
 
 
 def test_a_running_dask_cluster_serves(jobs: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
