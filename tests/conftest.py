@@ -28,6 +28,9 @@ from audits.records import (
 # where the workers are started from.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# They are run by hand, and import each other.
+collect_ignore = ["benchmarks"]
+
 # What several files of tests share stands in support/.
 pytest_plugins = ("pages", "small_world")
 

@@ -18,6 +18,12 @@ def address(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return file.as_uri()
 
 
+@pytest.fixture(autouse=True)
+def on_screen(browser: Any) -> None:
+    """Other tests leave the browser in the middle of a print."""
+    media(browser, "light")
+
+
 def test_it_opens_offline_without_a_word_in_the_console(browser: Any, address: str) -> None:
     browser.get_log("browser")
     requests(browser)
