@@ -193,7 +193,7 @@ def judge(
     """
     compare = _OPERATORS[gate.op]
     if gate.name == FINDINGS:
-        counted = counted_findings(gate, findings)
+        counted = _counted(gate, findings)
         evidence = sorted({row for finding in counted for row in finding.evidence})
         outcome: Literal["pass", "fail"] = "fail" if compare(len(counted), gate.number) else "pass"
         return GateResult(expression=gate.expression, outcome=outcome, rows=tuple(evidence))
@@ -208,11 +208,17 @@ def judge(
     return GateResult(expression=gate.expression, outcome="fail" if any(broken) else "pass", rows=tuple(rows))
 
 
-def counted_findings(gate: Gate, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings that a gate counts; none for a gate on estimates."""
-    severities = [value for _, value in gate.keys]
-    chosen = (row for row in findings if all(row.severity == severity for severity in severities))
-    return list(chosen) if gate.name == FINDINGS else []
+def counted_findings(expression: str, findings: Sequence[Finding]) -> list[Finding] | None:
+    """Return the findings that a gate counts; None for a gate on estimates, or one that another program wrote."""
+    try:
+        gate = parse(expression)
+    except InputError:
+        return None
+    return _counted(gate, findings) if gate.name == FINDINGS else None
+
+
+def _counted(gate: Gate, findings: Sequence[Finding]) -> list[Finding]:
+    return [row for row in findings if all(row.severity == severity for _, severity in gate.keys)]
 
 
 def breaking(result: GateResult, estimates: Sequence[Estimate]) -> list[int]:

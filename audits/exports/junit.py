@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from audits.exports.wording import line, named, plain
-from audits.gates import FINDINGS, breaking
+from audits.gates import breaking, counted_findings
 from audits.numbers import described, placed
 from audits.records import GateResult, Report
 from audits.rendering import content
@@ -58,7 +58,7 @@ def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
     if gate.outcome == "pass":
         ET.SubElement(case, "system-out").text = rows
         return
-    if gate.expression.lstrip().startswith(FINDINGS):
+    if counted_findings(gate.expression, report.findings) is not None:
         why = [line(row) for row in content.broken(report, gate)]
         ET.SubElement(case, "failure", type="gate", message="; ".join(why)).text = "\n".join(why)
         return

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audits import registry
-from audits.gates import breaking, counted_findings, parse
+from audits.gates import breaking, counted_findings
 from audits.numbers import coordinate, described, percent, written
 from audits.records import (
     SEVERITIES,
@@ -26,7 +26,6 @@ from audits.records import (
     Subject,
     Warning,
 )
-from probes.errors import InputError
 
 SECTIONS = (
     "What we found",
@@ -131,25 +130,20 @@ def cited(report: Report) -> list[int]:
 
 
 def broken(report: Report, gate: GateResult) -> list[str]:
-    """Return why a gate failed: the first estimates for which it is true, in words; nothing for one that passed."""
-    counted = _counted(gate, report)
-    if counted:
+    """Return why a gate failed: the first findings or estimates that made it, in words; nothing for one that passed."""
+    if gate.outcome == "pass":
+        return []
+    counted = counted_findings(gate.expression, report.findings)
+    if counted is not None:
         lines = [f"{MARKS[row.severity][1]}: {row.statement}" for row in counted[:MOST_BROKEN]]
-        return lines + ([f"and {len(counted) - len(lines)} more"] if len(counted) > len(lines) else [])
+        more = f"and {len(counted) - MOST_BROKEN} more" if lines else "there is no such finding"
+        return lines if 0 < len(counted) <= MOST_BROKEN else [*lines, more]
     rows = breaking(gate, report.estimates)
     shown = [report.estimates[row] for row in rows[:MOST_BROKEN]]
     lines = [f"{' '.join(filter(None, (row.name, label(row))))}: {described(row)}" for row in shown]
     if len(rows) > len(shown):
         lines.append(f"and {len(rows) - len(shown)} more of {len(gate.rows)} that it looks at")
     return lines
-
-
-def _counted(gate: GateResult, report: Report) -> list[Finding]:
-    try:
-        return counted_findings(parse(gate.expression), report.findings) if gate.outcome == "fail" else []
-    except InputError:
-        # The expression of a report that another program wrote.
-        return []
 
 
 def seconds(report: Report) -> float:

@@ -61,6 +61,9 @@ def test_a_gate_on_findings_names_the_findings(sample_report: Report) -> None:
     assert failure is not None and high[0].statement in str(failure.get("message"))
     many = dataclasses.replace(report, findings=tuple(high[:1] * 5))
     assert content.broken(many, gate)[content.MOST_BROKEN :] == ["and 2 more"]
+    none = gates.judge(gates.parse("findings[severity=high] < 1"), [])
+    assert none.outcome == "fail"
+    assert content.broken(dataclasses.replace(report, findings=()), none) == ["there is no such finding"]
     passed = gates.judge(gates.parse("findings > 99"), [], findings=sample_report.findings)
     assert passed.outcome == "pass" and content.broken(report, passed) == []
 
