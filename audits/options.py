@@ -83,8 +83,8 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
     return options(**checked)
 
 
-def check_least(limits: Iterable[tuple[str, float, float]]) -> None:
-    """Check that numbers are large enough, each given as its flag, its value and the least that is allowed.
+def check_least(limits: Iterable[tuple[str, float | None, float]]) -> None:
+    """Check that numbers are large enough, each given as its flag, its value (None: not given) and the least.
 
     Raises
     ------
@@ -92,8 +92,8 @@ def check_least(limits: Iterable[tuple[str, float, float]]) -> None:
         Where one is smaller.
     """
     for flag, value, least in limits:
-        if value < least:
-            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
+        if value is not None and value < least:
+            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least:g} or more.")
 
 
 def check_distinct(lists: Iterable[tuple[str, Sequence[str]]]) -> None:

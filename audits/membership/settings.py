@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from audits.membership import MOST_FPR, Options
-from audits.options import numbers
+from audits.options import check_least, numbers
 from probes.errors import InputError
 from probes.executor import Workers
 
@@ -120,16 +120,16 @@ def _check_inputs(options: Options) -> None:
 
 
 def _check_ranges(options: Options) -> None:
-    for flag, value, least in (
-        ("--draws", options.draws, 1),
-        ("--batch", options.batch, 1),
-        ("--shadow-steps", options.shadow_steps, 1),
-        ("--shadow-batch", options.shadow_batch, 1),
-        ("--latent", options.latent, 1),
-        ("--target", options.target, 0),
-    ):
-        if value is not None and value < least:
-            raise InputError(f"{value} is too few.", where=flag, hint=f"Give {least} or more.")
+    check_least(
+        (
+            ("--draws", options.draws, 1),
+            ("--batch", options.batch, 1),
+            ("--shadow-steps", options.shadow_steps, 1),
+            ("--shadow-batch", options.shadow_batch, 1),
+            ("--latent", options.latent, 1),
+            ("--target", options.target, 0),
+        )
+    )
     if not 0 < options.shadow_rate < math.inf:
         raise InputError(f"{options.shadow_rate} is no learning rate.", where="--shadow-rate", hint="Such as 0.001.")
     if options.shadows and (options.shadows < LEAST_SHADOWS or options.shadows % 2):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from audits.options import numbers
+from audits.options import check_least, numbers
 from audits.precision_recall import Options
 from probes.errors import InputError
 
@@ -101,19 +101,18 @@ def _ks(texts: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _check(options: Options) -> None:
-    least: tuple[tuple[str, float | None, float], ...] = (
-        ("--batch", options.batch, 1),
-        ("--repeats", options.repeats, 1),
-        ("--splits", options.splits, LEAST_SPLITS),
-        ("--samples", options.samples, 2),
-        ("--max-words", options.max_words, 1),
-        ("--max-tokens", options.max_tokens, 1),
-        ("--max-new-tokens", options.max_new_tokens, 1),
-        ("--top-k", options.top_k, 0),
+    check_least(
+        (
+            ("--batch", options.batch, 1),
+            ("--repeats", options.repeats, 1),
+            ("--splits", options.splits, LEAST_SPLITS),
+            ("--samples", options.samples, 2),
+            ("--max-words", options.max_words, 1),
+            ("--max-tokens", options.max_tokens, 1),
+            ("--max-new-tokens", options.max_new_tokens, 1),
+            ("--top-k", options.top_k, 0),
+        )
     )
-    for flag, value, low in least:
-        if value is not None and value < low:
-            raise InputError(f"{value} is too few.", where=flag, hint=f"Give {low:g} or more.")
     if not 0 < options.top_p <= 1:
         raise InputError(f"{options.top_p} is no share.", where="--top-p", hint="Give a number above 0, at most 1.")
     if not 0 < options.repetition_penalty < math.inf:

@@ -153,7 +153,7 @@ scored("scores_missing", ("There is no such file", "--scores", "/nowhere/s.csv")
 scored("scores_of_no_orientation", ("Nothing says whether 'score'", "--higher-is member"), higher=None)
 scored("orientation_unknown", ("--higher-is", "member, nonmember"), higher="everybody")
 scored("target_of_one_model", ("The file is of one model", "Leave the option out"), "--target", "0")
-scored("target_negative", ("-1 is too few", "--target"), "--target=-1")
+scored("target_negative", ("-1 is too small", "--target"), "--target=-1")
 scored("tier_unknown", ("'weights' is not a choice of --tier", "denoiser"), "--tier", "weights")
 holding("scores_empty", ("wrong.csv",), "")
 holding("scores_only_a_header", ("a header but no rows", "wrong.csv"), "score,member\n")
@@ -391,7 +391,7 @@ denoised("timestep_of_words", ("'early' cannot be read", "--timesteps"), "--time
 denoised("timestep_without_one_before", ("Timestep 0 of secmi is not one of", "--timesteps"), "--timesteps", "0,10")
 denoised("timestep_twice", ("named twice", "--timesteps"), "--timesteps", "10,10")
 generated("generator_of_another_latent", ("vectors of 4 numbers, not of 9",), "--latent", "9")
-generated("latent_none", ("0 is too few", "--latent"), "--latent", "0")
+generated("latent_none", ("0 is too small", "--latent"), "--latent", "0")
 
 
 @case("'ddpm'", "--arch")
@@ -534,7 +534,7 @@ generated("shadows_of_a_generator", ("--shadows",), "--shadows", "4")
 
 # Numbers.
 for flag in ("draws", "batch", "shadow-steps", "shadow-batch"):
-    denoised(f"{flag}_none", ("0 is too few", f"--{flag}", "Give 1"), f"--{flag}", "0")
+    denoised(f"{flag}_none", ("0 is too small", f"--{flag}", "Give 1"), f"--{flag}", "0")
 denoised("workers_negative", ("-1 is too few", "--workers"), "--workers=-1")
 for at, value in enumerate(("0", "nan", "inf", "-0.1")):
     denoised(f"rate_of_{at}", ("is no learning rate", "--shadow-rate"), f"--shadow-rate={value}")

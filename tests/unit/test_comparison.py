@@ -294,6 +294,7 @@ def test_better_and_worse_are_counted_and_a_signed_gap_is_better_nearer_to_zero(
     assert better("error_rate", 0.4, 0.2) == (True, False)
     assert better("accuracy", 0.4, 0.2) == (False, True)
     assert better("gap_to_others", -0.4, -0.2) == (True, False)
+    assert better("gap_to_others", -0.4, 0.4) == (False, False)
     assert better("centroid", 0.4, 0.2) == (False, False)
     assert better("error_rate", 0.4, 0.4) == (False, False)
 

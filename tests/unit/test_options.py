@@ -79,7 +79,7 @@ def test_a_list_that_names_one_thing_twice_is_refused() -> None:
 
 
 def test_the_first_number_that_is_too_small_is_named_with_its_least() -> None:
-    check_least([("--folds", 2, 2), ("--batch", 1, 1)])
+    check_least([("--folds", 2, 2), ("--batch", 1, 1), ("--samples", None, 2)])
     with pytest.raises(InputError) as met:
         check_least([("--folds", 2, 2), ("--batch", 0, 1), ("--repeats", 0, 1)])
     assert (met.value.message, met.value.where, met.value.hint) == ("0 is too small.", "--batch", "Give 1 or more.")
