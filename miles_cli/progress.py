@@ -79,9 +79,19 @@ class Watch:
                 left = (now - start) / max(done, 1) * (total - done)
                 rate = done / (now - start)
                 pace = f"{rate:.1f} a second" if rate >= 0.1 else f"{60 * rate:.1f} a minute"
-                self._console.print(
-                    f"{name}: {done} of {total} {unit}, {pace}, about {left:.0f} s left",
-                    highlight=False,
-                )
+                told = f"{name}: {done} of {total} {unit}, {pace}, about {_span(left)} left"
+                # One line in a log, however narrow a console is taken for granted there.
+                self._console.print(told, highlight=False, markup=False, soft_wrap=True)
 
         yield advance
+
+
+def _span(seconds: float) -> str:
+    """Write a time that is only about right: seconds up to two minutes, then minutes, then hours.
+
+    >>> _span(99.6), _span(354), _span(9000)
+    ('100 s', '6 min', '2.5 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

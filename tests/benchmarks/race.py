@@ -183,12 +183,12 @@ def measured(job: Job, *, short: float = SHORT) -> Taken:
     before = _status("VmRSS")
     runs, made = 0, None
     with _Children() as children:
-        cpu, wall = _cpu(), time.perf_counter()
-        while not runs or time.perf_counter() - wall < short:
+        cpu, wall = _cpu(), _wall()
+        while not runs or _wall() - wall < short:
             again = job()
             made = again if made is None else made
             runs += 1
-        wall, cpu = time.perf_counter() - wall, _cpu() - cpu
+        wall, cpu = _wall() - wall, _cpu() - cpu
     extra = max(_status("VmHWM") - before, 0.0) + children.peak
     result = made() if callable(made) else made
     return Taken((cpu - children.own) / runs, wall / runs, extra, dict(result or {}))
@@ -205,6 +205,10 @@ def _cpu() -> float:
     """Return the seconds of this process and of its children, whether they have ended or not."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + ended.ru_utime + ended.ru_stime + sum(cpu for cpu, _ in _descendants())
+
+
+def _wall() -> float:
+    return time.perf_counter()
 
 
 def _descendants() -> list[tuple[float, float]]:

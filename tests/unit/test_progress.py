@@ -46,9 +46,23 @@ def test_a_line_every_half_minute_where_nobody_watches(
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
-    assert lines[0] == "Encoding: 15 of 100 clips, 0.5 a second, about 170 s left"
+    assert lines[0] == "Encoding: 15 of 100 clips, 0.5 a second, about 3 min left"
     assert len(lines) == 3
     assert watch.seconds == {"Encoding": 100.0}
+
+
+def test_a_line_of_progress_is_never_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    name = "Training on [a, b] of a language with a name that is long"
+    with Watch(quiet=False).phase(name, 1000, "steps of many") as advance:
+        now[0] = 31.0
+        advance(1)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"{name}: 1 of 1000 steps of many, 1.9 a minute, about 8.6 h left"
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,4 +159,4 @@ def test_slow_work_has_its_pace_by_the_minute(
     with Watch(quiet=False).phase("Training models", 10, "models") as advance:
         now[0] += 40
         advance(1)
-    assert capsys.readouterr().err == "Training models: 1 of 10 models, 1.5 a minute, about 360 s left\n"
+    assert capsys.readouterr().err == "Training models: 1 of 10 models, 1.5 a minute, about 6 min left\n"
