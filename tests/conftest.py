@@ -32,7 +32,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 collect_ignore = ["benchmarks"]
 
 # What several files of tests share stands in support/.
-pytest_plugins = ("pages", "small_world")
+pytest_plugins = ("pages", "small_world", "listed_skips")
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {

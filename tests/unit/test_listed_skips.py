@@ -1,0 +1,36 @@
+"""Does the gate on skips fail a run for a skip that is not listed, and for no other?"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+LISTED = "only root may mount a file system"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("def test(): pass", 0),
+        (f"import pytest\ndef test(): pytest.skip('{LISTED}')", 0),
+        ("import pytest\ndef test(): pytest.skip('no such wheel')", 1),
+        ("import pytest\nthing = pytest.importorskip('no_such_wheel')\ndef test(): pass", 1),
+        ("import pytest\n@pytest.mark.xfail\ndef test(): assert False", 0),
+    ],
+    ids=["none", "listed", "unlisted", "whole-file", "expected-failure"],
+)
+def test_an_unlisted_skip_fails_the_run(tmp_path: Path, code: str, status: int, workers: str) -> None:
+    (tmp_path / "test_code.py").write_text(code)
+    (tmp_path / "test_other.py").write_text("def test(): pass")
+    command = [sys.executable, "-m", "pytest", "-p", "listed_skips", "-n", workers, "-q", "-c", "/dev/null", "."]
+    env = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+    for wanted, expected in (("1", status), ("", 0)):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env | {"MILES_LISTED_SKIPS": wanted}, capture_output=True, text=True
+        )
+        assert done.returncode == expected, done.stdout
+    assert "skipped (" not in done.stdout
