@@ -54,6 +54,7 @@ def _trained(pixels: Any, labels: Any, context: Context, sigma: float) -> Any:
     import torch
 
     from probes.classifier_networks import small_cnn
+    from probes.executor import one_thread
 
     stream = torch.Generator().manual_seed(context.seed)
     # Layers draw their weights from the global generator, which is put back afterwards.
@@ -65,7 +66,7 @@ def _trained(pixels: Any, labels: Any, context: Context, sigma: float) -> Any:
     optimiser = torch.optim.AdamW(net.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=3e-3, total_steps=steps)
     net.train()
-    with context.progress.phase("Training the digit reader", steps, "steps") as advance:
+    with one_thread(), context.progress.phase("Training the digit reader", steps, "steps") as advance:
         for _ in range(EPOCHS):
             for batch in torch.randperm(len(x), generator=stream).split(128):
                 noisy = x[batch] + sigma * torch.randn(len(batch), 1, 8, 8, generator=stream)

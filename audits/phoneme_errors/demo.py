@@ -10,7 +10,7 @@ from probes.loading.hashing import sha256_json
 from probes.synthetic.speech import speak_corpus
 from probes.synthetic.speech_encoder import train_encoder
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the corpus or the training changes, so that no old demo is taken for a new one."""
 
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from probes.attacks.samples import Points, Singles, blocks, check_widths, taken
+from probes.executor import one_thread
 from probes.progress import Progress, Silent
 
 Floats = NDArray[np.float64]
@@ -58,7 +59,7 @@ def _trained(sides: list[Tensor], seed: int, progress: Progress) -> nn.Module:
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, fused=True)
     half = BATCH // 2
     made = torch.arange(BATCH)[:, None].lt(half).float()
-    with progress.phase("Shadow discriminator", STEPS, "steps") as advance:
+    with one_thread(), progress.phase("Shadow discriminator", STEPS, "steps") as advance:
         for _ in range(STEPS):
             batch = torch.cat([side[torch.randint(len(side), (half,), generator=draws)] for side in sides])
             batch += NOISE * torch.randn(batch.shape, generator=draws)

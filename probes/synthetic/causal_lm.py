@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from probes.executor import one_thread
 from probes.loading import guarded
 from probes.progress import Progress
 
@@ -106,7 +107,7 @@ def _batches(examples: Sequence[Tensor], generator: torch.Generator) -> Iterator
 def _fit(model: Any, batches: Iterator[list[Tensor]], steps: int, progress: Progress) -> None:
     optimiser = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.1, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps))
-    with progress.phase("Training the language model of the example", steps, "steps") as advance:
+    with one_thread(), progress.phase("Training the language model of the example", steps, "steps") as advance:
         for _ in range(steps):
             loss = _loss(model, next(batches))
             optimiser.zero_grad(set_to_none=True)

@@ -56,9 +56,9 @@ def phone_folder(odd_corpus: SpokenCorpus, tmp_path_factory: pytest.TempPathFact
 
 def test_frames_carry_the_phoneme_at_their_centre() -> None:
     who = Speaker(name="t0", accent="british", voice="f1", coin="heads", pitch=50, rate=150, tract=(5, 7))
-    phones = (Phone(name="b", start=0.02, end=0.05), Phone(name="u:", start=0.05, end=0.0925))
+    phones = (Phone(name="b", start=0.03, end=0.06), Phone(name="u:", start=0.06, end=0.1025))
     clip = Clip(path=Path("x.wav"), text="boo", speaker=who, split="training", duration=0.15, phones=phones)
-    # Centres at 12.5, 32.5, 52.5, 72.5, 92.5 and 112.5 ms.
+    # Centres at 22.5, 42.5, 62.5, 82.5, 102.5 and 122.5 ms.
     assert frame_labels(clip, 6, {"b": 1, "u:": 2}).tolist() == [0, 1, 2, 2, 0, 0]
 
 
@@ -83,8 +83,8 @@ def test_the_folder_loads_offline(folder: Path) -> None:
     with torch.inference_mode():
         states = encoder(sound.input_values, output_hidden_states=True).hidden_states
         logits = recogniser(sound.input_values).logits
-    assert [tuple(state.shape) for state in states] == [(1, 49, 128)] * 5
-    assert logits.shape == (1, 49, recogniser.config.vocab_size)
+    assert [tuple(state.shape) for state in states] == [(1, 48, 128)] * 5
+    assert logits.shape == (1, 48, recogniser.config.vocab_size)
 
 
 def test_the_tokeniser_spells_and_reads_back(folder: Path) -> None:
