@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from audits.numbers import is_bound
 from audits.records import Coordinate, Estimate, Report
 from audits.statistics.differences import independent_difference
 from audits.statistics.multiplicity import adjust
@@ -132,8 +133,10 @@ def key_of(row: Estimate) -> tuple[str, Where]:
 def in_both(before: Report, after: Report) -> list[tuple[Estimate, Estimate]]:
     """Return the estimates that both reports hold and of which a change can be told."""
     later = {key_of(row): row for row in after.estimates}
-    found = ((row, later.get(key_of(row))) for row in before.estimates if row.name not in WITHOUT_CHANGE)
-    return [(row, other) for row, other in found if other is not None]
+    told = (row for row in before.estimates if row.name not in WITHOUT_CHANGE)
+    found = ((row, later.get(key_of(row))) for row in told)
+    # A bound tells what one run proved, and how far it moved says nothing of the models.
+    return [(row, other) for row, other in found if other is not None and not (is_bound(row) or is_bound(other))]
 
 
 def unmatched(before: Report, after: Report) -> tuple[int, int]:
