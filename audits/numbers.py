@@ -75,15 +75,31 @@ def bounded(number: float, *, up: bool = False, digits: int = 3) -> str:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(number)))
     powers = places > MOST_DECIMALS or abs(number) >= 1e15
-    # In decimals, since multiplied as a float a number may already have passed its neighbour.
+    # In decimals, of its shortest name: multiplied as a float a number may already have passed its neighbour.
     step = Decimal(1).scaleb(-places if powers else -max(0, places))
-    rounded = Decimal(number).quantize(step, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    rounded = Decimal(repr(float(number))).quantize(step, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     return f"{float(rounded):.{digits}g}" if powers else f"{rounded:f}"
 
 
 def is_bound(estimate: Estimate) -> bool:
     """Tell whether an estimate bounds from one side only: how it changes from run to run says nothing."""
     return estimate.method.startswith((LOWER_BOUND, UPPER_BOUND))
+
+
+def has_level(estimate: Estimate) -> bool:
+    """Tell whether an interval holds at a confidence level; a bound from above is proved, whatever was drawn."""
+    return estimate.low is not None and not estimate.method.startswith(UPPER_BOUND)
+
+
+def given(number: float) -> str:
+    """Return a number as somebody stated it.
+
+    Examples
+    --------
+    >>> given(8.0), given(1.37848)
+    ('8', '1.37848')
+    """
+    return f"{number:.12g}"
 
 
 def is_rounded(estimate: Estimate) -> bool:
@@ -97,7 +113,7 @@ def point(estimate: Estimate) -> str:
     if is_rounded(estimate):
         return written(estimate.value, decimals(estimate))
     if estimate.method == "exact" and estimate.name in AS_GIVEN:
-        return f"{estimate.value:.12g}"
+        return given(estimate.value)
     return bounded(estimate.value, up=estimate.method.startswith(UPPER_BOUND))
 
 
@@ -158,10 +174,9 @@ def described(estimate: Estimate) -> str:
     >>> described(Estimate(name="bound", value=2.0, method="exact", n=1, unit="models"))
     '2, exact, 1 model'
     """
-    count = counted(estimate.n, estimate.unit)
-    if estimate.low is None:
-        return f"{point(estimate)}, {interval(estimate)}, {count}"
-    return f"{point(estimate)} ({interval(estimate)}), {percent(estimate.level)}, {count}"
+    ends = f", {interval(estimate)}" if estimate.low is None else f" ({interval(estimate)})"
+    level = f", {percent(estimate.level)}" if has_level(estimate) else ""
+    return f"{point(estimate)}{ends}{level}, {counted(estimate.n, estimate.unit)}"
 
 
 def coordinate(value: Coordinate) -> str:

@@ -8,7 +8,7 @@ from audits.context import Context, Draft, Plan
 from audits.membership import Options
 from audits.membership.blind import Blind, compare_blindly
 from audits.membership.bounding import Bounds, bound_all
-from audits.membership.claims import Claim
+from audits.membership.claims import ACCOUNTANT, Claim
 from audits.membership.estimating import Judged, estimate
 from audits.membership.figures import draw
 from audits.membership.inputs import Inputs
@@ -17,6 +17,7 @@ from audits.membership.leaking import Difference, Leak, gaps_of, leaks_of
 from audits.membership.listing import records_of, shortened
 from audits.membership.outlook import warnings_of
 from audits.membership.scoring import Scored, score
+from audits.numbers import UPPER_BOUND
 from audits.records import Coverage, Estimate, Skipped
 
 LIMITATIONS = (
@@ -98,22 +99,10 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
 
 def _add_claim(draft: Draft, model: str, claim: Claim) -> int:
     where = {"model": model} if model else {}
-    common: dict[str, Any] = {
-        "name": "epsilon_claimed",
-        "value": claim.epsilon,
-        "method": "exact",
-        "n": 1,
-        "unit": "claims",
-    }
-    place = draft.add(Estimate(**common, where=where))
-    if claim.source != "as given":
-        # Without a place: it limits no other number of the model.
-        of = f" for {model}" if model else ""
-        draft.warn(
-            "claim",
-            f"The epsilon of {claim.epsilon:.4g} that is claimed{of} at delta {claim.delta:g} is {claim.source}.",
-        )
-    return place
+    ends: dict[str, Any] = {"method": "exact"}
+    if claim.least is not None:
+        ends = {"low": claim.least, "high": claim.epsilon, "method": f"{UPPER_BOUND} {ACCOUNTANT}"}
+    return draft.add(Estimate(name="epsilon_claimed", value=claim.epsilon, **ends, n=1, unit="claims", where=where))
 
 
 def _coverage(inputs: Inputs) -> Coverage:

@@ -13,6 +13,7 @@ from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, 
 from audits.membership.claims import Claim
 from audits.membership.judging import LARGE, NOTABLE, NOTHING, judge
 from audits.membership.leaking import Difference, Leak
+from audits.numbers import bounded
 from audits.records import Estimate, Finding
 from audits.statistics.roc import Area, Call, area
 
@@ -118,9 +119,42 @@ def test_a_claim_of_2_is_judged_by_bound_and_ceiling(proved: float, ceiling: flo
     rows = [world.draft.estimates[place] for place in told.evidence]
     assert [row.name for row in rows] == ["epsilon_lower", "epsilon_ceiling", "epsilon_claimed"]
     assert rows[0].value == proved, "the bound that assumes least, not the largest"
-    assert f"from below by {proved:.3g} (" in told.statement and "delta 1e-05" in told.statement
+    assert f"from below by {bounded(proved)} (" in told.statement and "delta 1e-05" in told.statement
     assert "epsilon of 2 " in told.statement
-    assert (f"{ceiling:.3g}" in told.statement.partition("perfect attack")[2]) == (verdict != "violation")
+    assert (bounded(ceiling) in told.statement.partition("perfect attack")[2]) == (verdict != "violation")
+
+
+@pytest.mark.parametrize(
+    ("proved", "ceiling", "claimed", "told", "verdict"),
+    [(1.37848, 4.20874, 1.0, ("by 1.37 (",), "violation"), (1.37848, 4.20874, 2.0, ("by 1.37 (", "prove 4.20."),
+     "consistent"), (1.37848, 4.20874, 5.0, ("by 1.37 (", "prove 4.20."), "vacuous"),
+     # In three digits these would lie on the claim, or on its other side.
+     (2.0049, 4.0, 2.004, ("by 2.0049 (",), "violation"), (1.0, 2.0049, 2.004, ("prove 2.0049.",), "consistent")],
+)  # fmt: skip
+def test_no_sentence_says_more_than_was_proved_or_provable(
+    proved: float, ceiling: float, claimed: float, told: tuple[str, ...], verdict: str
+) -> None:
+    world = World()
+    world.claim(claimed)
+    world.bound("loss", proved, ceiling)
+    (found,) = world.found()["verdict"]
+    assert found.where["verdict"] == verdict and all(part in found.statement for part in told), found.statement
+
+
+@pytest.mark.parametrize(
+    ("proved", "claimed", "between"), [(1.5, None, False), (1.5, 1.6, False), (1.7, 1.6, True), (2.5, 1.6, False)]
+)
+def test_a_bound_below_an_accounted_claim_may_still_refute_the_training(
+    proved: float, claimed: float | None, between: bool
+) -> None:
+    world = World()
+    world.claim(2.0)
+    world.claims[""] = replace(world.claims[""], least=claimed)
+    world.bound("loss", proved)
+    (found,) = world.found()["verdict"]
+    assert ("tighter accountant may find" in found.statement) == between
+    assert ("claimed epsilon of at most 2.00" in found.statement) == (claimed is not None)
+    assert not between or "between 1.60, below" in found.statement
 
 
 @pytest.mark.parametrize(("validity", "severity"), [(CERTIFIED, "high"), (HEURISTIC, "medium")])
@@ -151,11 +185,11 @@ SIDES = "40 members and 40 non-members"
         (3.14159, 5.0, "violation", None,
          "The claimed epsilon of 2 is contradicted: loss bounds it from below by 3.14 (95 %, delta 1e-05)."),
         (0.5, 4.321, "consistent", "info",
-         "The claimed epsilon of 2 is not contradicted: loss bounds it from below by 0.5 (95 %, delta 1e-05); "
+         "The claimed epsilon of 2 is not contradicted: loss bounds it from below by 0.500 (95 %, delta 1e-05); "
          f"with {SIDES}, a perfect attack would prove 4.32."),
         (0.0, 1.5, "vacuous", "medium",
          f"The claimed epsilon of 2 could not have been refuted by this audit: with {SIDES}, a perfect attack would "
-         "prove 1.5. As it is, loss bounds it from below by 0 (95 %, delta 1e-05)."),
+         "prove 1.50. As it is, loss bounds it from below by 0 (95 %, delta 1e-05)."),
     ],
 )  # fmt: skip
 def test_a_verdict_says_what_was_proved_what_could_be_and_on_whose_word(
