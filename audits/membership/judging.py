@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
-from audits.membership.leaking import Difference, Leak, detectable
+from audits.membership.leaking import Difference, Leak, detectable, tells_nothing
 from audits.membership.verdicts import judge_claims
 from audits.records import Estimate, Severity
 from audits.wording import listed, size_words, span
@@ -28,7 +28,11 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
     else:
         judge_claims(draft, results, context)
     _tell_flipped(draft, results)
+    _tell_equal(draft, results)
+    given = results.inputs.given is not None
     for leak in _told(draft, results.leaks, context):
+        if given and leak.judged.constant:
+            continue
         _tell_leak(draft, leak, results, context, shifted)
     _tell_gaps(draft, results.gaps, results, context)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
@@ -59,6 +63,14 @@ def _tell_flipped(draft: Draft, results: "Results") -> None:
             draft.find("membership.flipped", "high", text, [place], attack=one.attack.name)
 
 
+def _tell_equal(draft: Draft, results: "Results") -> None:
+    """Say of scores that came in that they are no scores: what passes a gate with them has not been audited."""
+    if results.inputs.given is not None and results.judged and all(one.constant for one in results.judged):
+        names = listed([one.attack.label for one in results.judged])
+        text = f"All scores of {names} are equal: nothing can be said of leakage until others are given."
+        draft.find("membership.equal", "high", text, [one.places["auc"] for one in results.judged])
+
+
 def _told(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Leak]:
     """Return which leaks make findings: those with a best attack that less access lacks, and the widest unshown one."""
     told: list[Leak] = []
@@ -86,14 +98,17 @@ def _tell_leak(draft: Draft, leak: Leak, results: "Results", context: Context, s
     half = ", on the points that did not choose it," if leak.area is not leak.judged.area else ""
     where: dict[str, str] = {"access": leak.access, "attack": attack.name}
     where |= {"model": leak.model} if leak.model else {}
+    if tells_nothing(leak.area):
+        text = f"{holding}, nothing can be said of leakage: all scores of {given} are equal."
+        draft.find("membership.no-leak", "info", text, [leak.place], **where)
+        return
     if not _is_shown(draft, leak, context):
         text = (
             f"{holding}, no attack was shown to tell members from non-members: the best, {given}"
             f"{half or ','} has an AUC of {span(row)}."
         )
-        if leak.area.variance() > 0:
-            least = detectable(leak.area, 1 - (1 - context.level) / len(results.leaks))
-            text += f" One of {least:.2f} would have been shown in four of five such audits."
+        least = detectable(leak.area, 1 - (1 - context.level) / len(results.leaks))
+        text += f" One of {least:.2f} would have been shown in four of five such audits."
         draft.find("membership.no-leak", "info", text, [leak.place], **where)
         return
     evidence, hits = [leak.place], ""

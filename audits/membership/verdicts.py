@@ -29,15 +29,25 @@ class _Verdict:
 def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
     """Add the verdicts on each claim: every violation; or else that of the attack which proves most.
 
-    Attacks whose scores are the wrong way round are left out; where no other is left, there is no verdict.
+    Attacks whose scores are the wrong way round, or all equal, are left out; with no other left, there is no verdict.
     """
     for model, claim in results.claims.items():
         of = [one for one in results.bounds if one.judged.attack.where.get("model", "") == model]
-        # A bound counts wrong guesses too: of flipped scores it would speak of non-members.
-        own = sorted((one for one in of if not one.judged.flipped), key=lambda one: -one.leading.epsilon)
+        # A bound counts wrong guesses too: of flipped scores it would speak of non-members. Of equal ones it is 0 by
+        # itself, and a claim that nothing was held against is not upheld.
+        sound = (one for one in of if not (one.judged.flipped or one.judged.constant))
+        own = sorted(sound, key=lambda one: -one.leading.epsilon)
         if not own:
             where = {"model": model} if model else {}
-            text = "all scores are the wrong way round" if of else "no attack was made on it"
+            kinds = [
+                word
+                for word, met in (
+                    ("equal", any(one.judged.constant for one in of)),
+                    ("the wrong way round", any(one.judged.flipped for one in of)),
+                )
+                if met
+            ]
+            text = f"all scores are {' or '.join(kinds)}" if of else "no attack was made on it"
             draft.warn("no-verdict", f"The claimed epsilon of {claim.words} was not judged: {text}.", **where)
             continue
         made = [_verdict(draft, results, one, claim, context) for one in own]

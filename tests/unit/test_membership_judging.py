@@ -52,7 +52,9 @@ class World:
         attack = SimpleNamespace(name=name, where=where, label=label, setting="", member=MEMBER)
         places = {"tpr 0.1": self.add("tpr", 0.4, 0.3, 0.5, fpr=0.1), "auc": self.add("auc", 0.3, 0.2, 0.4)}
         calls = {"tpr 0.1": Call(0.0, 16, 40, 3, 40)}
-        self.judged.append(SimpleNamespace(attack=attack, area=AREA, places=places, calls=calls, flipped=flipped))
+        self.judged.append(
+            SimpleNamespace(attack=attack, area=AREA, places=places, calls=calls, flipped=flipped, constant=False)
+        )
         return self.judged[-1]
 
     def claim(self, epsilon: float, model: str = "") -> None:
@@ -217,6 +219,28 @@ def test_a_verdict_says_how_many_of_the_points_prove_it_and_how_many_attacks_sha
         f"with the bound resting on 40 of 80 points ({SIDES}), a perfect attack" in told.statement
     )
     assert "nearest, one of 19 attacks that share the error, bounds it" in told.statement
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_equal_scores_uphold_no_claim_and_say_nothing_of_leakage(scores: bool) -> None:
+    world = World(scores=scores)
+    world.claim(3.0)
+    world.bound("score", 0.0)
+    world.judged[-1].constant = True
+    place = world.add("leakage", 0.5)
+    equal = area(np.ones(80), MEMBER)
+    leak = Leak(model="", access="full", judged=world.judged[-1], area=equal, p=0.5, place=place)  # type: ignore[arg-type]
+    world.leaks.append(leak)
+    found = world.found()
+    (told,) = found["equal" if scores else "no-leak"]
+    assert len(found) == 1 and told.severity == ("high" if scores else "info")
+    assert told.statement == (
+        "All scores of score are equal: nothing can be said of leakage until others are given."
+        if scores
+        else "With all that was released, nothing can be said of leakage: all scores of score are equal."
+    )
+    (warning,) = (one for one in world.draft.warnings if one.id == "no-verdict")
+    assert warning.message == "The claimed epsilon of 3 was not judged: all scores are equal."
 
 
 def test_a_model_that_no_attack_touched_or_only_flipped_ones_has_no_verdict() -> None:
