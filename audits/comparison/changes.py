@@ -14,6 +14,7 @@ LESS_IS_BETTER = frozenset(
     | {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
     | {"relative_l2", "relative_h1", "band_error", "systematic_error", "duplicates", "frontier_integral"}
     | {"auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out"}
+    | {"copied_members"}
 )
 """Estimates that count as a regression when they rise."""
 

@@ -48,6 +48,8 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
         "access": ("samples", "weights", "full"),
         "measure": ("held_out_loss", "precision", "recall"),
     }
+    if any(one.samples is not None for one in inputs.releases):
+        found |= {"match": ("exact", "near"), "side": ("members", "nonmembers")}
     if options.blind and inputs.blind is not None:
         found["classifier"] = ("linear", "trees")
     return found | ({"model": names, "against": names} if names else {})

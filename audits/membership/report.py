@@ -9,8 +9,10 @@ from audits.membership import Options
 from audits.membership.blind import Blind, compare_blindly
 from audits.membership.bounding import Bounds, bound_all
 from audits.membership.claims import ACCOUNTANT, Claim
+from audits.membership.copying import Copying, copies_of
 from audits.membership.estimating import Judged, estimate
 from audits.membership.figures import draw
+from audits.membership.hitting import Hit, hits_of
 from audits.membership.inputs import Inputs
 from audits.membership.judging import judge
 from audits.membership.leaking import Difference, Leak, gaps_of, leaks_of
@@ -42,6 +44,8 @@ class Results:
     scored: Scored
     judged: Sequence[Judged]
     bounds: Sequence[Bounds]
+    hits: Sequence[Hit]
+    copies: Sequence[Copying]
     blind: Blind | None
     leaks: Sequence[Leak]
     gaps: Sequence[Difference]
@@ -62,6 +66,8 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     judged = estimate(draft, scored, inputs.pool, inputs.settings, context)
     claims = inputs.claims
     claims_at = {model: _add_claim(draft, model, claim) for model, claim in claims.items()}
+    hits = hits_of(draft, judged, context)
+    copies = copies_of(draft, scored, inputs.pool, context)
     bounds = bound_all(draft, judged, inputs.pool, options, claims, context)
     blind = None
     if options.blind and inputs.blind is not None:
@@ -81,6 +87,8 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
         scored=scored,
         judged=judged,
         bounds=bounds,
+        hits=hits,
+        copies=copies,
         blind=blind,
         leaks=leaks,
         gaps=gaps,

@@ -11,6 +11,8 @@ from audits.context import Draft
 from audits.membership import Options
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
+from audits.membership.copying import Copying
+from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.judging import LARGE, NOTABLE, NOTHING, judge
 from audits.membership.leaking import Difference, Leak
 from audits.numbers import bounded
@@ -39,6 +41,8 @@ class World:
         self.utilities: dict[tuple[str, str], int] = {}
         self.blind = blind
         self.judged: list[SimpleNamespace] = []
+        self.hits: list[Hit] = []
+        self.copies: list[Copying] = []
         self.inputs, self.options = SimpleNamespace(given=object() if scores else None), Options()
 
     def add(self, name: str, value: float, low: float | None = None, high: float | None = None, **where: object) -> int:
@@ -49,7 +53,7 @@ class World:
     def attacked(self, name: str, model: str = "", *, flipped: bool = False) -> SimpleNamespace:
         where = {"model": model} if model else {}
         label = f"{name} on {model}" if model else name
-        attack = SimpleNamespace(name=name, where=where, label=label, setting="", member=MEMBER)
+        attack = SimpleNamespace(name=name, where=where, label=label, setting="", member=MEMBER, tier="samples")
         places = {"tpr 0.1": self.add("tpr", 0.4, 0.3, 0.5, fpr=0.1), "auc": self.add("auc", 0.3, 0.2, 0.4)}
         calls = {"tpr 0.1": Call(0.0, 16, 40, 3, 40)}
         self.judged.append(
@@ -93,6 +97,51 @@ class World:
         made = Leak(model=model, access=access, judged=judged, area=AREA, p=p, place=place)  # type: ignore[arg-type]
         self.leaks.append(made)
         return made
+
+    def hit(self, times: float, judged: Any, *, name: str = "tpr 0.1") -> Hit:
+        """Add hits of an attack at few false alarms, which are of members so many times as often at the least."""
+        method = "Lower bound: by hand"
+        bound = Estimate(
+            name="hit_ratio", value=times, low=times, high=40.0, method=method, n=80, unit="points", where={}
+        )
+        made = Hit(
+            judged=judged,
+            call=judged.calls[name],
+            times=times,
+            tpr_at=judged.places[name],
+            place=self.draft.add(bound),
+        )
+        self.hits.append(made)
+        return made
+
+    def copied(
+        self, members: tuple[float, float], others: tuple[float, float], *, p: float, match: str = "exact",
+        model: str = "", samples: tuple[int, int] = (8, 0),
+    ) -> None:  # fmt: skip
+        """Add shares of copied points by their intervals, and counts of samples that copy."""
+        places = []
+        for name, unit, (low, high) in (
+            ("copied_members", "members", members),
+            ("copied_nonmembers", "non-members", others),
+        ):
+            row = Estimate(name=name, value=(low + high) / 2, low=low, high=high, method="t", n=40, unit=unit, where={})
+            places.append(self.draft.add(row))
+        counts = [
+            self.draft.add(
+                Estimate(name="copies", value=count / 60, low=0.0, high=1.0, method="t", n=60, unit="samples", where={})
+            )
+            for count in samples
+        ]
+        sides = "members", "nonmembers"
+        made = Copying(
+            model=model,
+            match=match,
+            samples=dict(zip(sides, samples, strict=True)),
+            p=p,
+            points_at=dict(zip(sides, places, strict=True)),
+            samples_at=dict(zip(sides, counts, strict=True)),
+        )
+        self.copies.append(made)
 
     def gap(self, first: Leak, second: Leak, value: float, p: float, half: float = 0.02) -> None:
         place = self.add("leakage_difference", value, value - half, value + half)
@@ -374,6 +423,106 @@ def test_hits_are_told_only_of_an_attack_that_was_not_chosen() -> None:
     (told,) = chosen.found()["leak"]
     assert "threshold" not in told.statement and "on the points that did not choose it" in told.statement
     assert told.evidence == (leak.place,)
+
+
+# Hits at few false alarms.
+@pytest.mark.parametrize("low", [0.52, NOTABLE, LARGE])
+@pytest.mark.parametrize("times", [NOTABLE_TIMES - 0.01, NOTABLE_TIMES, LARGE_TIMES - 0.01, LARGE_TIMES])
+def test_a_leak_is_as_grave_as_its_area_or_its_hits_make_it(low: float, times: float) -> None:
+    world = World()
+    leak = world.leak(low)
+    world.hit(times, leak.judged)
+    (told,) = world.found()["leak"]
+    by_area = 2 if low >= LARGE else 1 if low >= NOTABLE else 0
+    by_hits = 2 if times >= LARGE_TIMES else 1 if times >= NOTABLE_TIMES else 0
+    assert told.severity == ("low", "medium", "high")[max(by_area, by_hits)]
+    assert ("times as often as non-members at the least" in told.statement) == (by_hits > 0)
+
+
+def test_hits_that_are_hardly_ever_wrong_are_a_leak_where_the_area_shows_none() -> None:
+    world = World()
+    leak = world.leak(0.45, p=0.4, name="domias")
+    nearest = world.attacked("nearest")
+    hit = world.hit(6.594, nearest)
+    found = world.found()
+    assert set(found) == {"leak"}
+    (told,) = found["leak"]
+    assert told.severity == "high" and told.evidence == (leak.place, hit.tpr_at, hit.place)
+    assert told.statement == (
+        "With generated samples, some members are told from non-members. The threshold of nearest that 3 of 40 "
+        "non-members reach finds 0.40 (0.30 to 0.50) of the members, 6.59 times as often as non-members at the least. "
+        "On average it is not shown: the best AUC, of domias, is 0.50 (0.45 to 0.55)."
+    )
+
+
+def test_hits_are_those_of_the_same_model_and_access_and_of_scores_the_right_way_round() -> None:
+    world = World()
+    for model in ("one", "two", "three", "four"):
+        world.leak(0.45, p=0.4, model=model)
+    world.hit(9.0, world.attacked("pia", "two"))
+    full = world.attacked("discriminator", "three")
+    full.attack.tier = "full"
+    world.hit(9.0, full)
+    world.hit(9.0, world.attacked("loss", "four", flipped=True))
+    found = world.found()
+    assert [one.where["model"] for one in found["leak"]] == ["two"]
+    assert [one.where["model"] for one in found["no-leak"]] == ["one", "three", "four"]
+
+
+def test_hits_of_a_wider_access_are_told_where_they_are_another_attacks() -> None:
+    for attack, count in (("nearest", 1), ("pia", 2)):
+        world = World()
+        world.leak(0.52)
+        world.leak(0.52, access="weights")
+        world.hit(3.0, world.judged[0])
+        judged = world.attacked(attack)
+        judged.attack.tier = "denoiser"
+        world.hit(6.0, judged)
+        assert len(world.found()["leak"]) == count
+
+
+# Copies.
+@pytest.mark.parametrize(
+    ("members", "others", "p", "severity"),
+    [((0.2, 0.3), (0.0, 0.1), 0.001, "high"), ((0.2, 0.3), (0.0, 0.11), 0.001, "medium"),
+     ((0.2, 0.3), (0.0, 0.1), 0.051, None), ((0.6, 0.7), (0.5, 0.6), 0.001, "medium")],
+)  # fmt: skip
+def test_copies_are_a_leak_where_members_are_copied_more_often(
+    members: tuple[float, float], others: tuple[float, float], p: float, severity: str | None
+) -> None:
+    world = World()
+    world.copied(members, others, p=p)
+    world.copied(members, others, p=p, match="near")
+    found = world.found()
+    assert set(found) == ({"copies"} if severity else {"copies-alike"})
+    (told,) = found["copies" if severity else "copies-alike"]
+    assert told.severity == (severity or "info") and told.where == {"match": "exact"}
+    assert told.statement.startswith("8 of 60 samples repeat a member exactly, 0 a non-member: 0.")
+    assert ("not shown" in told.statement) == (severity is None)
+    assert {world.draft.estimates[place].name for place in told.evidence} == {
+        "copies", "copied_members", "copied_nonmembers"
+    }  # fmt: skip
+
+
+def test_near_copies_are_told_where_exact_ones_are_not_shown_and_none_where_there_is_none() -> None:
+    world = World()
+    world.copied((0.0, 0.1), (0.0, 0.1), p=1.0, samples=(0, 0), model="gan")
+    world.copied((0.2, 0.3), (0.0, 0.1), p=0.001, match="near", samples=(1, 0), model="gan")
+    world.copied((0.0, 0.1), (0.0, 0.1), p=1.0, samples=(0, 0), model="ddpm")
+    world.copied((0.0, 0.1), (0.0, 0.1), p=1.0, samples=(3, 2), match="near", model="ddpm")
+    world.leak(0.45, p=0.4, model="gan")
+    world.leak(0.45, p=0.4, model="ddpm")
+    found = world.found()
+    (told,) = found["copies"]
+    assert told.statement.startswith("1 of 60 samples of gan repeats a member nearly, 0 a non-member")
+    assert told.where == {"match": "near", "model": "gan"} and "copies-alike" not in found
+    assert ["apart from the copies" in one.statement for one in found["no-leak"]] == [True, False]
+
+
+def test_copies_of_sides_that_differ_may_be_that_difference() -> None:
+    world = World(shifted=True)
+    world.copied((0.2, 0.3), (0.0, 0.1), p=0.001)
+    assert "difference between the two sides" in world.found()["copies"][0].statement
 
 
 def test_flipped_scores_have_no_leak_of_their_own_to_be_missed() -> None:
