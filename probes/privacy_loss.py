@@ -49,13 +49,13 @@ def least_epsilon(history: Sequence[Stage], delta: float) -> float:
         return 0.0
     # Rounded down, each step loses up to a cell: the grid has room for them all below.
     cell = (above + below) / (CELLS - steps)
-    losses = (np.arange(CELLS) - math.ceil(below / cell) - steps) * cell
+    losses: Floats = (np.arange(CELLS) - math.ceil(below / cell) - steps) * cell
     sums = np.ones(CELLS // 2 + 1, dtype=np.complex128)
     start = int(np.argmin(np.abs(losses)))
     for stage in history:
         # The loss of 0 comes first, as a transform takes it.
         sums *= np.fft.rfft(np.roll(_step(stage, losses), -start)) ** stage.steps
-    together = np.maximum(np.roll(np.fft.irfft(sums, CELLS), start), 0.0)
+    together: Floats = np.maximum(np.roll(np.fft.irfft(sums, CELLS), start), 0.0)
     return _solved(losses, together, delta)
 
 

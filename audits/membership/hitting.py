@@ -49,7 +49,7 @@ def hits_of(draft: Draft, found: Sequence[Judged], context: Context) -> list[Hit
             low=times,
             high=max(times, ratio(met.members, met, rate, alpha)),
             level=context.level,
-            method=f"{LOWER_BOUND} one-sided Clopper-Pearson of hits and of false alarms, error shared by {len(found)} "
+            method=f"{LOWER_BOUND} one-sided Clopper-Pearson, hits over false alarms, error shared by {len(found)} "
             "attacks; the upper end is what a perfect attack would reach",
             n=met.members + met.others,
             unit="points",
