@@ -49,7 +49,7 @@ def least_epsilon(history: Sequence[Stage], delta: float) -> float:
         return 0.0
     # Rounded down, each step loses up to a cell: the grid has room for them all below.
     cell = (above + below) / (CELLS - steps)
-    losses: Floats = (np.arange(CELLS) - math.ceil(below / cell) - steps) * cell
+    losses: Floats = (np.arange(CELLS, dtype=np.float64) - math.ceil(below / cell) - steps) * cell
     sums = np.ones(CELLS // 2 + 1, dtype=np.complex128)
     start = int(np.argmin(np.abs(losses)))
     for stage in history:
