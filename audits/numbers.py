@@ -5,11 +5,18 @@ The page, the Markdown and the terminal all take their numbers from here, so tha
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from audits.records import Coordinate, Estimate
 
 LOWER_BOUND = "Lower bound:"
 """How the method of an estimate begins that bounds from below: its upper end is no limit, but what could be proved."""
+UPPER_BOUND = "Upper bound:"
+"""The same of one that bounds from above: its lower end is what was shown of the number from below."""
+EXACT_FROM_BELOW = frozenset({"epsilon_ceiling"})
+"""Names of exact numbers that tell what could be proved: rounded up they would promise more."""
+AS_GIVEN = frozenset({"epsilon_claimed"})
+"""Names of exact numbers that somebody stated: they stand as they were given."""
 MOST_DECIMALS = 8
 """With more decimals than this, or from 10 ** 15 on, a plain number would be unreadable."""
 
@@ -54,35 +61,83 @@ def written(number: float, places: int) -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 
-def bounded(number: float) -> str:
-    """Return what a bound proves, in three significant digits, never more than it: a bound is rounded down.
+def bounded(number: float, *, up: bool = False, digits: int = 3) -> str:
+    """Return a bound in so many significant digits, never beyond it: rounded down, or `up` where it is from above.
 
     Examples
     --------
-    >>> bounded(0.05439), bounded(4.8977), bounded(0.0), bounded(120.9)
-    ('0.0543', '4.89', '0', '120')
+    >>> bounded(0.05439), bounded(4.8977), bounded(0.0), bounded(120.9), bounded(1.37848)
+    ('0.0543', '4.89', '0', '120', '1.37')
+    >>> bounded(1.7119, up=True), bounded(2.0049, digits=5)
+    ('1.72', '2.0049')
     """
-    places = max(0, 2 - math.floor(math.log10(number))) if number > 0 else 0
-    text = written(number, places)
-    # In writing it may have been rounded up; one unit of the last digit less never is too much.
-    return text if float(text) <= number else written(number - 10.0**-places, places)
+    if not number:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(number)))
+    powers = places > MOST_DECIMALS or abs(number) >= 1e15
+    # In decimals, of its shortest name: multiplied as a float a number may already have passed its neighbour.
+    step = Decimal(1).scaleb(-places if powers else -max(0, places))
+    rounded = Decimal(repr(float(number))).quantize(step, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    return f"{float(rounded):.{digits}g}" if powers else f"{rounded:f}"
+
+
+def is_bound(estimate: Estimate) -> bool:
+    """Tell whether an estimate bounds from one side only: how it changes from run to run says nothing."""
+    return estimate.method.startswith((LOWER_BOUND, UPPER_BOUND))
+
+
+def has_level(estimate: Estimate) -> bool:
+    """Tell whether an interval holds at a confidence level; a bound from above is proved, whatever was drawn."""
+    return estimate.low is not None and not estimate.method.startswith(UPPER_BOUND)
+
+
+def given(number: float) -> str:
+    """Return a number as somebody stated it.
+
+    Examples
+    --------
+    >>> given(8.0), given(1.37848)
+    ('8', '1.37848')
+    """
+    return f"{number:.12g}"
+
+
+def is_rounded(estimate: Estimate) -> bool:
+    """Tell whether the digits of an interval say how the number is written; not of a bound, nor of what was given."""
+    proved = estimate.method == "exact" and estimate.name in EXACT_FROM_BELOW | AS_GIVEN
+    return not (proved or is_bound(estimate))
 
 
 def point(estimate: Estimate) -> str:
     """Return the value alone, for a column that stands beside its interval."""
-    if estimate.method.startswith(LOWER_BOUND):
-        return bounded(estimate.value)
-    return written(estimate.value, decimals(estimate))
+    if is_rounded(estimate):
+        return written(estimate.value, decimals(estimate))
+    if estimate.method == "exact" and estimate.name in AS_GIVEN:
+        return given(estimate.value)
+    return bounded(estimate.value, up=estimate.method.startswith(UPPER_BOUND))
+
+
+def ends(estimate: Estimate) -> tuple[str, str] | None:
+    """Return both ends in words; of a bound, from either side, none is written beyond what it says."""
+    if estimate.low is None or estimate.high is None:
+        return None
+    if is_bound(estimate):
+        return bounded(estimate.low), bounded(estimate.high, up=estimate.method.startswith(UPPER_BOUND))
+    places = decimals(estimate)
+    return written(estimate.low, places), written(estimate.high, places)
 
 
 def interval(estimate: Estimate) -> str:
     """Return "0.116 to 0.214", or why there is no interval."""
-    if estimate.low is None or estimate.high is None:
+    told = ends(estimate)
+    if told is None:
         return "exact" if estimate.method == "exact" else "no interval"
+    low, high = told
     if estimate.method.startswith(LOWER_BOUND):
-        return f"at least; {bounded(estimate.high)} provable"
-    places = decimals(estimate)
-    return f"{written(estimate.low, places)} to {written(estimate.high, places)}"
+        return f"at least; {high} provable"
+    if estimate.method.startswith(UPPER_BOUND):
+        return f"at most; at least {low}" if estimate.low else "at most"
+    return f"{low} to {high}"
 
 
 def percent(level: float) -> str:
@@ -119,10 +174,9 @@ def described(estimate: Estimate) -> str:
     >>> described(Estimate(name="bound", value=2.0, method="exact", n=1, unit="models"))
     '2, exact, 1 model'
     """
-    count = counted(estimate.n, estimate.unit)
-    if estimate.low is None:
-        return f"{point(estimate)}, {interval(estimate)}, {count}"
-    return f"{point(estimate)} ({interval(estimate)}), {percent(estimate.level)}, {count}"
+    ends = f", {interval(estimate)}" if estimate.low is None else f" ({interval(estimate)})"
+    level = f", {percent(estimate.level)}" if has_level(estimate) else ""
+    return f"{point(estimate)}{ends}{level}, {counted(estimate.n, estimate.unit)}"
 
 
 def coordinate(value: Coordinate) -> str:

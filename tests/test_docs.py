@@ -444,12 +444,25 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
 
 
 def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> None:
-    from audits.membership import MOST_FPR, attacking, bounding, judging, listing, outlook, pool, settings, utility
+    from audits.membership import (
+        MOST_FPR,
+        attacking,
+        bounding,
+        copying,
+        hitting,
+        judging,
+        listing,
+        outlook,
+        pool,
+        settings,
+        utility,
+    )
+    from audits.numbers import bounded
     from audits.statistics import threshold_selection
     from audits.statistics.epsilon_bounds import ceiling
     from audits.statistics.one_run import one_run_epsilon
-    from probes import separability
-    from probes.attacks import denoiser, denoiser_attacks
+    from probes import privacy_loss, separability
+    from probes.attacks import copies, denoiser, denoiser_attacks
 
     text = " ".join(prose(AUDITS["membership"]).split()).casefold()
     options = spec_of("membership").options()
@@ -461,7 +474,10 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
     shares = [f"{100 * share:g}" for share in bounding.SHARES]
     for said in (
         f"the low end of its AUC is {judging.LARGE:.2f} or more",
-        f"`medium` from {judging.NOTABLE:.2f}",
+        f"or the `hit_ratio` {hitting.LARGE_TIMES} or more; `medium` from {judging.NOTABLE:.2f}, or "
+        f"{hitting.NOTABLE_TIMES}.",
+        f"whose `hit_ratio` is {hitting.NOTABLE_TIMES} or more",
+        f"the lowest that is told and not below {hitting.RATE:g}",
         f"fewer than {outlook.FEW} points of a side",
         f"more than {outlook.TIED:.0%} of the scores".replace("%", " %"),
         f"at most {listing.MOST_ROWS:,} rows",
@@ -492,12 +508,14 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
         f"this learning rate, {options.shadow_rate:g}.",
     ):
         assert said.casefold() in text, said
+    assert (copies.NEAR, copying.CLEARLY) == (1 / 5, 2) and "at most a fifth of that" in text
+    assert "at least twice the high end" in text and f"2^{{{int(privacy_loss.CELLS).bit_length() - 1}}}" in text
     assert steps["loss"] == steps["sima"] == steps["pia"] and steps["secmi"] == steps["pfami"]
     for points in (100, 500, 1000, 5000, 10_000):
         # Half of the points choose: of both sides together as many are left as stand in the first column.
         plain = [ceiling(points // 2, points // 2, delta=1e-5, alpha=alpha) for alpha in (0.05, 0.005)]
         runs = [one_run_epsilon(points, points, points, delta=1e-5, level=level) for level in (0.95, 0.995)]
-        row = " | ".join(f"{value:.2f}" for value in (*plain, *runs))
+        row = " | ".join(bounded(value) for value in (*plain, *runs))
         assert f"| {points:,} | {row} |" in text
 
 
@@ -961,7 +979,7 @@ def test_estimates_of_membership_have_the_coordinates_that_the_page_names(prepar
         assert report["figures"] and {figure["id"] for figure in report["figures"]} <= words
     assert seen == set(spec_of("membership").estimates) == set(documented)
     rows = [row for report in reports for row in report["estimates"]]
-    for key in ("attack", "tier", "method", "validity", "access", "classifier", "measure"):
+    for key in ("attack", "tier", "method", "validity", "access", "classifier", "measure", "match", "side"):
         values = {str(row["where"][key]) for row in rows if key in row["where"]}
         assert values and values - words == set(), key
     told = {row["where"]["verdict"] for report in reports for row in report["findings"] if "verdict" in row["where"]}

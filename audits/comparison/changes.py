@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from audits.numbers import is_bound
 from audits.records import Coordinate, Estimate, Report
 from audits.statistics.differences import independent_difference
 from audits.statistics.multiplicity import adjust
@@ -13,6 +14,7 @@ LESS_IS_BETTER = frozenset(
     | {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
     | {"relative_l2", "relative_h1", "band_error", "systematic_error", "duplicates", "frontier_integral"}
     | {"auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out"}
+    | {"copied_members"}
 )
 """Estimates that count as a regression when they rise."""
 
@@ -132,8 +134,10 @@ def key_of(row: Estimate) -> tuple[str, Where]:
 def in_both(before: Report, after: Report) -> list[tuple[Estimate, Estimate]]:
     """Return the estimates that both reports hold and of which a change can be told."""
     later = {key_of(row): row for row in after.estimates}
-    found = ((row, later.get(key_of(row))) for row in before.estimates if row.name not in WITHOUT_CHANGE)
-    return [(row, other) for row, other in found if other is not None]
+    told = (row for row in before.estimates if row.name not in WITHOUT_CHANGE)
+    found = ((row, later.get(key_of(row))) for row in told)
+    # A bound tells what one run proved, and how far it moved says nothing of the models.
+    return [(row, other) for row, other in found if other is not None and not (is_bound(row) or is_bound(other))]
 
 
 def unmatched(before: Report, after: Report) -> tuple[int, int]:

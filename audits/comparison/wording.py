@@ -5,7 +5,7 @@ from typing import Any
 
 from audits.comparison.changes import Change
 from audits.comparison.comparing import Comparison
-from audits.numbers import coordinate, percent, written
+from audits.numbers import coordinate, is_rounded, percent, point, written
 from audits.numbers import decimals as decimals_of
 from audits.records import Estimate
 from audits.rendering.content import setting
@@ -121,7 +121,11 @@ def shown(row: Change) -> tuple[str, str, str]:
         places = max(
             places, *(decimals_of(Estimate(name="", value=end, method="exact", n=1, unit="")) for end in row.values)
         )
-    before, after = (written(number, places) for number in row.values)
+    before, after = (
+        # An exact number that no run may promise more of is written here as in its report.
+        written(number, places) if is_rounded(report) else point(report)
+        for number, report in zip(row.values, (row.before, row.after), strict=True)
+    )
     if row.difference is None:
         return before, after, f"{written(value, places)}, no interval"
     if low is None or high is None or bare:

@@ -12,6 +12,7 @@ from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE, workers_of
 from audits.statistics.roc import Floats, area
+from probes.attacks.copies import find_copies
 from probes.attacks.denoiser import Request, check_requests, default_requests, score_denoiser
 from probes.attacks.densities import density_ratio
 from probes.attacks.discriminators import shadow_discriminator
@@ -46,7 +47,12 @@ def _variants(
         wanted = set(options.attack)
     made: list[Variants] = []
     if release.samples is not None:
-        made += _from_samples(release.samples, wanted, inputs, context)
+        # Whatever was asked for: who repeats a member needs no attack.
+        near = nearest(_points(inputs), release.samples, progress=context.progress)
+        found.copies[release.name] = find_copies(
+            _points(inputs), inputs.pool.member, release.samples, -near, progress=context.progress
+        )
+        made += _from_samples(release.samples, near, wanted, inputs, context)
     if release.generator is not None and "latent-search" in wanted:
         scores = latent_search(
             release.generator.module,
@@ -77,13 +83,15 @@ def _one(name: str, tier: str, scores: Floats, setting: str = "") -> Variants:
     return Variants(name=name, tier=tier, settings=(setting,), scores=scores[None])
 
 
-def _from_samples(samples: PointSet, wanted: set[str], inputs: Inputs, context: Context) -> list[Variants]:
+def _from_samples(
+    samples: PointSet, near: Floats, wanted: set[str], inputs: Inputs, context: Context
+) -> list[Variants]:
     points, reference, progress = _points(inputs), inputs.reference, context.progress
     if reference is None:
         wanted = wanted - set(NEED_REFERENCE)
     made = []
     if "nearest" in wanted:
-        made.append(_one("nearest", "samples", nearest(points, samples, progress=progress)))
+        made.append(_one("nearest", "samples", near))
     if "monte-carlo" in wanted:
         made.append(_one("monte-carlo", "samples", monte_carlo(points, samples, progress=progress)))
     if reference is None:

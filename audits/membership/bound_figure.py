@@ -7,7 +7,7 @@ from audits.chart_text import plain_rows
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds, Proved
 from audits.membership.claims import Claim
 from audits.membership.drawing import MOST_PANELS, Stage, figure_of, model_of, rest_of, stacked, table_of
-from audits.numbers import percent
+from audits.numbers import bounded, percent
 from audits.records import Figure, Json
 
 MOST_BOUNDS = 3
@@ -84,7 +84,7 @@ def _listed(stage: Stage, shown: Sequence[Bounds]) -> Json:
         claim = stage.results.claims.get(model_of(own.judged))
         head = [*([model_of(own.judged)] if stage.several else []), own.judged.attack.name]
         for one in own.proved.values():
-            ends = [f"{one.epsilon:.3g}", f"{one.ceiling:.3g}", "" if claim is None else f"{claim.epsilon:.4g}"]
+            ends = [bounded(one.epsilon), bounded(one.ceiling), "" if claim is None else claim.words]
             rows.append([*head, one.method, one.validity, *ends])
     titles = [
         *(["model"] if stage.several else []),
@@ -107,7 +107,7 @@ def bounds_chart(proved: Sequence[Proved], claim: Claim | None, edge: float) -> 
 
     names = [one.method for one in proved]
     off = ", off the chart" if claim is not None and claim.epsilon > edge else ""
-    told = "" if claim is None else f" (claimed: {claim.epsilon:.4g}{off})"
+    told = "" if claim is None else f" (claimed: {claim.words}{off})"
     axis = {"title": f"Epsilon{told}", "labelSeparation": 8, "tickCount": 6}
     x = {"type": "quantitative", "scale": {"domain": [0, float(f"{edge:.4g}")], "nice": False}, "axis": axis}
     y = {"field": "method", "type": "ordinal", "sort": names, "axis": {"title": None, "labelLimit": 0}}
@@ -131,8 +131,7 @@ def _marks_of_bounds(x: Json, y: Json) -> list[Json]:
     tone: Json = {"field": "validity", "type": "nominal", "legend": None}
     shape = {**tone, "scale": {"domain": kinds, "range": [look for look, _ in STANDING.values()]}}
     tone = {**tone, "scale": {"domain": kinds, "range": list(OKABE_ITO[: len(kinds)])}}
-    hints: list[Json] = [{"field": key, "type": "nominal"} for key in ("method", "validity")]
-    hints += [{"field": key, "type": "quantitative", "format": ".3~g"} for key in ("bound", "ceiling")]
+    hints: list[Json] = [{"field": key, "type": "nominal"} for key in ("method", "validity", "at least", "provable")]
     at, until = {"x": {**x, "field": "bound"}, "y": y}, {"x": {**x, "field": "until"}, "y": y, "color": tone}
     end = {"type": "tick", "thickness": 2, "size": 12}
     beyond = {"type": "point", "shape": "triangle-right", "filled": True, "size": 60, "opacity": 1}
@@ -166,5 +165,7 @@ def _bound(one: Proved, edge: float) -> Json:
         "beyond": one.ceiling > edge,
         # On the side that has room for it.
         "held": "right" if one.epsilon > edge / 2 else "left",
-        "words": f"{one.epsilon:.3g}, {STANDING[one.validity][1]}",
+        "at least": bounded(one.epsilon),
+        "provable": bounded(one.ceiling),
+        "words": f"{bounded(one.epsilon)}, {STANDING[one.validity][1]}",
     }

@@ -148,7 +148,8 @@ def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
         how = f"{_NAMES[method]}, {_selected(options, made.tried)}: {counts}"
         n = made.call.members + made.call.others
         proved[method] = case.add(method, validity, made.epsilon, made.ceiling, n, how)
-        if method == CLOPPER_PEARSON:
+        # Of equal scores there would be a prior, and nothing else.
+        if method == CLOPPER_PEARSON and not case.one.constant:
             _credible(case, made)
     return proved
 

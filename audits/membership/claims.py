@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audits.membership import Options
+from audits.numbers import bounded, given
 from probes.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,12 +15,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A claimed budget; `source` says in words where it is from, `notes` what a user should know of it."""
+    """A claimed budget.
+
+    Parameters
+    ----------
+    source
+        In words, where it is from.
+    least
+        What the training that was described spends at least, of which `epsilon` is then an upper bound; None where
+        epsilon was stated.
+    notes
+        What a user should know of it.
+    """
 
     epsilon: float
     delta: float
     source: str
+    least: float | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Return the epsilon as a sentence carries it: as it was given, or as the bound that it is."""
+        return self.number if self.least is None else f"at most {self.number}"
+
+    @property
+    def number(self) -> str:
+        """Return the epsilon alone, never below what was accounted."""
+        return given(self.epsilon) if self.least is None else bounded(self.epsilon, up=True)
 
 
 def claim_of(
@@ -35,9 +58,11 @@ def claim_of(
     if not stages:
         return None
     from probes.accounting import rdp_epsilon
+    from probes.privacy_loss import least_epsilon
 
     accounted = rdp_epsilon(stages, delta)
-    return Claim(epsilon=accounted.epsilon, delta=delta, source=source, notes=accounted.notes)
+    least = min(least_epsilon(stages, delta), accounted.epsilon)
+    return Claim(epsilon=accounted.epsilon, delta=delta, source=source, least=least, notes=accounted.notes)
 
 
 def claim_of_options(options: Options) -> Claim | None:
@@ -151,3 +176,17 @@ def stated(options: Options) -> str:
     if options.coin_flip is not None:
         return "each point was put in by a fair coin of its own"
     return "every score is from a training run of its own" if options.independent else ""
+
+
+ACCOUNTANT = "Renyi differential privacy of DP-SGD; the lower end is what these steps spend by any accountant"
+"""How an epsilon is accounted, in words."""
+
+
+def accounted(claim: Claim, of: str = "") -> str:
+    """Say what an accounted epsilon is: an upper bound, and how loose it may be."""
+    floor = f"no accountant of these steps can go below {bounded(claim.least)}" if claim.least else "it may be loose"
+    return (
+        f"The epsilon of {claim.words} that is claimed{of} at delta {claim.delta:g} is {claim.source}. It is an upper "
+        f"bound, by Renyi differential privacy; {floor}. What is proved between the two might refute the training, and "
+        "does not contradict this claim."
+    )

@@ -1,7 +1,7 @@
 """From scores to numbers: areas, rates, the best threshold and what it costs to have looked for it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,15 @@ class Judged:
     flipped: bool = False
     places: dict[str, int] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
+
+    @property
+    def constant(self) -> bool:
+        """Tell whether all scores are equal: they carry no information, and nothing of them varies."""
+        return len(self.curve.thresholds) == 2
+
+    def told(self, row: Estimate) -> Estimate:
+        """Return an estimate without its interval where all scores are equal: a spread would look like evidence."""
+        return replace(row, low=None, high=None, method="none") if self.constant else row
 
 
 def judged_of(attack: Attack, level: float) -> Judged:
@@ -71,15 +80,12 @@ def _areas(draft: Draft, one: Judged, context: Context) -> None:
     low, high, method = area_interval(one.area, context.level)
     where = where_of(one.attack, tier=one.attack.tier)
     value = one.area.value
-    common = {"name": "auc", "value": value, "where": where, **points_of(one)}
-    # Disjoint sides have an interval of their own: one of no width is that of equal scores.
-    if low == high == value:
-        draft.warn("constant-scores", f"All scores of {one.attack.label} are equal: they tell nobody apart.", **where)
-        one.places["auc"] = draft.add(Estimate(**common, method="none"))
-        return
-    one.places["auc"] = draft.add(
-        Estimate(**common, low=min(low, value), high=max(high, value), level=context.level, method=method)
-    )
+    common: dict[str, Any] = {"name": "auc", "value": value, "where": where, "level": context.level, **points_of(one)}
+    row = Estimate(**common, low=min(low, value), high=max(high, value), method=method)
+    one.places["auc"] = draft.add(one.told(row))
+    if one.constant:
+        text = f"All scores of {one.attack.label} are equal: they tell nobody apart, and nothing of what leaks."
+        draft.warn("constant-scores", f"{text} Its numbers are those of a coin, without intervals.", **where)
     if one.flipped:
         text = (
             f"Scores of {one.attack.label} are higher for non-members (AUC {value:.3f}): they are the wrong way round, "
@@ -128,7 +134,8 @@ def advantage_of(met: Call, level: float) -> tuple[float, float, float]:
         met.hits, met.members, met.alarms, met.others, method="newcomb", compare="diff", alpha=1 - level
     )
     value = met.hits / met.members - met.alarms / met.others
-    return value, min(float(low), value), max(float(high), value)
+    # Its roots of sums may pass the ends of the range by a rounding.
+    return value, max(-1.0, min(float(low), value)), min(1.0, max(float(high), value))
 
 
 def _both(
@@ -145,7 +152,7 @@ def _both(
     scaled = {"advantage": ends, "balanced_accuracy": tuple((1 + end) / 2 for end in ends)}
     for name, (value, low, high) in scaled.items():
         common: dict[str, Any] = {"name": name + suffix, "level": context.level, "method": method, "where": where}
-        place = draft.add(Estimate(**common, value=value, low=low, high=high, **count))
+        place = draft.add(one.told(Estimate(**common, value=value, low=low, high=high, **count)))
         one.places[name + suffix] = place
 
 
@@ -167,7 +174,7 @@ def _hits(draft: Draft, one: Judged, settings: Settings, context: Context) -> No
             "where": where,
             "method": GIVEN_THRESHOLD,
         }
-        place = draft.add(Estimate(**common, value=value, low=low, high=high, level=context.level))
+        place = draft.add(one.told(Estimate(**common, value=value, low=low, high=high, level=context.level)))
         one.places[f"tpr {rate:g}"] = place
         one.calls[f"tpr {rate:g}"] = met
     if coarse:

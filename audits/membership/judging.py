@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
-from audits.membership.leaking import Difference, Leak, detectable
+from audits.membership.copying import CLEARLY, EXACT, MEMBERS, OTHERS, told_of
+from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
+from audits.membership.leaking import ACCESS, Difference, Leak, detectable, tells_nothing
 from audits.membership.verdicts import judge_claims
+from audits.numbers import point
 from audits.records import Estimate, Severity
 from audits.wording import listed, size_words, span
 
@@ -16,6 +19,7 @@ LARGE, NOTABLE = 0.75, 0.6
 """Low ends of a leak's area from which it is told as of high or of medium severity."""
 NOTHING = 0.9
 """Low end of the loss on non-members from which a denoiser is said to have learnt next to nothing."""
+DOUBT = " Part or all of this may be the difference between the two sides of points."
 HOLDING = {"samples": "generated samples", "weights": "the weights", "full": "all that was released"}
 
 
@@ -28,7 +32,9 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
     else:
         judge_claims(draft, results, context)
     _tell_flipped(draft, results)
-    for leak in _told(draft, results.leaks, context):
+    _tell_equal(draft, results)
+    _tell_copies(draft, results, context, shifted)
+    for leak in _told(draft, results, context):
         _tell_leak(draft, leak, results, context, shifted)
     _tell_gaps(draft, results.gaps, results, context)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
@@ -59,16 +65,70 @@ def _tell_flipped(draft: Draft, results: "Results") -> None:
             draft.find("membership.flipped", "high", text, [place], attack=one.attack.name)
 
 
-def _told(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Leak]:
+def _tell_equal(draft: Draft, results: "Results") -> None:
+    """Say of scores that came in that they are no scores: what passes a gate with them has not been audited."""
+    if results.inputs.given is not None and results.judged and all(one.constant for one in results.judged):
+        names = listed([one.attack.label for one in results.judged])
+        text = f"All scores of {names} are equal: nothing can be said of leakage until others are given."
+        draft.find("membership.equal", "high", text, [one.places["auc"] for one in results.judged])
+
+
+def _tell_copies(draft: Draft, results: "Results", context: Context, shifted: bool) -> None:
+    """Say of each model whether its samples repeat members, and more of them than of points it never saw."""
+    for model in dict.fromkeys(one.model for one in results.copies):
+        own = [one for one in results.copies if one.model == model]
+        shown = told_of(own, model, context.level)
+        one = shown or own[0]
+        if not shown and not any(one.samples.values()):
+            continue
+        rows = {side: draft.estimates[place] for side, place in one.points_at.items()}
+        samples = draft.estimates[one.samples_at[MEMBERS]].n
+        kind = "exactly" if one.match == EXACT else "nearly"
+        of = f" of {model}" if model else ""
+        count = one.samples[MEMBERS]
+        text = f"{count:,} of {samples:,} samples{of} {'repeats' if count == 1 else 'repeat'} a member {kind}, "
+        text += f"{one.samples[OTHERS]:,} a non-member: {span(rows[MEMBERS])} of the members are copied, and "
+        text += f"{span(rows[OTHERS])} of the non-members."
+        evidence = [*one.samples_at.values(), *one.points_at.values()]
+        where = {"match": one.match} | ({"model": model} if model else {})
+        if not shown:
+            text += " That members are copied more often was not shown."
+            draft.find("membership.copies-alike", "info", text, evidence, **where)
+            continue
+        clear = (rows[MEMBERS].low or 0.0) >= CLEARLY * (rows[OTHERS].high or 0.0)
+        doubt = DOUBT if shifted else ""
+        draft.find("membership.copies", "high" if clear else "medium", text + doubt, evidence, **where)
+
+
+def _hit(results: "Results", leak: Leak) -> Hit | None:
+    """Return the attack with this access that finds members most surely where it is hardly ever wrong, if one does."""
+    own = [
+        hit
+        for hit in results.hits
+        if hit.judged.attack.where.get("model", "") == leak.model
+        and hit.judged.attack.tier in ACCESS[leak.access]
+        and not hit.judged.flipped
+        and hit.times >= NOTABLE_TIMES
+    ]
+    return max(own, key=lambda hit: hit.times, default=None)
+
+
+def _told(draft: Draft, results: "Results", context: Context) -> list[Leak]:
     """Return which leaks make findings: those with a best attack that less access lacks, and the widest unshown one."""
     told: list[Leak] = []
-    for model in dict.fromkeys(leak.model for leak in leaks):
-        own = [leak for leak in leaks if leak.model == model]
-        shown = [leak for leak in own if _is_shown(draft, leak, context)]
-        attacks = [leak.judged.attack.name for leak in shown]
-        told += [leak for place, leak in enumerate(shown) if leak.judged.attack.name not in attacks[:place]]
-        # Scores that came in the wrong way round are told as that.
-        told += [leak for leak in own if leak not in shown and not leak.judged.flipped][-1:]
+    for model in dict.fromkeys(leak.model for leak in results.leaks):
+        own = [leak for leak in results.leaks if leak.model == model]
+        shown: dict[tuple[str, str], Leak] = {}
+        left: list[Leak] = []
+        for leak in own:
+            hit, found = _hit(results, leak), _is_shown(draft, leak, context)
+            if found or hit is not None:
+                key = leak.judged.attack.name if found else "", hit.judged.attack.name if hit is not None else ""
+                shown.setdefault(key, leak)
+            # Scores that came in the wrong way round, or all equal, are told as that.
+            elif not leak.judged.flipped and not (leak.judged.constant and results.inputs.given is not None):
+                left.append(leak)
+        told += [*shown.values(), *left[-1:]]
     return told
 
 
@@ -86,30 +146,58 @@ def _tell_leak(draft: Draft, leak: Leak, results: "Results", context: Context, s
     half = ", on the points that did not choose it," if leak.area is not leak.judged.area else ""
     where: dict[str, str] = {"access": leak.access, "attack": attack.name}
     where |= {"model": leak.model} if leak.model else {}
-    if not _is_shown(draft, leak, context):
-        text = (
-            f"{holding}, no attack was shown to tell members from non-members: the best, {given}"
-            f"{half or ','} has an AUC of {span(row)}."
-        )
-        if leak.area.variance() > 0:
-            least = detectable(leak.area, 1 - (1 - context.level) / len(results.leaks))
-            text += f" One of {least:.2f} would have been shown in four of five such audits."
+    hit, found = _hit(results, leak), _is_shown(draft, leak, context)
+    if not found and hit is None:
+        text = f"{holding}, {_nothing(leak, given, half, row, results, context)}"
         draft.find("membership.no-leak", "info", text, [leak.place], **where)
         return
-    evidence, hits = [leak.place], ""
+    low = row.low or 0.0
+    grave: Severity = "low"
+    if found:
+        grave = "high" if low >= LARGE else "medium" if low >= NOTABLE else "low"
+        text = f"{holding}, members are told from non-members: {given}{half} reaches an AUC of {span(row)}."
+    else:
+        text = f"{holding}, some members are told from non-members."
+    said, evidence = _hits(draft, leak, hit, context)
+    if hit is not None and (grave == "low" or hit.times >= LARGE_TIMES):
+        grave = "high" if hit.times >= LARGE_TIMES else "medium"
+    average = "" if found else f" On average it is not shown: the best AUC, of {given}{half or ','} is {span(row)}."
+    doubt = DOUBT if shifted else ""
+    draft.find("membership.leak", grave, f"{text}{said}{average}{doubt}", [leak.place, *evidence], **where)
+
+
+def _nothing(leak: Leak, given: str, half: str, row: Estimate, results: "Results", context: Context) -> str:
+    """Return what is said of an access with which no leak was shown."""
+    if tells_nothing(leak.area):
+        return f"nothing can be said of leakage: all scores of {given} are equal."
+    copied = told_of(results.copies, leak.model, context.level) is not None
+    apart = "apart from the copies " if copied else ""
+    least = detectable(leak.area, 1 - (1 - context.level) / len(results.leaks))
+    return (
+        f"{apart}no attack was shown to tell members from non-members: the best, {given}{half or ','} has an AUC of "
+        f"{span(row)}. One of {least:.2f} would have been shown in four of five such audits."
+    )
+
+
+def _hits(draft: Draft, leak: Leak, hit: Hit | None, context: Context) -> tuple[str, list[int]]:
+    """Return what is said of hits at few false alarms, and where they stand: those that count, or an only attack's."""
+    if hit is not None:
+        row, ratio = draft.estimates[hit.tpr_at], draft.estimates[hit.place]
+        whose = "" if hit.judged is leak.judged else f" of {hit.judged.attack.name}"
+        text = (
+            f" The threshold{whose} that {hit.call.alarms:,} of {hit.call.others:,} non-members reach finds {span(row)}"
+            f" of the members, {point(ratio)} times as often as non-members at the least."
+        )
+        return text, [hit.tpr_at, hit.place]
     # Of an attack that was chosen, all its hits are of points that had a say in that.
     if leak.judged.calls and leak.area is leak.judged.area:
         name, met = next(iter(leak.judged.calls.items()))
-        hit = draft.estimates[leak.judged.places[name]]
-        hits = (
-            f" The threshold that {met.alarms:,} of {met.others:,} non-members reach finds {span(hit)} of the members."
+        row = draft.estimates[leak.judged.places[name]]
+        text = (
+            f" The threshold that {met.alarms:,} of {met.others:,} non-members reach finds {span(row)} of the members."
         )
-        evidence.append(leak.judged.places[name])
-    low = row.low or 0.0
-    grave: Severity = "high" if low >= LARGE else "medium" if low >= NOTABLE else "low"
-    doubt = " Part or all of this may be the difference between the two sides of points." if shifted else ""
-    text = f"{holding}, members are told from non-members: {given}{half} reaches an AUC of {span(row)}.{hits}{doubt}"
-    draft.find("membership.leak", grave, text, evidence, **where)
+        return text, [leak.judged.places[name]]
+    return "", []
 
 
 def _tell_gaps(draft: Draft, gaps: Sequence[Difference], results: "Results", context: Context) -> None:

@@ -5,6 +5,7 @@ The best of several attacks is chosen on one half of the points and judged on th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,8 @@ def _best(held: Sequence[Judged], pool: Pool, *, alone: bool) -> tuple[Judged, A
 
     Where there is no choice and no other model to compare with, it is judged on all its points.
     """
+    # Equal scores are no attack where there is another.
+    held = [one for one in held if not one.constant] or held
     if len(held) == 1 and alone:
         return held[0], held[0].area
     merits = []
@@ -112,23 +115,20 @@ def _add(draft: Draft, model: str, access: str, best: Judged, met: Area, context
     low, high, method = area_interval(met, context.level)
     chosen = best.area is not met
     where = {"access": access, "attack": best.attack.name} | ({"model": model} if model else {})
-    if low == high:
-        # Equal scores have no spread, which must not look like certainty.
-        low, high = 0.0, 1.0
-        method = "none known: all scores are equal"
-    return draft.add(
-        Estimate(
-            name="leakage",
-            value=met.value,
-            low=min(low, met.value),
-            high=max(high, met.value),
-            level=context.level,
-            method=f"AUC, {method}" + (", attack chosen on the other half" if chosen else ""),
-            n=len(met.of_members) + len(met.of_others),
-            unit="points",
-            where=where,
-        )
-    )
+    ends: dict[str, Any] = {"low": min(low, met.value), "high": max(high, met.value)}
+    ends["method"] = f"AUC, {method}" + (", attack chosen on the other half" if chosen else "")
+    if tells_nothing(met):
+        ends = {"method": "none"}
+        if not best.constant:
+            text = f"All scores of {best.attack.label} that judge it are equal: they tell nothing of what leaks."
+            draft.warn("constant-scores", text, **where)
+    common: dict[str, Any] = {"level": context.level, "n": len(met.of_members) + len(met.of_others), "unit": "points"}
+    return draft.add(Estimate(name="leakage", value=met.value, **ends, **common, where=where))
+
+
+def tells_nothing(met: Area) -> bool:
+    """Tell whether all scores are equal: an area of a half that nothing varies."""
+    return met.value == 0.5 and met.variance() == 0
 
 
 def gaps_of(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Difference]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from audits.membership import TIERS, Options
-from audits.membership.claims import stated
+from audits.membership.claims import accounted, stated
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
-from audits.numbers import counted
+from audits.numbers import bounded, counted
 from audits.records import Coordinate
 from audits.wording import listed
 from probes.loading.membership_scores import ScoreSet, ShadowScores
@@ -48,6 +48,8 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
         "access": ("samples", "weights", "full"),
         "measure": ("held_out_loss", "precision", "recall"),
     }
+    if any(one.samples is not None for one in inputs.releases):
+        found |= {"match": ("exact", "near"), "side": ("members", "nonmembers")}
     if options.blind and inputs.blind is not None:
         found["classifier"] = ("linear", "trees")
     return found | ({"model": names, "against": names} if names else {})
@@ -94,8 +96,12 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
         found.append(("no-gdp", "With delta 0 no Gaussian trade-off curve has a finite epsilon: no such bound.", {}))
     for one in inputs.releases:
         found += _of_release(one, inputs)
-    claims = inputs.claims.values()
-    found += [("claim", note, {}) for claim in claims for note in claim.notes]
+    claims = inputs.claims
+    for model, claim in claims.items():
+        if claim.least is not None:
+            # Without a place: it limits no other number of the model.
+            found.append(("claim", accounted(claim, f" for {model}" if model else ""), {}))
+        found += [("claim", note, {}) for note in claim.notes]
     word = stated(options)
     if claims and not word:
         found.append(("heuristic-bounds", HEURISTIC_BOUNDS, {}))
@@ -208,6 +214,10 @@ def cost_of(inputs: "Inputs", options: Options, level: float) -> tuple[tuple[str
     """Return what the run costs, in words, and of scores the largest epsilon that it could prove."""
     pool = inputs.pool
     rows = [("points", f"{int(pool.member.sum()):,} members, {int((~pool.member).sum()):,} non-members")]
+    rows += [
+        (f"{model} claimed".strip(), f"an epsilon of {claim.words}, delta {claim.delta:g}, {claim.source}")
+        for model, claim in inputs.claims.items()
+    ]
     if inputs.given is not None:
         rows.append(("attacks", listed(names_of(inputs, options))))
         rows += _provable(inputs, options, level)
@@ -239,7 +249,7 @@ def _provable(inputs: "Inputs", options: Options, level: float) -> list[tuple[st
     attacks = len(names_of(inputs, options))
     most = provable(inputs.pool, options, attacks, level)
     shared = f"; {attacks} attacks share the error" if attacks > 1 else ""
-    return [] if most is None else [("provable", f"an epsilon of {most:.3g}, by a perfect attack{shared}")]
+    return [] if most is None else [("provable", f"an epsilon of {bounded(most)}, by a perfect attack{shared}")]
 
 
 def _passes(one: "Release", inputs: "Inputs", options: Options) -> int:

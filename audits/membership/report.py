@@ -8,15 +8,18 @@ from audits.context import Context, Draft, Plan
 from audits.membership import Options
 from audits.membership.blind import Blind, compare_blindly
 from audits.membership.bounding import Bounds, bound_all
-from audits.membership.claims import Claim
+from audits.membership.claims import ACCOUNTANT, Claim
+from audits.membership.copying import Copying, copies_of
 from audits.membership.estimating import Judged, estimate
 from audits.membership.figures import draw
+from audits.membership.hitting import Hit, hits_of
 from audits.membership.inputs import Inputs
 from audits.membership.judging import judge
 from audits.membership.leaking import Difference, Leak, gaps_of, leaks_of
 from audits.membership.listing import records_of, shortened
 from audits.membership.outlook import warnings_of
 from audits.membership.scoring import Scored, score
+from audits.numbers import UPPER_BOUND
 from audits.records import Coverage, Estimate, Skipped
 
 LIMITATIONS = (
@@ -41,6 +44,8 @@ class Results:
     scored: Scored
     judged: Sequence[Judged]
     bounds: Sequence[Bounds]
+    hits: Sequence[Hit]
+    copies: Sequence[Copying]
     blind: Blind | None
     leaks: Sequence[Leak]
     gaps: Sequence[Difference]
@@ -61,6 +66,8 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     judged = estimate(draft, scored, inputs.pool, inputs.settings, context)
     claims = inputs.claims
     claims_at = {model: _add_claim(draft, model, claim) for model, claim in claims.items()}
+    hits = hits_of(draft, judged, context)
+    copies = copies_of(draft, scored, inputs.pool, context)
     bounds = bound_all(draft, judged, inputs.pool, options, claims, context)
     blind = None
     if options.blind and inputs.blind is not None:
@@ -80,6 +87,8 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
         scored=scored,
         judged=judged,
         bounds=bounds,
+        hits=hits,
+        copies=copies,
         blind=blind,
         leaks=leaks,
         gaps=gaps,
@@ -98,22 +107,10 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
 
 def _add_claim(draft: Draft, model: str, claim: Claim) -> int:
     where = {"model": model} if model else {}
-    common: dict[str, Any] = {
-        "name": "epsilon_claimed",
-        "value": claim.epsilon,
-        "method": "exact",
-        "n": 1,
-        "unit": "claims",
-    }
-    place = draft.add(Estimate(**common, where=where))
-    if claim.source != "as given":
-        # Without a place: it limits no other number of the model.
-        of = f" for {model}" if model else ""
-        draft.warn(
-            "claim",
-            f"The epsilon of {claim.epsilon:.4g} that is claimed{of} at delta {claim.delta:g} is {claim.source}.",
-        )
-    return place
+    ends: dict[str, Any] = {"method": "exact"}
+    if claim.least is not None:
+        ends = {"low": claim.least, "high": claim.epsilon, "method": f"{UPPER_BOUND} {ACCOUNTANT}"}
+    return draft.add(Estimate(name="epsilon_claimed", value=claim.epsilon, **ends, n=1, unit="claims", where=where))
 
 
 def _coverage(inputs: Inputs) -> Coverage:

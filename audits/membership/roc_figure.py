@@ -144,7 +144,7 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
 
 def claim_name(claims: Sequence[Claim]) -> str:
     """Return what the line of the claims is called."""
-    met = {f"{claim.epsilon:.3g}" for claim in claims}
+    met = {claim.number for claim in claims}
     return f"most that epsilon = {met.pop()} allows" if len(met) == 1 else "most that the claimed epsilon allows"
 
 

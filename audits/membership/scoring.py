@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from audits.statistics.roc import Bools, Floats, area
 from probes.attacks.likelihood_ratios import Ratios, count_gap, left_out, lira, rmia
 from probes.errors import InputError
 from probes.loading.membership_scores import ScoreSet, ShadowScores
+
+if TYPE_CHECKING:
+    # With torch behind it, which scores do not need.
+    from probes.attacks.copies import Copies
 
 SCORES = "scores"
 """Name of the attack where a file does not tell one."""
@@ -86,9 +91,13 @@ class Attack:
 
 @dataclass(slots=True, kw_only=True)
 class Scored:
-    """All attacks of a run, and what was met on the way: id, message and place of each warning."""
+    """All attacks of a run, and what was met on the way: id, message and place of each warning.
+
+    `copies` are by model, under an empty name where there is one, of those whose samples were given.
+    """
 
     attacks: list[Attack] = field(default_factory=list)
+    copies: dict[str, "Copies"] = field(default_factory=dict)
     warnings: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
 
     def warn(self, id: str, message: str, where: Mapping[str, str]) -> None:

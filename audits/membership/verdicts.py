@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from audits.context import Context, Draft
 from audits.membership import Options
-from audits.membership.bounding import CERTIFIED, Bounds
+from audits.membership.bounding import CERTIFIED, Bounds, Proved
 from audits.membership.claims import Claim, stated
-from audits.numbers import percent
+from audits.numbers import bounded, percent
 from audits.records import Severity
 
 if TYPE_CHECKING:
@@ -27,16 +29,26 @@ class _Verdict:
 def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
     """Add the verdicts on each claim: every violation; or else that of the attack which proves most.
 
-    Attacks whose scores are the wrong way round are left out; where no other is left, there is no verdict.
+    Attacks whose scores are the wrong way round, or all equal, are left out; with no other left, there is no verdict.
     """
     for model, claim in results.claims.items():
         of = [one for one in results.bounds if one.judged.attack.where.get("model", "") == model]
-        # A bound counts wrong guesses too: of flipped scores it would speak of non-members.
-        own = sorted((one for one in of if not one.judged.flipped), key=lambda one: -one.leading.epsilon)
+        # A bound counts wrong guesses too: of flipped scores it would speak of non-members. Of equal ones it is 0 by
+        # itself, and a claim that nothing was held against is not upheld.
+        sound = (one for one in of if not (one.judged.flipped or one.judged.constant))
+        own = sorted(sound, key=lambda one: -one.leading.epsilon)
         if not own:
             where = {"model": model} if model else {}
-            text = "all scores are the wrong way round" if of else "no attack was made on it"
-            draft.warn("no-verdict", f"The claimed epsilon of {claim.epsilon:.4g} was not judged: {text}.", **where)
+            kinds = [
+                word
+                for word, met in (
+                    ("equal", any(one.judged.constant for one in of)),
+                    ("the wrong way round", any(one.judged.flipped for one in of)),
+                )
+                if met
+            ]
+            text = f"all scores are {' or '.join(kinds)}" if of else "no attack was made on it"
+            draft.warn("no-verdict", f"The claimed epsilon of {claim.words} was not judged: {text}.", **where)
             continue
         made = [_verdict(draft, results, one, claim, context) for one in own]
         broken = [one for one in made if one.verdict == "violation"]
@@ -50,12 +62,12 @@ def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
 def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, context: Context) -> _Verdict:
     leading, attack, rivals = bounds.leading, bounds.judged.attack, bounds.rivals
     name = f" for {attack.where['model']}" if attack.where else ""
-    claimed = f"The claimed epsilon of {claim.epsilon:.4g}{name}"
+    claimed = f"The claimed epsilon of {claim.words}{name}"
     tried = f", one of {rivals} attacks that share the error," if rivals > 1 else ""
-    least = f"{attack.name}{tried} bounds it from below by {leading.epsilon:.3g} ({percent(context.level)}"
+    least = f"{attack.name}{tried} bounds it from below by {_told(leading.epsilon, claim)} ({percent(context.level)}"
     least += f", delta {claim.delta:g})"
-    most = f"with {_size(draft, bounds, results)}, a perfect attack would prove {leading.ceiling:.3g}"
-    rest = _basis(leading.validity, results.options)
+    most = f"with {_size(draft, bounds, results)}, a perfect attack would prove {_told(leading.ceiling, claim)}"
+    rest = _basis(leading.validity, results.options) + _between(leading, claim)
     if leading.epsilon > claim.epsilon:
         grave: Severity = "high" if leading.validity == CERTIFIED else "medium"
         text = f"{claimed} is contradicted: {least}. {rest}"
@@ -65,6 +77,26 @@ def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, con
         return _Verdict(bounds, "vacuous", "medium", text)
     text = f"{claimed} is not contradicted: {least}; {most}. {rest}"
     return _Verdict(bounds, "consistent", "info", text)
+
+
+MOST_DIGITS = 9
+
+
+def _told(bound: float, claim: Claim) -> str:
+    """Return a bound rounded down, in as few digits as leave it on its own side of the claim."""
+    written = [bounded(bound, digits=digits) for digits in range(3, MOST_DIGITS + 1)]
+    side = np.sign(bound - claim.epsilon)
+    return next((text for text in written if np.sign(float(text) - claim.epsilon) == side), written[-1])
+
+
+def _between(leading: Proved, claim: Claim) -> str:
+    """Say where a bound contradicts no accounted claim, but perhaps the training that was accounted for."""
+    if claim.least is None or not claim.least < leading.epsilon <= claim.epsilon:
+        return ""
+    return (
+        f" What was proved lies between {bounded(claim.least)}, below which no accountant of these steps can go, and "
+        "the claim, which is an upper bound: a tighter accountant may find the training refuted."
+    )
 
 
 def _size(draft: Draft, bounds: Bounds, results: "Results") -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from audits.numbers import MOST_DECIMALS, coordinate, decimals, interval, point
+from audits.numbers import MOST_DECIMALS, coordinate, decimals, interval, is_rounded, point
 from audits.records import Estimate, Json, Report, Warning
 from audits.rendering import content
 from audits.rendering.content import Table
@@ -139,7 +139,9 @@ def _whole(row: Estimate) -> list[int | None]:
 
 
 def _is_odd(row: Estimate) -> bool:
-    """Tell whether a row needs powers of ten, or more digits than a script's whole numbers hold."""
+    """Tell whether a row needs words: powers of ten, more digits than a script's whole numbers hold, or a bound."""
+    if not is_rounded(row):
+        return True
     ends = [abs(number) for number in (row.value, row.low, row.high) if number is not None]
     return decimals(row) > MOST_DECIMALS or max(ends) * 10 ** decimals(row) >= LARGEST
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from probes.accounting import ORDERS, Stage, noise_for, rdp_epsilon, renyi
+from probes.privacy_loss import least_epsilon
 
 TABLE = [
     (noise, rate, steps, delta)
@@ -50,6 +51,23 @@ def test_the_noise_for_a_budget_is_that_of_opacus() -> None:
     asked = {"target_epsilon": 4.0, "target_delta": 1e-5, "sample_rate": 0.05, "steps": 800}
     noise = utils.get_noise_multiplier(**asked, accountant="rdp", epsilon_tolerance=1e-5)
     assert noise_for(4.0, 1e-5, 0.05, 800) == pytest.approx(noise, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "delta"),
+    [(1.1, 0.01, 1500, 1e-5), (0.7, 0.02, 300, 1e-5), (5.0, 0.1, 1000, 1e-5), (1.0, 1.0, 10, 1e-5),
+     (2.292, 0.128, 1500, 1e-3)],
+)  # fmt: skip
+def test_the_accountant_of_opacus_that_is_tight_lies_between_both_bounds(noise, rate, steps, delta) -> None:
+    accountants = pytest.importorskip("opacus.accountants", reason="opacus is not installed")
+    accountant = accountants.PRVAccountant()
+    accountant.history = [(noise, rate, steps)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # What it returns is its estimate and this error.
+        tight = accountant.get_epsilon(delta, eps_error=0.01)
+    stages = [Stage(noise, rate, steps)]
+    assert tight - 0.06 < least_epsilon(stages, delta) <= tight < rdp_epsilon(stages, delta).epsilon
 
 
 @pytest.fixture

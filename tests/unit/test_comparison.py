@@ -133,6 +133,18 @@ def test_of_what_a_run_could_prove_no_change_is_told(sample_report: Report, name
     assert unmatched(before, after) == (0, 0)
 
 
+@pytest.mark.parametrize("kind", ["Lower bound: a", "Upper bound: b"])
+def test_of_a_bound_no_change_is_told_whatever_its_name(sample_report: Report, kind: str) -> None:
+    before, after = (report(sample_report, row("x", method=kind), row("auc")) for _ in range(2))
+    assert [one.name for one, _ in in_both(before, after)] == ["auc"]
+
+
+def test_what_was_provable_is_compared_as_it_is_written() -> None:
+    ends = {"low": None, "high": None, "method": "exact", "n": 9, "unit": "points"}
+    found = changed(*(Estimate(name="epsilon_ceiling", value=value, **ends) for value in (4.20874, 4.99999)))
+    assert wording.shown(found)[:2] == ("4.20", "4.99")
+
+
 @pytest.mark.parametrize(
     ("before", "after"), [(row(half=0), row(value=0.3)), (row(), row(half=0)), (row(half=0), row(half=0))]
 )

@@ -269,6 +269,18 @@ def test_extreme_numbers_travel_as_they_are_written(sample_report) -> None:
     assert _column(table["below"], 2) == [None, None]
 
 
+def test_bounds_are_written_on_the_page_as_everywhere(sample_report) -> None:
+    common = {"n": 90, "unit": "points", "value": 1.37848}
+    rows = (
+        Estimate(name="epsilon_lower", low=1.37848, high=4.20874, method="Lower bound: one-sided", **common),
+        Estimate(name="epsilon_lower", low=0.5, high=1.37848, method="Upper bound: accountant", **common),
+    )
+    page = to_html(replace(sample_report, estimates=rows, findings=(), gates=(), figures=()), {})
+    (table,) = _data(page)["tables"]
+    assert table["odd"]["0"][3:] == ["1.37", "at least; 4.20 provable"]
+    assert table["odd"]["1"][3:] == ["1.38", "at most; at least 0.500"]
+
+
 def test_pictures_repeat_and_share_no_names(sample_report) -> None:
     two = replace(
         sample_report, figures=(sample_report.figures[3], replace(sample_report.figures[3], id="b", file="b"))

@@ -2,12 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from audits.membership import Options
-from audits.membership.claims import check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
+from audits.membership.claims import accounted, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
 from probes.accounting import Stage, rdp_epsilon
 from probes.errors import InputError
 
@@ -37,6 +38,19 @@ def test_training_and_its_history_are_the_same_claim(tmp_path: Path) -> None:
     truth = rdp_epsilon((Stage(1.0, 0.01, 1000),), 1e-5).epsilon
     assert [claim.epsilon for claim in claims if claim] == [truth, truth]
     assert [claim.source for claim in claims if claim] == ["accounted from the options", "accounted from h.json"]
+
+
+def test_an_accounted_epsilon_is_an_upper_bound_with_what_no_accountant_goes_below() -> None:
+    claim = claim_of_options(Options(noise_multiplier=1.1, sample_rate=0.01, steps=1500))
+    assert claim is not None and claim.least is not None
+    # Accountants of privacy loss distributions have 1.86 to 1.87.
+    assert 1.8 < claim.least < 1.87 < claim.epsilon and claim.words == "at most 2.07" and claim.number == "2.07"
+    told = accounted(claim, " for ddpm")
+    assert "of at most 2.07 that is claimed for ddpm at delta 1e-05 is accounted from the options" in told
+    assert "an upper bound" in told and "can go below 1.83" in told
+    assert "may be loose" in accounted(replace(claim, least=0.0))
+    stated = claim_of_options(Options(epsilon=1.37848))
+    assert stated is not None and stated.least is None and stated.words == "1.37848"
 
 
 def test_stages_of_a_history_add_up(tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ def test_a_claim_far_off_is_told_and_not_drawn(claimed, on) -> None:
     assert own == ([[{"claimed": claimed}]] if on else [])
     axis = figure.spec["layer"][-1]["encoding"]["x"]
     assert axis["axis"]["title"] == {
-        None: "Epsilon", 1e4: "Epsilon (claimed: 1e+04, off the chart)",
+        None: "Epsilon", 1e4: "Epsilon (claimed: 10000, off the chart)",
     }.get(claimed, f"Epsilon (claimed: {claimed or 0:g})")  # fmt: skip
     assert axis["scale"]["domain"][1] < 20
 

@@ -11,8 +11,11 @@ from audits.context import Draft
 from audits.membership import Options
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
+from audits.membership.copying import Copying
+from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.judging import LARGE, NOTABLE, NOTHING, judge
 from audits.membership.leaking import Difference, Leak
+from audits.numbers import bounded
 from audits.records import Estimate, Finding
 from audits.statistics.roc import Area, Call, area
 
@@ -38,6 +41,8 @@ class World:
         self.utilities: dict[tuple[str, str], int] = {}
         self.blind = blind
         self.judged: list[SimpleNamespace] = []
+        self.hits: list[Hit] = []
+        self.copies: list[Copying] = []
         self.inputs, self.options = SimpleNamespace(given=object() if scores else None), Options()
 
     def add(self, name: str, value: float, low: float | None = None, high: float | None = None, **where: object) -> int:
@@ -48,10 +53,12 @@ class World:
     def attacked(self, name: str, model: str = "", *, flipped: bool = False) -> SimpleNamespace:
         where = {"model": model} if model else {}
         label = f"{name} on {model}" if model else name
-        attack = SimpleNamespace(name=name, where=where, label=label, setting="", member=MEMBER)
+        attack = SimpleNamespace(name=name, where=where, label=label, setting="", member=MEMBER, tier="samples")
         places = {"tpr 0.1": self.add("tpr", 0.4, 0.3, 0.5, fpr=0.1), "auc": self.add("auc", 0.3, 0.2, 0.4)}
         calls = {"tpr 0.1": Call(0.0, 16, 40, 3, 40)}
-        self.judged.append(SimpleNamespace(attack=attack, area=AREA, places=places, calls=calls, flipped=flipped))
+        self.judged.append(
+            SimpleNamespace(attack=attack, area=AREA, places=places, calls=calls, flipped=flipped, constant=False)
+        )
         return self.judged[-1]
 
     def claim(self, epsilon: float, model: str = "") -> None:
@@ -91,6 +98,51 @@ class World:
         self.leaks.append(made)
         return made
 
+    def hit(self, times: float, judged: Any, *, name: str = "tpr 0.1") -> Hit:
+        """Add hits of an attack at few false alarms, which are of members so many times as often at the least."""
+        method = "Lower bound: by hand"
+        bound = Estimate(
+            name="hit_ratio", value=times, low=times, high=40.0, method=method, n=80, unit="points", where={}
+        )
+        made = Hit(
+            judged=judged,
+            call=judged.calls[name],
+            times=times,
+            tpr_at=judged.places[name],
+            place=self.draft.add(bound),
+        )
+        self.hits.append(made)
+        return made
+
+    def copied(
+        self, members: tuple[float, float], others: tuple[float, float], *, p: float, match: str = "exact",
+        model: str = "", samples: tuple[int, int] = (8, 0),
+    ) -> None:  # fmt: skip
+        """Add shares of copied points by their intervals, and counts of samples that copy."""
+        places = []
+        for name, unit, (low, high) in (
+            ("copied_members", "members", members),
+            ("copied_nonmembers", "non-members", others),
+        ):
+            row = Estimate(name=name, value=(low + high) / 2, low=low, high=high, method="t", n=40, unit=unit, where={})
+            places.append(self.draft.add(row))
+        counts = [
+            self.draft.add(
+                Estimate(name="copies", value=count / 60, low=0.0, high=1.0, method="t", n=60, unit="samples", where={})
+            )
+            for count in samples
+        ]
+        sides = "members", "nonmembers"
+        made = Copying(
+            model=model,
+            match=match,
+            samples=dict(zip(sides, samples, strict=True)),
+            p=p,
+            points_at=dict(zip(sides, places, strict=True)),
+            samples_at=dict(zip(sides, counts, strict=True)),
+        )
+        self.copies.append(made)
+
     def gap(self, first: Leak, second: Leak, value: float, p: float, half: float = 0.02) -> None:
         place = self.add("leakage_difference", value, value - half, value + half)
         self.gaps.append(Difference(first=first, second=second, p=p, place=place))
@@ -118,9 +170,42 @@ def test_a_claim_of_2_is_judged_by_bound_and_ceiling(proved: float, ceiling: flo
     rows = [world.draft.estimates[place] for place in told.evidence]
     assert [row.name for row in rows] == ["epsilon_lower", "epsilon_ceiling", "epsilon_claimed"]
     assert rows[0].value == proved, "the bound that assumes least, not the largest"
-    assert f"from below by {proved:.3g} (" in told.statement and "delta 1e-05" in told.statement
+    assert f"from below by {bounded(proved)} (" in told.statement and "delta 1e-05" in told.statement
     assert "epsilon of 2 " in told.statement
-    assert (f"{ceiling:.3g}" in told.statement.partition("perfect attack")[2]) == (verdict != "violation")
+    assert (bounded(ceiling) in told.statement.partition("perfect attack")[2]) == (verdict != "violation")
+
+
+@pytest.mark.parametrize(
+    ("proved", "ceiling", "claimed", "told", "verdict"),
+    [(1.37848, 4.20874, 1.0, ("by 1.37 (",), "violation"), (1.37848, 4.20874, 2.0, ("by 1.37 (", "prove 4.20."),
+     "consistent"), (1.37848, 4.20874, 5.0, ("by 1.37 (", "prove 4.20."), "vacuous"),
+     # In three digits these would lie on the claim, or on its other side.
+     (2.0049, 4.0, 2.004, ("by 2.0049 (",), "violation"), (1.0, 2.0049, 2.004, ("prove 2.0049.",), "consistent")],
+)  # fmt: skip
+def test_no_sentence_says_more_than_was_proved_or_provable(
+    proved: float, ceiling: float, claimed: float, told: tuple[str, ...], verdict: str
+) -> None:
+    world = World()
+    world.claim(claimed)
+    world.bound("loss", proved, ceiling)
+    (found,) = world.found()["verdict"]
+    assert found.where["verdict"] == verdict and all(part in found.statement for part in told), found.statement
+
+
+@pytest.mark.parametrize(
+    ("proved", "claimed", "between"), [(1.5, None, False), (1.5, 1.6, False), (1.7, 1.6, True), (2.5, 1.6, False)]
+)
+def test_a_bound_below_an_accounted_claim_may_still_refute_the_training(
+    proved: float, claimed: float | None, between: bool
+) -> None:
+    world = World()
+    world.claim(2.0)
+    world.claims[""] = replace(world.claims[""], least=claimed)
+    world.bound("loss", proved)
+    (found,) = world.found()["verdict"]
+    assert ("tighter accountant may find" in found.statement) == between
+    assert ("claimed epsilon of at most 2.00" in found.statement) == (claimed is not None)
+    assert not between or "between 1.60, below" in found.statement
 
 
 @pytest.mark.parametrize(("validity", "severity"), [(CERTIFIED, "high"), (HEURISTIC, "medium")])
@@ -151,11 +236,11 @@ SIDES = "40 members and 40 non-members"
         (3.14159, 5.0, "violation", None,
          "The claimed epsilon of 2 is contradicted: loss bounds it from below by 3.14 (95 %, delta 1e-05)."),
         (0.5, 4.321, "consistent", "info",
-         "The claimed epsilon of 2 is not contradicted: loss bounds it from below by 0.5 (95 %, delta 1e-05); "
+         "The claimed epsilon of 2 is not contradicted: loss bounds it from below by 0.500 (95 %, delta 1e-05); "
          f"with {SIDES}, a perfect attack would prove 4.32."),
         (0.0, 1.5, "vacuous", "medium",
          f"The claimed epsilon of 2 could not have been refuted by this audit: with {SIDES}, a perfect attack would "
-         "prove 1.5. As it is, loss bounds it from below by 0 (95 %, delta 1e-05)."),
+         "prove 1.50. As it is, loss bounds it from below by 0 (95 %, delta 1e-05)."),
     ],
 )  # fmt: skip
 def test_a_verdict_says_what_was_proved_what_could_be_and_on_whose_word(
@@ -183,6 +268,28 @@ def test_a_verdict_says_how_many_of_the_points_prove_it_and_how_many_attacks_sha
         f"with the bound resting on 40 of 80 points ({SIDES}), a perfect attack" in told.statement
     )
     assert "nearest, one of 19 attacks that share the error, bounds it" in told.statement
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_equal_scores_uphold_no_claim_and_say_nothing_of_leakage(scores: bool) -> None:
+    world = World(scores=scores)
+    world.claim(3.0)
+    world.bound("score", 0.0)
+    world.judged[-1].constant = True
+    place = world.add("leakage", 0.5)
+    equal = area(np.ones(80), MEMBER)
+    leak = Leak(model="", access="full", judged=world.judged[-1], area=equal, p=0.5, place=place)  # type: ignore[arg-type]
+    world.leaks.append(leak)
+    found = world.found()
+    (told,) = found["equal" if scores else "no-leak"]
+    assert len(found) == 1 and told.severity == ("high" if scores else "info")
+    assert told.statement == (
+        "All scores of score are equal: nothing can be said of leakage until others are given."
+        if scores
+        else "With all that was released, nothing can be said of leakage: all scores of score are equal."
+    )
+    (warning,) = (one for one in world.draft.warnings if one.id == "no-verdict")
+    assert warning.message == "The claimed epsilon of 3 was not judged: all scores are equal."
 
 
 def test_a_model_that_no_attack_touched_or_only_flipped_ones_has_no_verdict() -> None:
@@ -316,6 +423,106 @@ def test_hits_are_told_only_of_an_attack_that_was_not_chosen() -> None:
     (told,) = chosen.found()["leak"]
     assert "threshold" not in told.statement and "on the points that did not choose it" in told.statement
     assert told.evidence == (leak.place,)
+
+
+# Hits at few false alarms.
+@pytest.mark.parametrize("low", [0.52, NOTABLE, LARGE])
+@pytest.mark.parametrize("times", [NOTABLE_TIMES - 0.01, NOTABLE_TIMES, LARGE_TIMES - 0.01, LARGE_TIMES])
+def test_a_leak_is_as_grave_as_its_area_or_its_hits_make_it(low: float, times: float) -> None:
+    world = World()
+    leak = world.leak(low)
+    world.hit(times, leak.judged)
+    (told,) = world.found()["leak"]
+    by_area = 2 if low >= LARGE else 1 if low >= NOTABLE else 0
+    by_hits = 2 if times >= LARGE_TIMES else 1 if times >= NOTABLE_TIMES else 0
+    assert told.severity == ("low", "medium", "high")[max(by_area, by_hits)]
+    assert ("times as often as non-members at the least" in told.statement) == (by_hits > 0)
+
+
+def test_hits_that_are_hardly_ever_wrong_are_a_leak_where_the_area_shows_none() -> None:
+    world = World()
+    leak = world.leak(0.45, p=0.4, name="domias")
+    nearest = world.attacked("nearest")
+    hit = world.hit(6.594, nearest)
+    found = world.found()
+    assert set(found) == {"leak"}
+    (told,) = found["leak"]
+    assert told.severity == "high" and told.evidence == (leak.place, hit.tpr_at, hit.place)
+    assert told.statement == (
+        "With generated samples, some members are told from non-members. The threshold of nearest that 3 of 40 "
+        "non-members reach finds 0.40 (0.30 to 0.50) of the members, 6.59 times as often as non-members at the least. "
+        "On average it is not shown: the best AUC, of domias, is 0.50 (0.45 to 0.55)."
+    )
+
+
+def test_hits_are_those_of_the_same_model_and_access_and_of_scores_the_right_way_round() -> None:
+    world = World()
+    for model in ("one", "two", "three", "four"):
+        world.leak(0.45, p=0.4, model=model)
+    world.hit(9.0, world.attacked("pia", "two"))
+    full = world.attacked("discriminator", "three")
+    full.attack.tier = "full"
+    world.hit(9.0, full)
+    world.hit(9.0, world.attacked("loss", "four", flipped=True))
+    found = world.found()
+    assert [one.where["model"] for one in found["leak"]] == ["two"]
+    assert [one.where["model"] for one in found["no-leak"]] == ["one", "three", "four"]
+
+
+def test_hits_of_a_wider_access_are_told_where_they_are_another_attacks() -> None:
+    for attack, count in (("nearest", 1), ("pia", 2)):
+        world = World()
+        world.leak(0.52)
+        world.leak(0.52, access="weights")
+        world.hit(3.0, world.judged[0])
+        judged = world.attacked(attack)
+        judged.attack.tier = "denoiser"
+        world.hit(6.0, judged)
+        assert len(world.found()["leak"]) == count
+
+
+# Copies.
+@pytest.mark.parametrize(
+    ("members", "others", "p", "severity"),
+    [((0.2, 0.3), (0.0, 0.1), 0.001, "high"), ((0.2, 0.3), (0.0, 0.11), 0.001, "medium"),
+     ((0.2, 0.3), (0.0, 0.1), 0.051, None), ((0.6, 0.7), (0.5, 0.6), 0.001, "medium")],
+)  # fmt: skip
+def test_copies_are_a_leak_where_members_are_copied_more_often(
+    members: tuple[float, float], others: tuple[float, float], p: float, severity: str | None
+) -> None:
+    world = World()
+    world.copied(members, others, p=p)
+    world.copied(members, others, p=p, match="near")
+    found = world.found()
+    assert set(found) == ({"copies"} if severity else {"copies-alike"})
+    (told,) = found["copies" if severity else "copies-alike"]
+    assert told.severity == (severity or "info") and told.where == {"match": "exact"}
+    assert told.statement.startswith("8 of 60 samples repeat a member exactly, 0 a non-member: 0.")
+    assert ("not shown" in told.statement) == (severity is None)
+    assert {world.draft.estimates[place].name for place in told.evidence} == {
+        "copies", "copied_members", "copied_nonmembers"
+    }  # fmt: skip
+
+
+def test_near_copies_are_told_where_exact_ones_are_not_shown_and_none_where_there_is_none() -> None:
+    world = World()
+    world.copied((0.0, 0.1), (0.0, 0.1), p=1.0, samples=(0, 0), model="gan")
+    world.copied((0.2, 0.3), (0.0, 0.1), p=0.001, match="near", samples=(1, 0), model="gan")
+    world.copied((0.0, 0.1), (0.0, 0.1), p=1.0, samples=(0, 0), model="ddpm")
+    world.copied((0.0, 0.1), (0.0, 0.1), p=1.0, samples=(3, 2), match="near", model="ddpm")
+    world.leak(0.45, p=0.4, model="gan")
+    world.leak(0.45, p=0.4, model="ddpm")
+    found = world.found()
+    (told,) = found["copies"]
+    assert told.statement.startswith("1 of 60 samples of gan repeats a member nearly, 0 a non-member")
+    assert told.where == {"match": "near", "model": "gan"} and "copies-alike" not in found
+    assert ["apart from the copies" in one.statement for one in found["no-leak"]] == [True, False]
+
+
+def test_copies_of_sides_that_differ_may_be_that_difference() -> None:
+    world = World(shifted=True)
+    world.copied((0.2, 0.3), (0.0, 0.1), p=0.001)
+    assert "difference between the two sides" in world.found()["copies"][0].statement
 
 
 def test_flipped_scores_have_no_leak_of_their_own_to_be_missed() -> None:

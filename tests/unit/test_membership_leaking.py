@@ -193,11 +193,18 @@ def test_models_with_the_same_scores_do_not_differ(pool: Pool, context: Context)
     assert draft.estimates[gap.place].value == 0.0
 
 
-def test_equal_scores_leave_everything_open(pool: Pool, context: Context) -> None:
+def test_equal_scores_have_no_interval(pool: Pool, context: Context) -> None:
     (found,), _, draft = leaks(pool, context, attack("x", np.ones(2 * N)))
     row = draft.estimates[found.place]
-    assert (row.value, row.low, row.high) == (0.5, 0.0, 1.0)
+    assert (row.value, row.low, row.high, row.method) == (0.5, None, None, "none")
     assert found.p == pytest.approx(0.5)
+
+
+def test_equal_scores_are_not_chosen_where_there_is_another_attack(pool: Pool, context: Context) -> None:
+    # On the choosing half the noise is worse than a coin.
+    rows = (attack(name, values) for name, values in (("equal", np.ones(2 * N)), ("noise", scores(3, -0.2))))
+    (found,), _, _ = leaks(pool, context, *rows)
+    assert found.judged.attack.name == "noise"
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])

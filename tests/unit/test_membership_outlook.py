@@ -262,10 +262,25 @@ def test_what_so_many_scores_could_prove_is_told_before_the_run(scores: ScoreSet
         return dict(cost_of(inputs(scores, sides), Options(**options), 0.95)).get("provable")
 
     # Ceilings of the page: with the default, half of the points prove.
-    assert told((1000, 1000)) == "an epsilon of 4.91, by a perfect attack"
+    assert told((1000, 1000)) == "an epsilon of 4.90, by a perfect attack"
     assert told((1000, 1000), coin_flip=0.5) == "an epsilon of 5.78, by a perfect attack"
     assert told((500, 500), selection="fixed", threshold=0.0) == told((1000, 1000))
     assert told((1000, 1000), selection="bonferroni") is None
+
+
+def test_what_is_claimed_is_told_before_the_run(scores: ScoreSet) -> None:
+    claims = (
+        (Claim(epsilon=1.37848, delta=1e-5, source="as given"), "an epsilon of 1.37848, delta 1e-05, as given"),
+        (
+            Claim(epsilon=1.7119, delta=1e-5, source="accounted from the options", least=1.5),
+            "an epsilon of at most 1.72, delta 1e-05, accounted from the options",
+        ),
+    )
+    for claim, told in claims:
+        found = inputs(scores, claim=claim)
+        assert dict(cost_of(found, Options(), 0.95))["claimed"] == told
+        assert any("an upper bound" in note for note in notes_of(found, Options())) == (claim.least is not None)
+    assert "claimed" not in dict(cost_of(inputs(scores), Options(), 0.95))
 
 
 def test_a_model_costs_its_forward_passes() -> None:

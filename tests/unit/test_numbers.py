@@ -4,7 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audits.numbers import LOWER_BOUND, bounded, counted, decimals, described, interval, placed, point, written
+from audits.numbers import (
+    LOWER_BOUND,
+    UPPER_BOUND,
+    bounded,
+    counted,
+    decimals,
+    described,
+    interval,
+    is_bound,
+    placed,
+    point,
+    written,
+)
 from audits.records import Estimate
 
 
@@ -66,10 +78,36 @@ def test_decimals_never_go_below_zero() -> None:
     assert decimals(_estimate(5432.1, 1000.5, 9000.5)) == 0
 
 
-@given(st.floats(1e-6, 1e6))
-def test_a_bound_is_never_written_larger_than_it_is(number: float) -> None:
-    text = bounded(number)
-    assert 0.98 * number <= float(text) <= number
+@given(st.floats(1e-12, 1e18) | st.floats(-1e6, -1e-6), st.integers(3, 9))
+def test_a_bound_is_never_written_beyond_what_it_is(number: float, digits: int) -> None:
+    low, high = float(bounded(number, digits=digits)), float(bounded(number, up=True, digits=digits))
+    assert low <= number <= high
+    assert high - low <= 1.01 * 10.0 ** (1 - digits) * abs(number)
+
+
+@pytest.mark.parametrize(
+    ("number", "down", "up"),
+    [(1.37848, "1.37", "1.38"), (4.20874, "4.20", "4.21"), (0.29, "0.290", "0.290"), (2.0, "2.00", "2.00"),
+     (0.0, "0", "0"), (-1.37848, "-1.38", "-1.37"), (999.96, "999", "1000"),
+     (2.5e-12, "2.5e-12", "2.5e-12"), (1e15 + 1, "1e+15", "1.01e+15")],
+)  # fmt: skip
+def test_a_bound_is_rounded_to_its_own_side(number: float, down: str, up: str) -> None:
+    assert (bounded(number), bounded(number, up=True)) == (down, up)
+
+
+def test_what_could_be_proved_is_rounded_down_and_a_claim_stands_as_it_was_given() -> None:
+    common = {"low": None, "high": None, "method": "exact", "n": 1000, "unit": "points"}
+    assert described(Estimate(name="epsilon_ceiling", value=4.20874, **common)) == "4.20, exact, 1,000 points"
+    assert point(Estimate(name="epsilon_claimed", value=1.37848, **common)) == "1.37848"
+    assert point(Estimate(name="epsilon_claimed", value=8.0, **common)) == "8"
+    assert point(Estimate(name="product_bound", value=4.20874, **common)) == "4.21"
+
+
+def test_an_upper_bound_is_rounded_up_and_its_lower_end_down() -> None:
+    method = f"{UPPER_BOUND} Renyi differential privacy"
+    claim = _estimate(1.7119, 1.5259, 1.7119, method=method, n=1, unit="claims")
+    assert described(claim) == "1.72 (at most; at least 1.52), 1 claim" and is_bound(claim)
+    assert interval(_estimate(1.7119, 0.0, 1.7119, method=method)) == "at most"
 
 
 def test_coordinates_in_words() -> None:
