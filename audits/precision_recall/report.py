@@ -27,6 +27,7 @@ from probes.errors import InputError
 from probes.loading.texts import TextSet
 from probes.text_embeddings import encode_all
 from probes.text_generation import generate_all, parameters_of
+from probes.text_words import count_words, first_words
 
 LIMITATIONS = (
     "All scores are of texts as the encoder sees them: what it does not tell apart, no score can. They are to be "
@@ -114,7 +115,8 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
         label=f"Sampling {candidate.name}",
     )
     texts = [one.text if options.keep_prompt else one.continuation.strip() for one in made]
-    cut = [_cut(text, inputs.settings.max_words) for text in texts]
+    most = inputs.settings.max_words
+    cut = [text if most is None else first_words(text, most) for text in texts]
     kept = [place for place, text in enumerate(cut) if text]
     if not kept:
         raise InputError(
@@ -122,8 +124,7 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
             where="--generate",
             hint="Look at what the model writes: its end token may come first.",
         )
-    words = np.array([len(texts[place].split()) for place in kept], dtype=np.int64)
-    most = inputs.settings.max_words
+    words = np.array([count_words(texts[place]) for place in kept], dtype=np.int64)
     made_set = TextSet(
         path=generation.folder.path,
         sha256=generation.folder.sha256,
@@ -149,14 +150,6 @@ def _fitted(inputs: Inputs) -> Inputs:
             hint="Give more prompts, or look at what the model writes.",
         )
     return replace(inputs, size=size, control=min(inputs.control, size))
-
-
-def _cut(text: str, most: int | None) -> str:
-    """Return the first words of a text with the white space between them, as files of texts are cut."""
-    if most is None:
-        return text
-    rest = text.split(maxsplit=most)
-    return text if len(rest) <= most else text.removesuffix(rest[-1]).rstrip()
 
 
 def _coverage(inputs: Inputs) -> Coverage:
