@@ -12,9 +12,10 @@ from audits.chart_planes import MOST_LABELS, dots, paths, plane
 from audits.charts import Axis, forest, interval_lines
 from audits.context import Draft
 from audits.numbers import percent
-from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE
-from audits.precision_recall.judging import DIVERSITY, QUALITY, Scene, least_precise
+from audits.precision_recall.inputs import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE
+from audits.precision_recall.judging import least_precise
 from audits.precision_recall.listing import Listed, different, outside, uncovered
+from audits.precision_recall.scene import Scene
 from audits.precision_recall.sweep import front_of, path_of
 from audits.records import Estimate, Figure, Json
 from audits.wording import many, span

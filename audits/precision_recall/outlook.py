@@ -14,7 +14,7 @@ from audits.wording import listed
 from probes.divergence_curves import prd_slopes
 from probes.embedding_clusters import bucket_count
 from probes.support_metrics import METRICS
-from probes.text_words import count_words, first_words, unspaced_share, words_of
+from probes.text_words import first_words, unspaced_share, words_of
 
 if TYPE_CHECKING:
     from audits.precision_recall.inputs import Inputs
@@ -40,8 +40,8 @@ def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
 
     names = tuple(one.name for one in inputs.candidates)
     return {
-        "candidate": ("reference", *names),
-        "against": ("reference", *names, "ceiling", "floor"),
+        "candidate": ("reference", *names, "ceiling"),
+        "against": ("reference", *names, "ceiling", "floor", "relabelled"),
         "metric": (*METRICS, *CURVES, "self_bleu"),
         "k": inputs.settings.k,
         "side": ("precision", "recall"),
@@ -133,7 +133,8 @@ def _of_beginnings(
     name: str, texts: Sequence[str], reference: Sequence[str]
 ) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
     """Warn of a first word that nearly all texts of one side have, such as a heading, and hardly any of the other."""
-    counts = [Counter(words_of(first_words(text, 1))[0] for text in side if count_words(text)) for side in (reference, texts)]
+    firsts = [[words_of(first_words(text, 1))[:1] for text in side] for side in (reference, texts)]
+    counts = [Counter(word for words in side for word in words) for side in firsts]
     for one, other, whose in ((0, 1, "the reference"), (1, 0, name)):
         word, count = counts[one].most_common(1)[0]
         shares = [counts[side][word] / counts[side].total() for side in (one, other)]

@@ -13,14 +13,16 @@ from audits.context import Context, Draft, Plan
 from audits.precision_recall import GENERATED, Options
 from audits.precision_recall.clustering import Clustered, cluster
 from audits.precision_recall.comparing import Comparison, Referee
+from audits.precision_recall.differences import add_differences
 from audits.precision_recall.diversity import Texts, describe
 from audits.precision_recall.estimating import Found, Measured, estimate
 from audits.precision_recall.figures import draw
-from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE, Candidate, Inputs, needed
+from audits.precision_recall.inputs import ASKED, CEILING, FLOOR, REFERENCE, Candidate, Inputs, needed
 from audits.precision_recall.judging import judge
 from audits.precision_recall.listing import records_of
 from audits.precision_recall.outlook import warnings_of
 from audits.precision_recall.pools import Pool, pool, set_against_itself, shuffled_words
+from audits.precision_recall.relabelling import Relabelled, enough, relabel
 from audits.records import Coverage, Skipped
 from audits.statistics import generator
 from probes.errors import InputError
@@ -75,6 +77,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
         found = estimate(draft, measured, inputs, context)
         described = {name: one for name, one in sets.items() if name != FLOOR}
         describe(draft, found, described, measured.main, context)
+        add_differences(draft, found, measured, inputs, context)
     results = Results(inputs=inputs, sets=sets, measured=measured, found=found)
     judge(draft, results, context)
     draft.figures = draw(draft, results)
@@ -259,7 +262,22 @@ def _measured(inputs: Inputs, sets: Mapping[str, Texts], options: Options, conte
             for own, other in pairs:
                 clusters[other.name] = cluster(own, other, options.repeats, context)
                 advance(1)
-    return Measured(main=main, controls=controls, clusters=clusters)
+    relabelled = {} if inputs.control else _relabelled(inputs, sets, context)
+    return Measured(main=main, controls=controls, clusters=clusters, relabelled=relabelled)
+
+
+def _relabelled(inputs: Inputs, sets: Mapping[str, Texts], context: Context) -> dict[str, Relabelled]:
+    """Return what candidates would score if all texts were of one source, where the reference has no ceiling."""
+    names = [one.name for one in inputs.candidates]
+    # As many as are asked together: of each candidate its scores, and its likeness in words.
+    count = enough((len(ASKED) + (inputs.reference.texts is not None)) * len(names), context.level)
+    found = {}
+    with context.progress.phase("Relabelling", count * len(names), "relabellings") as advance:
+        for name in names:
+            one = relabel(sets[REFERENCE].pool, sets[name].pool, inputs.settings, count, context, advance)
+            if one is not None:
+                found[name] = one
+    return found
 
 
 def _resized(one: Pool, size: int, draws: int, context: Context) -> Pool:

@@ -7,7 +7,7 @@ from audits.records import Estimate
 from audits.wording import listed, size_words, span
 
 if TYPE_CHECKING:
-    from audits.precision_recall.judging import Scene
+    from audits.precision_recall.scene import Scene
 
 NATURAL = 1.0
 """The temperature at which a model is sampled as it was trained."""
