@@ -70,12 +70,26 @@ def _of_metric(metric: str, found: Found, measured: Measured, inputs: Inputs) ->
             rows += _to_controls(metric, name, k, measured)
         own, dealt = found.values.get(At(metric, name, k)), measured.relabelled.get(name)
         if dealt is not None and metric in ASKED and own is not None:
-            value = Halved(own.value - dealt.mean(metric), own.gaps, own.chance)
+            value = _less_relabelled(own, dealt.mean(metric), dealt.size)
             rows.append(_Row(At(metric, name, k, RELABELLED), value, dealt.size, dealt.p(metric)))
     if metric in FLOORED:
         # Whether the encoder tells people's texts from their own words dealt anew, before candidates are held to it.
         rows += _to_controls(metric, CEILING, k, measured)
     return rows
+
+
+def _less_relabelled(own: Halved, mean: float, size: int) -> Halved:
+    """Return a score less what sets of one source have.
+
+    >>> _less_relabelled(Halved(0.0, np.zeros(2)), 0.9, 88).error() > 0
+    True
+    """
+    if own.error() > 0:
+        return Halved(own.value - mean, own.gaps, own.chance)
+    # Halves agree where no text, or each, is inside. A mean of relabellings has no halves that could differ, so the
+    # error is that of a share which one text more is inside of and one more is not.
+    share = (min(own.value, 1.0) * size + 1) / (size + 2)
+    return Halved(own.value - mean, own.gaps, share * (1 - share) / size)
 
 
 def _to_controls(metric: str, name: str, k: int, measured: Measured) -> list[_Row]:

@@ -67,7 +67,7 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     if not inputs.control:
         text = (
             f"The reference has {counted(len(inputs.reference), 'texts')}, too few to be set against itself: there is "
-            "no ceiling and no floor."
+            "no ceiling and no floor. Candidates are held against labels dealt anew."
         )
         found.append(("no-controls", text, {}))
     elif inputs.control < inputs.size:
