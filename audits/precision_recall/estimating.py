@@ -62,13 +62,14 @@ class Measured:
     """What was measured: against the reference, and at the size at which the reference stands against itself.
 
     `controls` holds the candidates and the controls at that size; it is `main` where both sizes are one. `relabelled`
-    holds what stands in for the ceiling where the reference has too few texts for one, by candidate.
+    holds what stands in for the ceiling where the reference has too few texts for one, by candidate; None where too
+    few of its texts differ.
     """
 
     main: Mapping[str, Comparison]
     controls: Mapping[str, Comparison]
     clusters: Mapping[str, Clustered]
-    relabelled: Mapping[str, Relabelled] = field(default_factory=dict)
+    relabelled: Mapping[str, Relabelled | None] = field(default_factory=dict)
 
 
 def estimate(draft: Draft, measured: Measured, inputs: Inputs, context: Context) -> Found:
@@ -81,7 +82,11 @@ def estimate(draft: Draft, measured: Measured, inputs: Inputs, context: Context)
             _add_curves(draft, found, measured.clusters[name], inputs, context)
     _add_controls(draft, found, measured, inputs, context)
     for name, one in measured.relabelled.items():
-        _add_relabelled(draft, found, one, name, inputs.settings.k[0], context)
+        if one is None:
+            text = f"Too few texts of {name} differ for labels to be dealt anew: it has no verdict."
+            draft.warn("too-few-distinct", text, candidate=name, k=inputs.settings.k[0])
+        else:
+            _add_relabelled(draft, found, one, name, inputs.settings.k[0], context)
     for k in inputs.settings.k:
         draft.add(
             Estimate(

@@ -46,8 +46,9 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
         _tell_sequences(scene, name)
         _tell_floor(scene, name)
     _tell_sight(scene)
-    if quiet:
-        _tell_quiet(scene, quiet)
+    asked = [name for name in quiet if scene.place("precision", name, scene.benchmark) is not None]
+    if asked:
+        _tell_quiet(scene, asked)
     judge_sweep(scene)
     _tell_texts(scene)
     _warn_of_hubs(scene)
@@ -101,7 +102,7 @@ def _plainly(scene: Scene, name: str, kinds: Sequence[str]) -> str:
     parts = listed([f"its {metric} is {span(row)}" for metric, row in known])
     values = listed([point(scene.draft.estimates[place]) for place in would])
     text = f" {parts[0].upper()}{parts[1:]}; sets of one source would have {values}."
-    if kinds == ["diversity"] and "precision" in rows:
+    if kinds == ["diversity"] and rows["precision"] is not None:
         text += f" So {name} is less diverse, and not shown to be less precise."
     return text
 

@@ -266,18 +266,16 @@ def _measured(inputs: Inputs, sets: Mapping[str, Texts], options: Options, conte
     return Measured(main=main, controls=controls, clusters=clusters, relabelled=relabelled)
 
 
-def _relabelled(inputs: Inputs, sets: Mapping[str, Texts], context: Context) -> dict[str, Relabelled]:
+def _relabelled(inputs: Inputs, sets: Mapping[str, Texts], context: Context) -> dict[str, Relabelled | None]:
     """Return what candidates would score if all texts were of one source, where the reference has no ceiling."""
     names = [one.name for one in inputs.candidates]
     # As many as are asked together: of each candidate its scores, and its likeness in words.
     count = enough((len(ASKED) + (inputs.reference.texts is not None)) * len(names), context.level)
-    found = {}
     with context.progress.phase("Relabelling", count * len(names), "relabellings") as advance:
-        for name in names:
-            one = relabel(sets[REFERENCE].pool, sets[name].pool, inputs.settings, count, context, advance)
-            if one is not None:
-                found[name] = one
-    return found
+        return {
+            name: relabel(sets[REFERENCE].pool, sets[name].pool, inputs.settings, count, context, advance)
+            for name in names
+        }
 
 
 def _resized(one: Pool, size: int, draws: int, context: Context) -> Pool:

@@ -391,3 +391,21 @@ def test_seldom_is_anything_said_of_small_sets_of_one_source(
         assert {one.where["against"] for one in draft.estimates if one.name == "p_value"} >= {"relabelled"}
         alarms += any(one.severity != "info" for one in draft.findings)
     assert alarms <= at_most(0.05, trials)
+
+
+def test_without_a_ceiling_a_candidate_of_one_text_has_no_verdict_and_is_not_called_quiet(bench: Bench) -> None:
+    rng = np.random.default_rng(16)
+    same = np.repeat(texts(rng, 1), 60, axis=0)
+    draft = bench.audit(texts(rng, 60, kinds=2), {"same": same, "fair": texts(rng, 60, kinds=2)})
+    assert not told(draft, "below-relabelled") and told(draft, "mode-collapse", "same")
+    assert "it has no verdict" in " ".join(one.message for one in draft.warnings if one.id == "too-few-distinct")
+    assert "No shortfall of fair against" in told(draft, "no-shortfall")[0].statement
+
+
+def test_without_a_ceiling_texts_that_all_lie_elsewhere_fall_short_though_no_half_differs(bench: Bench) -> None:
+    rng = np.random.default_rng(17)
+    made = {"far": rng.normal(size=(60, WIDTH)) + FAR}
+    draft = bench.audit(rng.normal(size=(60, WIDTH)), made)
+    (short,) = told(draft, "below-relabelled")
+    assert short.severity == "high" and "precision by" in short.statement
+    assert row(draft, "precision", candidate="far").value == 0
