@@ -46,7 +46,7 @@ def add_differences(draft: Draft, found: Found, measured: Measured, inputs: Inpu
     for row in rows:
         _add(draft, found, row, context)
     if rows:
-        draft.warn("p-without-interval", "p-values, of t tests or of labels dealt anew, are given without an interval.")
+        draft.warn("p-without-interval", "p-values, of t tests or of labels dealt anew, have no interval.")
 
 
 def _family(at: At) -> str:
