@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from probes.text_words import words_of
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -66,15 +68,15 @@ class NgramTable:
 def split_words(text: str) -> list[str]:
     """Return the words of a text: lower case, cut at white space, each punctuation mark and symbol a word of its own.
 
-    Apostrophes belong to the word they touch. A script written without spaces is not cut into words.
+    Apostrophes belong to the word they touch. Letters of a script written without spaces are words of their own.
 
     Examples
     --------
-    >>> split_words("Don't stop - NOW!")
-    ["don't", 'stop', '-', 'now', '!']
+    >>> split_words("Don't stop - NOW!"), split_words("我用Python，好")
+    (["don't", 'stop', '-', 'now', '!'], ['我', '用', 'python', '，', '好'])
     """
     plain = unicodedata.normalize("NFC", text.lower()).replace("\u2019", "'")
-    return plain.translate(_SPACED).split()
+    return words_of(plain.translate(_SPACED))
 
 
 class _Spaced(dict[int, str]):

@@ -5,6 +5,7 @@ weights are projected at random, so a word that the reference lacks counts as mu
 axes fitted to the reference would show the reference better than any other text, and so make it look different.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,12 +13,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import HashingVectorizer
 
+from probes.text_words import words_of
+
 WIDTH = 512
 RARE = 2
 _BUCKETS = 2**18
 _ENTRIES = 8
 """Coordinates that each n-gram is spread over; more change little and cost more."""
 _STEP = 1000
+_WORD = re.compile(r"\w+")
 
 
 class TfIdf:
@@ -55,8 +59,8 @@ class _Part:
         self._counter = HashingVectorizer(
             analyzer=analyzer,
             ngram_range=sizes,
-            # One letter or digit is a word too, as in Chinese.
-            token_pattern=r"(?u)\b\w+\b",
+            tokenizer=_words if analyzer == "word" else None,
+            token_pattern=None,
             n_features=_BUCKETS,
             # The projection has signs of its own, and the logarithm taken of counts needs them positive.
             alternate_sign=False,
@@ -77,6 +81,15 @@ class _Part:
         counts.data = (counts.data / lengths[rows]).astype(np.float32)
         dense: NDArray[np.float32] = (counts @ self._projection).toarray()
         return dense
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text without punctuation; one letter or digit is a word too.
+
+    >>> _words("a red-brown house"), _words("我用Python，好")
+    (['a', 'red', 'brown', 'house'], ['我', '用', 'Python', '好'])
+    """
+    return words_of(" ".join(_WORD.findall(text)))
 
 
 def _projection(seed: int) -> csr_matrix:

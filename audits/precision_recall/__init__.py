@@ -144,6 +144,7 @@ AUDIT = AuditSpec(
         "p_value",
         "floor",
         "ceiling",
+        "relabelled",
         "expected_coverage",
         "self_bleu",
         "distinct",

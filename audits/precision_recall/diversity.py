@@ -1,6 +1,6 @@
 """What do the texts of a set show by themselves: copies, lengths, repeated word sequences, hubs?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from audits.context import Context, Draft
 from audits.precision_recall.comparing import Comparison
-from audits.precision_recall.estimating import UNIT, At, Found, add, add_p
+from audits.precision_recall.estimating import UNIT, At, Found, add
 from audits.precision_recall.inputs import REFERENCE
 from audits.precision_recall.pools import Pool
 from audits.records import Coordinate, Estimate
-from audits.statistics import adjust, generator, wilson
+from audits.statistics import generator, wilson
 from audits.statistics.halves import Halved, halved
 from probes.ngram_diversity import distinct, ngram_table, self_bleu
 
@@ -55,25 +55,6 @@ def describe(
             for k, (rows, _) in compared[one.name].hubs.items():
                 where: dict[str, Coordinate] = {"candidate": one.name, "k": k}
                 add(draft, "hubness", halved(rows), compared[one.name].size, where, context)
-    _add_differences(draft, found, list(sets), context)
-
-
-def _add_differences(draft: Draft, found: Found, names: Sequence[str], context: Context) -> None:
-    """Add how much more alike in their words the texts of each candidate are than those of the reference."""
-    reference = found.values.get(At("self_bleu", REFERENCE))
-    own = {name: found.values.get(At("self_bleu", name)) for name in names if name != REFERENCE}
-    rows = [
-        (At("self_bleu", name, 0, REFERENCE), value - reference)
-        for name, value in own.items()
-        if value is not None and reference is not None
-    ]
-    adjusted = adjust([value.p() for _, value in rows], "holm")
-    for (at, value), p in zip(rows, adjusted, strict=True):
-        where: dict[str, Coordinate] = {"candidate": at.candidate, "against": REFERENCE, "metric": "self_bleu"}
-        size = draft.estimates[found.places[At("self_bleu", at.candidate)]].n
-        found.values[at], found.adjusted[at] = value, p
-        found.places[at] = add(draft, "difference", value, size, where, context)
-        add_p(draft, p, size, where, context)
 
 
 def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) -> None:

@@ -1,6 +1,6 @@
-"""From counts to estimates: scores, what bounds them, and their differences, each with the interval of its halves."""
+"""From counts to estimates: scores and what bounds them, each with the interval of its halves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from audits.context import Context, Draft
 from audits.precision_recall.clustering import CURVES, Clustered
 from audits.precision_recall.comparing import Comparison
-from audits.precision_recall.inputs import CEILING, FLOOR, Inputs
+from audits.precision_recall.inputs import ASKED, CEILING, FLOOR, RELABELLED, Inputs
+from audits.precision_recall.relabelling import Relabelled
 from audits.records import Coordinate, Estimate
-from audits.statistics import adjust, clopper_pearson
+from audits.statistics import clopper_pearson
 from audits.statistics.halves import Halved, halved
 from probes.support_metrics import METRICS, coverage_ceiling
 
@@ -19,6 +20,7 @@ Floats = NDArray[np.float64]
 HALVES = "complementary halves"
 HALVES_SHARE = "complementary halves, Wilson"
 EXACT = "Clopper-Pearson"
+DEALT = "labels dealt anew"
 SHARES = ("precision", "recall", "coverage", "f1", "mauve", "prd_precision", "prd_recall")
 PLAIN = ("precision", "recall", "coverage")
 """Shares of texts, each of which counts or does not."""
@@ -29,8 +31,6 @@ RANGES = {
 }
 """Least and largest values; of all others nought and none."""
 CLIPPED = ("clipped_density", "clipped_coverage")
-COMPARED = (*METRICS, "mauve")
-"""Scores of which differences are taken."""
 UNIT = "texts"
 
 
@@ -46,23 +46,30 @@ class At:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """Places of the estimates in the draft, the values behind them, and p-values adjusted for all comparisons."""
+    """Places of the estimates in the draft, the values behind them, and what was asked of differences.
+
+    `adjusted` holds p-values, corrected for the questions of their family; `questions` says how many these are.
+    """
 
     places: dict[At, int] = field(default_factory=dict)
     values: dict[At, Halved] = field(default_factory=dict)
     adjusted: dict[At, float] = field(default_factory=dict)
+    questions: dict[At, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What was measured: against the reference, and at the size at which the reference stands against itself.
 
-    `controls` holds the candidates and the controls at that size; it is `main` where both sizes are one.
+    `controls` holds the candidates and the controls at that size; it is `main` where both sizes are one. `relabelled`
+    holds what stands in for the ceiling where the reference has too few texts for one, by candidate; None where too
+    few of its texts differ.
     """
 
     main: Mapping[str, Comparison]
     controls: Mapping[str, Comparison]
     clusters: Mapping[str, Clustered]
+    relabelled: Mapping[str, Relabelled | None] = field(default_factory=dict)
 
 
 def estimate(draft: Draft, measured: Measured, inputs: Inputs, context: Context) -> Found:
@@ -74,7 +81,12 @@ def estimate(draft: Draft, measured: Measured, inputs: Inputs, context: Context)
         if name in measured.clusters:
             _add_curves(draft, found, measured.clusters[name], inputs, context)
     _add_controls(draft, found, measured, inputs, context)
-    _add_differences(draft, found, measured, names, inputs, context)
+    for name, one in measured.relabelled.items():
+        if one is None:
+            text = f"Too few texts of {name} differ for labels to be dealt anew: it has no verdict."
+            draft.warn("too-few-distinct", text, candidate=name, k=inputs.settings.k[0])
+        else:
+            _add_relabelled(draft, found, one, name, inputs.settings.k[0], context)
     for k in inputs.settings.k:
         draft.add(
             Estimate(
@@ -94,7 +106,7 @@ def _add_scores(draft: Draft, found: Found, compared: Comparison, name: str, inp
         for metric in METRICS:
             at = At(metric, name, k)
             value = halved(compared.scores[metric, k])
-            if not _defined(value):
+            if not defined(value):
                 _say_undefined(draft, at)
                 continue
             found.values[at] = value
@@ -133,13 +145,32 @@ def _add_controls(draft: Draft, found: Found, measured: Measured, inputs: Inputs
         for k in inputs.settings.k:
             for metric in METRICS:
                 at, value = At(metric, control, k), halved(compared.scores[metric, k])
-                if _defined(value):
+                if defined(value):
                     where: dict[str, Coordinate] = {"metric": metric, "k": k}
                     found.values[at] = value
                     seen, size = compared.seen(metric), compared.size
                     found.places[at] = add(draft, control, value, size, where, context, metric=metric, seen=seen)
         if control in measured.clusters:
             _add_cluster_controls(draft, found, measured.clusters[control], inputs, context)
+
+
+def _add_relabelled(draft: Draft, found: Found, one: Relabelled, name: str, k: int, context: Context) -> None:
+    for metric in ASKED:
+        low, high = one.ends(metric, context.level)
+        mean = one.mean(metric)
+        found.places[At(metric, RELABELLED, k, name)] = draft.add(
+            Estimate(
+                name=RELABELLED,
+                value=mean,
+                low=min(low, mean),
+                high=max(high, mean),
+                level=context.level,
+                method=DEALT,
+                n=one.size,
+                unit=UNIT,
+                where={"candidate": name, "metric": metric, "k": k},
+            )
+        )
 
 
 def _add_cluster_controls(draft: Draft, found: Found, clusters: Clustered, inputs: Inputs, context: Context) -> None:
@@ -157,66 +188,6 @@ def _clustered(clusters: Clustered, metric: str) -> Halved:
         return value
     # All clusterings are of the same texts: what differs is the start of k-means.
     return Halved(value.value, value.gaps, float(parts[0].var(ddof=1)) / parts.shape[1])
-
-
-def _add_differences(
-    draft: Draft, found: Found, measured: Measured, names: Sequence[str], inputs: Inputs, context: Context
-) -> None:
-    """Add the differences of all pairs of candidates, and of every candidate to the controls, at the first k."""
-    rows: list[tuple[At, Halved, int]] = []
-    for metric in COMPARED:
-        k = inputs.settings.k[0]
-        for place, name in enumerate(names):
-            for other in names[place + 1 :]:
-                pair = [_told(measured, found, At(metric, one, k)) for one in (name, other)]
-                if pair[0] is not None and pair[1] is not None:
-                    size = measured.clusters[name].size if metric == "mauve" else inputs.size
-                    rows.append((At(metric, name, k, other), pair[0] - pair[1], size))
-            for control in (CEILING, FLOOR):
-                if metric in METRICS and control in measured.controls:
-                    sides = [capped(measured.controls[one].scores[metric, k], metric) for one in (name, control)]
-                    if all(_defined(side) for side in sides):
-                        rows.append((At(metric, name, k, control), sides[0] - sides[1], measured.controls[name].size))
-    p_values = [value.p() for _, value, _ in rows]
-    for metric in COMPARED:
-        # One family for each metric: whoever looks for the best candidate looks at all pairs.
-        family = [place for place, (at, _, _) in enumerate(rows) if at.name == metric]
-        for place, p in zip(family, adjust([p_values[place] for place in family], "holm"), strict=True):
-            found.adjusted[rows[place][0]] = p
-    for at, value, size in rows:
-        where: dict[str, Coordinate] = {"candidate": at.candidate, "against": at.against, "metric": at.name, "k": at.k}
-        found.values[at] = value
-        found.places[at] = add(draft, "difference", value, size, where, context)
-        add_p(draft, found.adjusted[at], size, where, context)
-    if rows:
-        draft.warn("p-without-interval", "p-values of t tests are computed, not sampled: they have no interval.")
-
-
-def capped(parts: Floats, metric: str) -> Halved:
-    """Return a score as it is reported, at most 1 where it is clipped, so that differences are of what is read."""
-    # The mean over draws first: capped draw by draw, chance above 1 would be cut off and chance below not.
-    return halved(np.minimum(parts.mean(1, keepdims=True), 1.0) if metric in CLIPPED else parts)
-
-
-def _told(measured: Measured, found: Found, at: At) -> Halved | None:
-    if at.name in CLIPPED:
-        return capped(measured.main[at.candidate].scores[at.name, at.k], at.name)
-    return found.values.get(at)
-
-
-def add_p(draft: Draft, p: float, size: int, where: Mapping[str, Coordinate], context: Context) -> None:
-    """Add the p-value of a difference, adjusted for all others of its score."""
-    draft.add(
-        Estimate(
-            name="p_value",
-            value=p,
-            method="none",
-            level=context.level,
-            n=size,
-            unit=UNIT,
-            where={**where, "correction": "holm"},
-        )
-    )
 
 
 def add(
@@ -281,5 +252,6 @@ def _who(where: Mapping[str, Coordinate]) -> str:
     return str(where.get("candidate", "the reference"))
 
 
-def _defined(value: Halved) -> bool:
+def defined(value: Halved) -> bool:
+    """Tell whether a score and its halves could be computed."""
     return bool(np.isfinite(value.value) and np.isfinite(value.gaps).all())

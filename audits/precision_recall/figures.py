@@ -12,9 +12,10 @@ from audits.chart_planes import MOST_LABELS, dots, paths, plane
 from audits.charts import Axis, forest, interval_lines
 from audits.context import Draft
 from audits.numbers import percent
-from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE
-from audits.precision_recall.judging import DIVERSITY, QUALITY, Scene, least_precise
+from audits.precision_recall.inputs import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE, RELABELLED
+from audits.precision_recall.judging import least_precise
 from audits.precision_recall.listing import Listed, different, outside, uncovered
+from audits.precision_recall.scene import Scene
 from audits.precision_recall.sweep import front_of, path_of
 from audits.records import Estimate, Figure, Json
 from audits.wording import many, span
@@ -29,6 +30,7 @@ MOST_DOTS, MOST_LISTED = 12, 20
 LONGEST, LETTERS = 24, 60
 """Letters of a candidate's name and of a text on a chart."""
 METRICS = ("precision", "recall", "density", "coverage")
+_LESS = {CEILING: "reference against itself", RELABELLED: "sets of one source"}
 KINDS = {"candidate": "circle", CEILING: "diamond", FLOOR: "square"}
 
 
@@ -180,22 +182,22 @@ def _add_level(spec: Json, y: Axis) -> None:
 
 
 def _shortfall(stage: _Stage) -> Figure | None:
-    scene = stage.scene
+    scene, against = stage.scene, stage.scene.benchmark
     names, rest = stage.shown(MOST_ROWS)
     rows = [
         {
             **_plain(row),
             "candidate": stage.names[name],
             "metric": f"{metric}: {'quality' if metric in QUALITY else 'diversity'}",
-            "undecided": scene.shown(metric, name, CEILING) == 0,
+            "undecided": scene.shown(metric, name, against) == 0,
         }
         for metric in (*QUALITY, *DIVERSITY)
         for name in names
-        if (row := scene.at(metric, name, CEILING)) is not None and row.low is not None
+        if (row := scene.at(metric, name, against)) is not None and row.low is not None
     ]
     if not rows:
         return None
-    axis = Axis("value", "Candidate less reference against itself", ".2f")
+    axis = Axis("value", "Candidate less " + _LESS[against], ".2f")
     spec = forest(rows, label="candidate", value=axis, low="low", high="high", reference=0.0, facet="metric",
                   greyed="undecided", ranked=False)  # fmt: skip
     for view in spec["vconcat"]:
@@ -205,12 +207,13 @@ def _shortfall(stage: _Stage) -> Figure | None:
         points["encoding"]["stroke"] = points["encoding"].pop("color")
         points["encoding"]["fill"] = {"condition": hollow, "value": OKABE_ITO[0]}
     caption = (
-        f"Each candidate's score less what the reference reaches against itself, with {stage.level} intervals over "
-        f"halves of the texts, of {rows[0]['n']:,} texts a side. Left of the dashed line the candidate falls short. "
-        "Filled: shown, with all comparisons of the score counted (Holm); hollow and grey: no difference could be "
+        f"Each candidate's score less {_LESS[against]}, with {stage.level} intervals over halves of the texts, of "
+        f"{rows[0]['n']:,} texts a side. Left of the dashed line the candidate falls short. Filled: shown, with all "
+        "that is asked of all candidates counted (Holm); hollow and grey: no difference could be "
         f"shown.{rest}"
     )
-    return _figure("shortfall", "How far does each candidate fall short of the reference itself?", caption, spec)
+    whom = "the reference itself" if against == CEILING else "a set of the reference's source"
+    return _figure("shortfall", f"How far does each candidate fall short of {whom}?", caption, spec)
 
 
 def _curve(stage: _Stage) -> Figure | None:

@@ -22,8 +22,13 @@ from probes.loading.texts import TextSet, read_texts
 from probes.text_generation import Sampling, check_causal
 
 REFERENCE = "reference"
-CEILING, FLOOR = "ceiling", "floor"
-RESERVED = (REFERENCE, CEILING, FLOOR)
+CEILING, FLOOR, RELABELLED = "ceiling", "floor", "relabelled"
+RESERVED = (REFERENCE, CEILING, FLOOR, RELABELLED)
+QUALITY, DIVERSITY = ("precision", "density"), ("recall", "coverage")
+ASKED = (*QUALITY, *DIVERSITY)
+"""Scores of which it is asked whether a candidate falls short."""
+FLOORED = ("precision", "density", "coverage")
+"""Scores that should be above the floor; recall is generous to word salad."""
 LONGEST_NAME = 60
 LEAST, PER_K = 30, 10
 """Texts a side for each neighbour that k counts: with fewer, half of them would hold hardly more than a ball."""

@@ -1,14 +1,15 @@
 """What may be said of each candidate, and of a sweep of temperatures?"""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from audits.context import Context, Draft
 from audits.numbers import point
-from audits.precision_recall.estimating import At, Found
-from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE
+from audits.precision_recall.estimating import At
+from audits.precision_recall.inputs import ASKED, CEILING, DIVERSITY, FLOOR, FLOORED, QUALITY, REFERENCE, RELABELLED
 from audits.precision_recall.listing import different, outside, uncovered
+from audits.precision_recall.scene import Scene
 from audits.precision_recall.sweep import judge_sweep
 from audits.records import Estimate, Severity
 from audits.wording import listed, size_words, span
@@ -20,73 +21,16 @@ LARGE, NOTABLE = 0.20, 0.05
 """Ends of intervals, shares of the texts, from which a shortfall is told as of high or of medium severity."""
 COPIES = 0.05
 """Low end of the share of repeated texts from which a candidate is said to repeat itself."""
-FLOORED = ("precision", "density", "coverage")
-"""Scores that should be above the floor; recall is generous to word salad."""
-QUALITY, DIVERSITY = ("precision", "density"), ("recall", "coverage")
+_BENCHMARKS = {
+    CEILING: "the reference set against itself",
+    RELABELLED: "a set of the reference's own source",
+}
 POWER = 0.8
 """Share of runs in which a difference said to be detectable is shown."""
-GROUPED = 0.01
-"""Share of points whose balls jump in width in halves of a draw, from which no difference is told."""
 HUBS = 3.0
 """Skewness of the k-occurrence from which hubs are warned of."""
 MOST_NAMED = 6
 _WIDE = "as of texts whose balls are wide or that lie in the middle"
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What is judged, and where its numbers stand."""
-
-    draft: Draft
-    results: "Results"
-    alpha: float
-
-    @property
-    def found(self) -> Found:
-        """Return the places of the estimates."""
-        return self.results.found
-
-    @property
-    def k(self) -> int:
-        """Return the k that leads."""
-        return self.results.inputs.settings.k[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the candidates in their order."""
-        return tuple(one.name for one in self.results.inputs.candidates)
-
-    @property
-    def grouped(self) -> frozenset[str]:
-        """Return the sets whose texts stand in groups hardly larger than k, of which no difference is told."""
-        shares = {name: one.grouped[self.k] for name, one in self.results.measured.main.items()}
-        found = {name for name, (_, own) in shares.items() if own > GROUPED}
-        return frozenset(found | ({REFERENCE} if any(theirs > GROUPED for theirs, _ in shares.values()) else set()))
-
-    def at(self, metric: str, name: str, against: str = "") -> Estimate | None:
-        """Return an estimate at the leading k, if there is one."""
-        place = self.place(metric, name, against)
-        return None if place is None else self.draft.estimates[place]
-
-    def place(self, metric: str, name: str, against: str = "") -> int | None:
-        """Return where an estimate stands."""
-        k = 0 if metric in ("duplicates", "copied", "self_bleu") else self.k
-        return self.found.places.get(At(metric, name, k, against))
-
-    def shown(self, metric: str, name: str, against: str) -> int:
-        """Return 1 or -1 where a difference is shown to be above or below nothing, after correction, else 0."""
-        row = self.at(metric, name, against)
-        if row is None or row.low is None or row.high is None or {name, against, REFERENCE} & self.grouped:
-            return 0
-        if self.found.adjusted[At(metric, name, self.k, against)] >= self.alpha:
-            return 0
-        return 1 if row.low > 0 else -1 if row.high < 0 else 0
-
-    def apart(self, metric: str, first: str, second: str) -> int:
-        """Return 1 or -1 where the first candidate's score is shown to be above or below the second's, else 0."""
-        if self.place(metric, first, second) is not None:
-            return self.shown(metric, first, second)
-        return -self.shown(metric, second, first)
 
 
 def judge(draft: Draft, results: "Results", context: Context) -> None:
@@ -101,8 +45,10 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
         _tell_copied(scene, name)
         _tell_sequences(scene, name)
         _tell_floor(scene, name)
-    if quiet and results.inputs.control:
-        _tell_quiet(scene, quiet)
+    _tell_sight(scene)
+    asked = [name for name in quiet if scene.place("precision", name, scene.benchmark) is not None]
+    if asked:
+        _tell_quiet(scene, asked)
     judge_sweep(scene)
     _tell_texts(scene)
     _warn_of_hubs(scene)
@@ -112,11 +58,9 @@ def judge(draft: Draft, results: "Results", context: Context) -> None:
 
 def _tell_candidate(scene: Scene, name: str) -> bool:
     """Tell where a candidate falls short of what the reference reaches against itself; return whether it does."""
-    short = {
-        metric: row
-        for metric in (*QUALITY, *DIVERSITY)
-        if scene.shown(metric, name, CEILING) < 0 and (row := scene.at(metric, name, CEILING)) is not None
-    }
+    against = scene.benchmark
+    shown = {metric: scene.shown(metric, name, against) for metric in ASKED if scene.at(metric, name, against)}
+    short = {metric: row for metric in shown if shown[metric] < 0 and (row := scene.at(metric, name, against))}
     if not short:
         return False
     # Texts that lie elsewhere cover less, whatever their kinds.
@@ -127,31 +71,54 @@ def _tell_candidate(scene: Scene, name: str) -> bool:
         if short.keys() & set(metrics) and not (word == "diversity" and elsewhere)
     ]
     parts = [f"{metric} by {size_words(row)}" for metric, row in short.items()]
-    text = f"{name} falls short of the reference set against itself in {listed(kinds)}: {listed(parts)}."
-    level = [
-        metric
-        for metric in (*QUALITY, *DIVERSITY)
-        if metric not in short and scene.at(metric, name, CEILING) and scene.shown(metric, name, CEILING) == 0
-    ]
-    above_quality, above_diversity = (
-        [metric for metric in metrics if scene.shown(metric, name, CEILING) > 0] for metrics in (QUALITY, DIVERSITY)
-    )
-    for metrics, why in ((above_quality, "as of texts that keep to what is common"), (above_diversity, _WIDE)):
-        if metrics:
-            text += f" Its {listed(metrics)} {'is' if len(metrics) == 1 else 'are'} higher, {why}."
+    text = f"{name} falls short of {_BENCHMARKS[against]} in {listed(kinds)}: {listed(parts)}."
+    for metrics, why in ((QUALITY, "as of texts that keep to what is common"), (DIVERSITY, _WIDE)):
+        above = [metric for metric in metrics if shown.get(metric, 0) > 0]
+        if above:
+            text += f" Its {listed(above)} {'is' if len(above) == 1 else 'are'} higher, {why}."
+    level = [metric for metric in shown if shown[metric] == 0]
     if level:
         text += f" In {listed(level)} no difference could be shown."
     if elsewhere:
         text += " Its coverage may be lower because texts lie elsewhere rather than because there are fewer kinds."
-    # Density is no share: how far it falls says nothing of how many texts do.
-    ends = [-(row.high or 0.0) for metric, row in short.items() if metric != "density"]
-    places = [scene.place(metric, name, CEILING) for metric in short]
-    places += [scene.place(metric, name) for metric in short]
-    severity = _severity(max(ends, default=0.0))
-    scene.draft.find(
-        "texts.below-ceiling", severity, text, [place for place in places if place is not None], candidate=name
-    )
+    text += _plainly(scene, name, kinds)
+    places = [scene.place(metric, name, against) for metric in short]
+    places += [scene.place(metric, name) for metric in (short if against == CEILING else shown)]
+    if against == RELABELLED:
+        places += [scene.of_one_source(metric, name) for metric in shown]
+    end = max(_least_shortfall(scene, metric, name, row) for metric, row in short.items())
+    found = [place for place in places if place is not None]
+    scene.draft.find(f"texts.below-{against}", _severity(end), text, found, candidate=name)
     return True
+
+
+def _plainly(scene: Scene, name: str, kinds: Sequence[str]) -> str:
+    """Return precision and recall beside what sets of one source have, where no ceiling on the page says so."""
+    rows = {metric: scene.at(metric, name) for metric in ("precision", "recall")}
+    known = [(metric, row) for metric, row in rows.items() if row is not None]
+    would = [place for metric, _ in known if (place := scene.of_one_source(metric, name)) is not None]
+    if scene.benchmark == CEILING or not would:
+        return ""
+    parts = listed([f"its {metric} is {span(row)}" for metric, row in known])
+    values = listed([point(scene.draft.estimates[place]) for place in would])
+    text = f" {parts[0].upper()}{parts[1:]}; sets of one source would have {values}."
+    if kinds == ["diversity"] and rows["precision"] is not None:
+        text += f" So {name} is less diverse, and not shown to be less precise."
+    return text
+
+
+def _least_shortfall(scene: Scene, metric: str, name: str, row: Estimate) -> float:
+    """Return the end of a shortfall that is nearest to none, as a share of the texts.
+
+    Texts that lie in no ball have no density: a density lower by a fifth of what it would be is that of a fifth of
+    such texts, if the others lie as the reference does.
+    """
+    end = -(row.high or 0.0)
+    if metric != "density":
+        return end
+    # What it would be: the score less its difference.
+    would_be = scene.would_be(metric, name)
+    return end / would_be if would_be > 0 else 0.0
 
 
 def _tell_groups(scene: Scene, grouped: frozenset[str]) -> None:
@@ -216,13 +183,45 @@ def _tell_sequences(scene: Scene, name: str) -> None:
         f"Among themselves texts of {name} are more alike in their words than reference texts: Self-BLEU {point(own)} "
         f"against {point(other)}, more by {size_words(row)}."
     )
-    scene.draft.find("texts.more-alike", "low", text, [place], candidate=name)
+    beside = [scene.place("self_bleu", who) for who in (name, REFERENCE)]
+    evidence = [place, *(other for other in beside if other is not None)]
+    scene.draft.find("texts.more-alike", "low", text, evidence, candidate=name)
+
+
+def _sighted(scene: Scene) -> list[str]:
+    """Return the scores by which people's texts are shown to be above their own words dealt anew."""
+    return [metric for metric in FLOORED if scene.shown(metric, CEILING, FLOOR) > 0]
+
+
+def _tell_sight(scene: Scene) -> None:
+    """Say once where encoder and number of texts do not tell people's texts from their words dealt anew."""
+    rows = [metric for metric in FLOORED if scene.at(metric, CEILING, FLOOR) is not None]
+    blind = [metric for metric in rows if metric not in _sighted(scene)]
+    encoder = scene.results.inputs.encoder
+    if not blind or encoder is None or REFERENCE in scene.grouped:
+        return
+    size = scene.results.measured.controls[CEILING].size
+    text = (
+        f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words dealt anew: "
+        f"in {listed(blind)} the ceiling is not shown to be above the floor. So no candidate is judged against that "
+        "floor" + ("." if len(blind) == len(rows) else f" in {'it' if len(blind) == 1 else 'them'}.")
+    )
+    places = [place for metric in blind if (place := scene.place(metric, CEILING, FLOOR)) is not None]
+    scene.draft.find("texts.order-unseen", "info", text, places)
 
 
 def _tell_floor(scene: Scene, name: str) -> None:
-    """Tell of scores that are not shown to be above those of words dealt anew."""
-    rows = {metric: scene.at(metric, name, FLOOR) for metric in FLOORED}
-    low = [metric for metric, row in rows.items() if row is not None and scene.shown(metric, name, FLOOR) <= 0]
+    """Tell of scores that are shown to be below the ceiling, and not to be above words dealt anew.
+
+    Not shown to be above is what chance does to good texts too: what falls short of nothing is not accused.
+    """
+    low = [
+        metric
+        for metric in _sighted(scene)
+        if scene.at(metric, name, FLOOR) is not None
+        and scene.shown(metric, name, FLOOR) <= 0
+        and scene.shown(metric, name, CEILING) < 0
+    ]
     if not low or {name, REFERENCE} & scene.grouped:
         return
     verb = "is" if len(low) == 1 else "are"
@@ -234,7 +233,7 @@ def _tell_floor(scene: Scene, name: str) -> None:
 def _tell_quiet(scene: Scene, quiet: Sequence[str]) -> None:
     """Say of whom no shortfall was shown, and how large one would have been told."""
     rows = [
-        (scene.place(metric, name, CEILING), scene.at(metric, name, CEILING))
+        (scene.place(metric, name, scene.benchmark), scene.at(metric, name, scene.benchmark))
         for name in quiet
         for metric in ("precision", "recall")
     ]
@@ -242,29 +241,41 @@ def _tell_quiet(scene: Scene, quiet: Sequence[str]) -> None:
     if not known:
         return
     least = max(
-        _detectable(scene, At(metric, name, scene.k, CEILING)) for name in quiet for metric in ("precision", "recall")
+        _detectable(scene, At(metric, name, scene.k, scene.benchmark))
+        for name in quiet
+        for metric in ("precision", "recall")
     )
     names = listed(list(quiet[:MOST_NAMED])) + (
         f" and {len(quiet) - MOST_NAMED} more" if len(quiet) > MOST_NAMED else ""
     )
+    whole = _BENCHMARKS[scene.benchmark]
     text = (
-        f"No shortfall of {names} against the reference set against itself could be shown; one of {least:.2f} or more "
-        "in precision or recall would most likely have been."
+        f"No shortfall of {names} against {whole} could be shown; one of {_up(least)} or more in precision or recall "
+        "would most likely have been."
     )
     scene.draft.find("texts.no-shortfall", "info", text, known)
 
 
 def _detectable(scene: Scene, at: At) -> float:
-    """Return the difference that is shown with probability `POWER`, were it the smallest p-value of its score."""
+    """Return the difference that is shown with probability `POWER`, were its p-value the smallest of its family."""
     from scipy.stats import t
 
     value = scene.found.values.get(at)
     if value is None:
         return 0.0
-    compared = sum(other.name == at.name for other in scene.found.adjusted)
+    compared = scene.found.questions[at]
     freedom = len(value.gaps)
     # One quantile to be shown at Holm's first step, and one to be so with this power.
-    return float(t.isf(scene.alpha / (2 * max(compared, 1)), freedom) + t.isf(1 - POWER, freedom)) * value.error()
+    return float(t.isf(scene.alpha / (2 * compared), freedom) + t.isf(1 - POWER, freedom)) * value.error()
+
+
+def _up(number: float) -> str:
+    """Return a number with two decimals that promises no more than it does: rounded up.
+
+    >>> _up(0.0142), _up(0.02)
+    ('0.02', '0.02')
+    """
+    return f"{math.ceil(round(100 * number, 6)) / 100:.2f}"
 
 
 def least_precise(scene: Scene) -> str:

@@ -14,6 +14,7 @@ from audits.wording import listed
 from probes.divergence_curves import prd_slopes
 from probes.embedding_clusters import bucket_count
 from probes.support_metrics import METRICS
+from probes.text_words import first_words, unspaced_share, words_of
 
 if TYPE_CHECKING:
     from audits.precision_recall.inputs import Inputs
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 FEW = 1000
 """Texts a side below which the authors of the metrics call them hardly usable."""
 FEW_CLUSTERS = 50
+UNSPACED = 0.05
+"""Share of letters of scripts without spaces from which it is said that they count as words."""
+MOST_NAMED = 6
 COMMON, RARE = 0.5, 0.1
 """Shares of texts with the same first word on one side and on the other that are warned of."""
 _PRODUCTS = 4e10
@@ -36,8 +40,8 @@ def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
 
     names = tuple(one.name for one in inputs.candidates)
     return {
-        "candidate": ("reference", *names),
-        "against": ("reference", *names, "ceiling", "floor"),
+        "candidate": ("reference", *names, "ceiling"),
+        "against": ("reference", *names, "ceiling", "floor", "relabelled"),
         "metric": (*METRICS, *CURVES, "self_bleu"),
         "k": inputs.settings.k,
         "side": ("precision", "recall"),
@@ -63,7 +67,7 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     if not inputs.control:
         text = (
             f"The reference has {counted(len(inputs.reference), 'texts')}, too few to be set against itself: there is "
-            "no ceiling and no floor."
+            "no ceiling and no floor. Candidates are held against labels dealt anew."
         )
         found.append(("no-controls", text, {}))
     elif inputs.control < inputs.size:
@@ -86,7 +90,27 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
             found += _of_lengths(name, texts.words, inputs.reference.words)
         if texts is not None and texts.texts and inputs.reference.texts:
             found += _of_beginnings(name, texts.texts, inputs.reference.texts)
+    found += _of_scripts({name: texts.texts for name, texts in given if texts is not None and texts.texts})
     return found
+
+
+def _of_scripts(sides: Mapping[str, Sequence[str]]) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+    """Warn of scripts without spaces, whose letters are counted as words."""
+    shares = {name: unspaced_share(texts) for name, texts in sides.items()}
+    met = [name for name, share in shares.items() if share > UNSPACED]
+    if not met:
+        return []
+    text = (
+        f"Texts of {_several(met)} are in a script written without spaces between words. Each of its letters counts "
+        "as a word: in the floor, Self-BLEU, distinct-n, lengths and --max-words. Compare these numbers with no text "
+        "that has spaces."
+    )
+    return [("unspaced-script", text, {})]
+
+
+def _several(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_NAMED
+    return listed([*names[:MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])])
 
 
 def _of_lengths(
@@ -109,7 +133,8 @@ def _of_beginnings(
     name: str, texts: Sequence[str], reference: Sequence[str]
 ) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
     """Warn of a first word that nearly all texts of one side have, such as a heading, and hardly any of the other."""
-    counts = [Counter(text.split(maxsplit=1)[0] for text in side if text) for side in (reference, texts)]
+    firsts = [[words_of(first_words(text, 1))[:1] for text in side] for side in (reference, texts)]
+    counts = [Counter(word for words in side for word in words) for side in firsts]
     for one, other, whose in ((0, 1, "the reference"), (1, 0, name)):
         word, count = counts[one].most_common(1)[0]
         shares = [counts[side][word] / counts[side].total() for side in (one, other)]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from audits.statistics import generator
 from audits.statistics.halves import half_splits
+from probes.text_words import glued, tokens_of
 
 Integers = NDArray[np.int64]
 
@@ -108,12 +109,14 @@ def set_against_itself(reference: Pool, size: int, *, name: str, seed: int) -> t
 
 
 def shuffled_words(texts: Sequence[str], seed: int) -> list[str]:
-    """Deal the words of all texts anew among them; every text keeps its number of words.
+    """Deal the words of all texts anew among them; every text keeps its number of words, and where it has spaces.
 
     >>> sorted(" ".join(shuffled_words(["a b", "c"], 0)).split())
     ['a', 'b', 'c']
+    >>> [len(text) for text in shuffled_words(["我用 寫", "好"], 0)]
+    [4, 1]
     """
-    words = [text.split() for text in texts]
-    flat = np.array([word for one in words for word in one], dtype=object)
+    tokens = [tokens_of(text) for text in texts]
+    flat = np.array([word for one in tokens for words in one for word in words], dtype=object)
     dealt = iter(flat[generator(seed, "floor").permutation(len(flat))].tolist())
-    return [" ".join(next(dealt) for _ in one) for one in words]
+    return [" ".join(glued([next(dealt) for _ in words]) for words in one) for one in tokens]

@@ -13,20 +13,23 @@ from audits.context import Context, Draft, Plan
 from audits.precision_recall import GENERATED, Options
 from audits.precision_recall.clustering import Clustered, cluster
 from audits.precision_recall.comparing import Comparison, Referee
+from audits.precision_recall.differences import add_differences
 from audits.precision_recall.diversity import Texts, describe
 from audits.precision_recall.estimating import Found, Measured, estimate
 from audits.precision_recall.figures import draw
-from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE, Candidate, Inputs, needed
+from audits.precision_recall.inputs import ASKED, CEILING, FLOOR, REFERENCE, Candidate, Inputs, needed
 from audits.precision_recall.judging import judge
 from audits.precision_recall.listing import records_of
 from audits.precision_recall.outlook import warnings_of
 from audits.precision_recall.pools import Pool, pool, set_against_itself, shuffled_words
+from audits.precision_recall.relabelling import Relabelled, enough, relabel
 from audits.records import Coverage, Skipped
 from audits.statistics import generator
 from probes.errors import InputError
 from probes.loading.texts import TextSet
 from probes.text_embeddings import encode_all
 from probes.text_generation import generate_all, parameters_of
+from probes.text_words import count_words, first_words
 
 LIMITATIONS = (
     "All scores are of texts as the encoder sees them: what it does not tell apart, no score can. They are to be "
@@ -74,6 +77,7 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
         found = estimate(draft, measured, inputs, context)
         described = {name: one for name, one in sets.items() if name != FLOOR}
         describe(draft, found, described, measured.main, context)
+        add_differences(draft, found, measured, inputs, context)
     results = Results(inputs=inputs, sets=sets, measured=measured, found=found)
     judge(draft, results, context)
     draft.figures = draw(draft, results)
@@ -114,7 +118,8 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
         label=f"Sampling {candidate.name}",
     )
     texts = [one.text if options.keep_prompt else one.continuation.strip() for one in made]
-    cut = [_cut(text, inputs.settings.max_words) for text in texts]
+    most = inputs.settings.max_words
+    cut = [text if most is None else first_words(text, most) for text in texts]
     kept = [place for place, text in enumerate(cut) if text]
     if not kept:
         raise InputError(
@@ -122,8 +127,7 @@ def _sampled(candidate: Candidate, inputs: Inputs, options: Options, context: Co
             where="--generate",
             hint="Look at what the model writes: its end token may come first.",
         )
-    words = np.array([len(texts[place].split()) for place in kept], dtype=np.int64)
-    most = inputs.settings.max_words
+    words = np.array([count_words(texts[place]) for place in kept], dtype=np.int64)
     made_set = TextSet(
         path=generation.folder.path,
         sha256=generation.folder.sha256,
@@ -149,14 +153,6 @@ def _fitted(inputs: Inputs) -> Inputs:
             hint="Give more prompts, or look at what the model writes.",
         )
     return replace(inputs, size=size, control=min(inputs.control, size))
-
-
-def _cut(text: str, most: int | None) -> str:
-    """Return the first words of a text with the white space between them, as files of texts are cut."""
-    if most is None:
-        return text
-    rest = text.split(maxsplit=most)
-    return text if len(rest) <= most else text.removesuffix(rest[-1]).rstrip()
 
 
 def _coverage(inputs: Inputs) -> Coverage:
@@ -266,7 +262,20 @@ def _measured(inputs: Inputs, sets: Mapping[str, Texts], options: Options, conte
             for own, other in pairs:
                 clusters[other.name] = cluster(own, other, options.repeats, context)
                 advance(1)
-    return Measured(main=main, controls=controls, clusters=clusters)
+    relabelled = {} if inputs.control else _relabelled(inputs, sets, context)
+    return Measured(main=main, controls=controls, clusters=clusters, relabelled=relabelled)
+
+
+def _relabelled(inputs: Inputs, sets: Mapping[str, Texts], context: Context) -> dict[str, Relabelled | None]:
+    """Return what candidates would score if all texts were of one source, where the reference has no ceiling."""
+    names = [one.name for one in inputs.candidates]
+    # As many as are asked together: of each candidate its scores, and its likeness in words.
+    count = enough((len(ASKED) + (inputs.reference.texts is not None)) * len(names), context.level)
+    with context.progress.phase("Relabelling", count * len(names), "relabellings") as advance:
+        return {
+            name: relabel(sets[REFERENCE].pool, sets[name].pool, inputs.settings, count, context, advance)
+            for name in names
+        }
 
 
 def _resized(one: Pool, size: int, draws: int, context: Context) -> Pool:

@@ -7,7 +7,7 @@ from audits.records import Estimate
 from audits.wording import listed, size_words, span
 
 if TYPE_CHECKING:
-    from audits.precision_recall.judging import Scene
+    from audits.precision_recall.scene import Scene
 
 NATURAL = 1.0
 """The temperature at which a model is sampled as it was trained."""
@@ -56,6 +56,7 @@ def _tell_recall(scene: "Scene", path: list[tuple[float, str]]) -> None:
     if above:
         parts = [f"T = {heat:g} by {_size(scene, name, natural)}" for heat, name in above[:MOST_NAMED]]
         text = f"Recall is above its value at T = 1, {span(own)}, at {listed(parts)}."
+        evidence += [place for _, name in above if (place := _place(scene, "recall", name, natural)) is not None]
         bought = [f"{heat:g}" for heat, name in above if scene.apart("coverage", name, natural) < 0]
         if bought:
             # Balls around noisy texts are wide: they reach many reference texts and resemble none.
@@ -85,10 +86,13 @@ def _tell_density(scene: "Scene", path: list[tuple[float, str]]) -> None:
     falls = [(heat, name, row) for heat, name, row in rows[top + 1 :] if scene.apart("density", name, peak[1]) < 0]
     names = [peak[1], *(name for _, name, _ in rows if name != peak[1])]
     evidence = [place for name in names if (place := scene.place("density", name)) is not None]
-    ceiling = scene.at("density", "ceiling")
+    ceiling, level = scene.at("density", "ceiling"), scene.place("density", "ceiling")
+    evidence += [] if level is None else [level]
     known = "" if ceiling is None else f" (the reference against itself: {point(ceiling)})"
     if falls:
         heat, name, row = falls[0]
+        gap = _place(scene, "density", name, peak[1])
+        evidence += [] if gap is None else [gap]
         text = (
             f"Density has its largest value at T = {peak[0]:g}, {span(peak[2])}{known}, and is lower at T = {heat:g}: "
             f"{_difference(scene, name, peak[1])} less"
@@ -100,6 +104,12 @@ def _tell_density(scene: "Scene", path: list[tuple[float, str]]) -> None:
         rest = "the hottest of the sweep" if top == len(rows) - 1 else "and is not shown to be lower at any hotter one"
         text = f"Density has its largest value at T = {peak[0]:g}, {span(peak[2])}{known}, {rest}."
         scene.draft.find("texts.density-falls", "info", text, evidence)
+
+
+def _place(scene: "Scene", metric: str, first: str, second: str) -> int | None:
+    """Return where a difference of two candidates stands, whichever was named first."""
+    place = scene.place(metric, first, second)
+    return scene.place(metric, second, first) if place is None else place
 
 
 def _difference(scene: "Scene", first: str, second: str) -> str:
@@ -125,6 +135,6 @@ def _tell_dominance(scene: "Scene") -> None:
             place
             for other in beaten
             for metric in ("precision", "recall")
-            if (place := scene.place(metric, name, other) or scene.place(metric, other, name)) is not None
+            if (place := _place(scene, metric, name, other)) is not None
         ]
         scene.draft.find("texts.dominates", "info", text, places, candidate=name)

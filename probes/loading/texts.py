@@ -24,6 +24,7 @@ from probes.loading.hashing import sha256_file
 from probes.loading.sniffing import impostor
 from probes.loading.tables import parse_json, read_text, suggest
 from probes.loading.text_vectors import open_vectors, texts_beside, vectors_of
+from probes.text_words import count_words, first_words
 
 EMPTY = "empty text"
 """Why a text is left out."""
@@ -87,10 +88,9 @@ class _Found:
         if not text:
             self.skipped[EMPTY] += 1
             return
-        words = len(text.split())
+        words = count_words(text)
         if self.max_words is not None and words > self.max_words:
-            # Cut behind the last word that stays, so that the spaces between the words stay as they are.
-            text = text.removesuffix(text.split(None, self.max_words)[-1]).rstrip()
+            text = first_words(text, self.max_words)
             self.shortened += 1
         self.texts.append(text)
         self.places.append(place)
@@ -123,8 +123,8 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
     column
         Key or column of the texts in JSON, CSV and TSV files.
     max_words
-        Words, separated by whitespace, after which a text is cut; one that stands beside its embedding stays whole,
-        as it was embedded.
+        Words, as `probes.text_words` counts them, after which a text is cut; one that stands beside its embedding
+        stays whole, as it was embedded.
 
     Raises
     ------

@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -231,17 +232,90 @@ def test_every_candidate_has_every_score(whole: Path) -> None:
     from audits.precision_recall import AUDIT
 
     names = {row["name"] for row in read(whole)["estimates"]}
-    assert names == set(AUDIT.estimates)
+    # Which stands in for a ceiling where there is none.
+    assert names == set(AUDIT.estimates) - {"relabelled"}
     for name in METRICS | CURVES:
         assert [row["where"]["candidate"] for row in estimates(whole, name)] == ["a", "b", "c"]
     for control in ("ceiling", "floor"):
         assert {row["where"]["metric"] for row in estimates(whole, control)} == METRICS | CURVES
     assert {row["where"]["side"] for row in estimates(whole, "curve", candidate="a")} == {"precision", "recall"}
     pairs = {(row["where"]["candidate"], row["where"]["against"]) for row in estimates(whole, "difference")}
-    assert len({frozenset(pair) for pair in pairs}) == len(pairs) == 9 + 3
+    assert len({frozenset(pair) for pair in pairs}) == len(pairs) == 9 + 3 + 1
+    sight = {
+        row["where"]["metric"]: row["where"]["against"] for row in estimates(whole, "difference", candidate="ceiling")
+    }
+    assert sight == dict.fromkeys(("precision", "density", "coverage"), "floor")
     alike = {row["where"]["candidate"]: row["where"]["against"] for row in estimates(whole, "difference")
              if row["where"]["metric"] == "self_bleu"}  # fmt: skip
     assert alike == dict.fromkeys("abc", "reference")
+
+
+@pytest.fixture(scope="session")
+def tiny(small: Small, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished run whose reference is too small for a ceiling."""
+    place = tmp_path_factory.mktemp("tiny")
+    reference = written(place / "ref.jsonl", sentences(88, 11))
+    narrow = written(
+        place / "narrow.jsonl", (f"{text[:-1]} in the old kitchen of the house." for text in sentences(88, 12))
+    )
+    words = small.command("--candidate", f"narrow={narrow}", names="a", reference=reference)
+    folder: Path = finish_run(*words, out=place / "run")
+    return folder
+
+
+def test_without_a_ceiling_candidates_are_held_against_labels_dealt_anew(tiny: Path) -> None:
+    rows = estimates(tiny, "relabelled")
+    assert [(row["where"]["candidate"], row["where"]["metric"], row["where"]["k"]) for row in rows] == [
+        (name, metric, 5) for name in ("a", "narrow") for metric in ("precision", "density", "recall", "coverage")
+    ]
+    assert all(row["low"] <= row["value"] <= row["high"] and row["n"] == HALF for row in rows)
+    for row in estimates(tiny, "difference"):
+        where = row["where"]
+        if where["against"] == "relabelled":
+            gap = value(tiny, where["metric"], candidate=where["candidate"]) - value(
+                tiny, "relabelled", metric=where["metric"], candidate=where["candidate"]
+            )
+            assert row["value"] == pytest.approx(gap, abs=1e-12) and row["low"] < row["value"] < row["high"]
+            (p,) = (one for one in estimates(tiny, "p_value") if one["where"].items() >= where.items())
+            assert p["method"] == "none" and 0 < p["value"] <= 1
+    assert "no-controls" in warned(tiny) and not {"texts.below-ceiling", "texts.order-unseen"} & set(found(tiny))
+    (short,) = found(tiny)["texts.below-relabelled"]
+    assert short["where"] == {"candidate": "narrow"} and "sets of one source would have" in short["statement"]
+    assert "No shortfall of a against" in found(tiny)["texts.no-shortfall"][0]["statement"]
+
+
+def test_a_sentence_and_its_evidence_print_one_number_in_one_way(whole: Path, tiny: Path) -> None:
+    from audits.numbers import interval, point
+    from audits.report_file import read_report
+    from audits.wording import size_words
+
+    for folder in (whole, tiny):
+        report = read_report(folder)
+        for finding in report.findings:
+            rows = [report.estimates[place] for place in finding.evidence]
+            known = {text for row in rows for text in (point(row), interval(row), size_words(row))}
+            # A bracket is an interval; a point before it is its value.
+            for size, ends in re.findall(r"(\d+\.\d+) \((\d+\.\d+ to \d+\.\d+)\)", finding.statement):
+                assert f"{size} ({ends})" in known | {f"{point(row)} ({interval(row)})" for row in rows}, finding
+            if finding.id == "texts.more-alike":
+                for size in re.findall(r"(\d+\.\d+) against (\d+\.\d+)", finding.statement)[0]:
+                    assert size in known, finding
+
+
+def test_two_halves_of_one_source_without_spaces_do_not_differ_in_words(
+    small: Small, quick: Any, tmp_path: Path
+) -> None:
+    draw = random.Random(5)
+    syllables = ["".join(draw.choices("我們決定工作職掌他去學校天氣很好單純閱讀訊息風險", k=2)) for _ in range(60)]
+    texts = ["".join(draw.choices(syllables, k=draw.randint(3, 7))) for _ in range(220)]
+    one, other = written(tmp_path / "ref.jsonl", texts[:120]), written(tmp_path / "x.jsonl", texts[120:])
+    folder = quick(*small.command("--candidate", f"x={other}", names="", reference=one))
+    assert not {"texts.more-alike", "texts.below-ceiling", "texts.not-above-floor"} & set(found(folder))
+    assert "unspaced-script" in warned(folder)
+    assert value(folder, "length", candidate="x", statistic="median") >= 6
+    assert value(folder, "distinct", candidate="x", n=1) < 0.3
+    # The floor is letters dealt anew, no sentences: fewer of its texts lie where others do.
+    assert value(folder, "floor", metric="density") < value(folder, "ceiling", metric="density") - 0.1
 
 
 def test_the_number_of_texts_is_one_for_all_scores(whole: Path) -> None:

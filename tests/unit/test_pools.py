@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from audits.precision_recall.pools import Pool, distinct, pool, set_against_itself, shuffled_words
+from probes.text_words import count_words, words_of
 
 Vectors = NDArray[np.float32]
 
@@ -139,3 +140,15 @@ def test_words_go_over_from_text_to_text() -> None:
 @pytest.mark.parametrize("texts", [[], [""], ["", "  "], ["word"]])
 def test_there_may_be_nothing_to_deal(texts: list[str]) -> None:
     assert shuffled_words(texts, 0) == [" ".join(text.split()) for text in texts]
+
+
+def test_letters_of_a_script_without_spaces_are_dealt_anew_not_whole_texts() -> None:
+    texts = ["我們決定工作職掌", "他去 Python 學校，好", "so it goes"]
+    found = shuffled_words(texts, 0)
+    assert not set(found) & set(texts)
+    assert [count_words(text) for text in found] == [8, 6, 3] == [count_words(text) for text in texts]
+    assert Counter(word for text in found for word in words_of(text)) == Counter(
+        word for text in texts for word in words_of(text)
+    )
+    # Spaces stand where they stood: what is dealt has no more of them to be told by.
+    assert " " not in found[0] and found[1].count(" ") >= 2

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from audits.context import Cache, Context, Draft
+from audits.precision_recall.differences import add_differences
 from audits.precision_recall.diversity import Texts, describe, quantile_ends
-from audits.precision_recall.estimating import At, Found
+from audits.precision_recall.estimating import At, Found, Measured
 from audits.records import Estimate
 
 
@@ -42,6 +43,9 @@ def made(kinds, draws, *, name="one", texts=None, words=None) -> Texts:
 def described(context: Context, *sets: Texts) -> tuple[list[Estimate], Found]:
     draft, found = Draft(), Found()
     describe(draft, found, {one.name: one for one in sets}, {}, context)
+    candidates = [SimpleNamespace(name=one.name) for one in sets if one.name != "reference"]
+    inputs = SimpleNamespace(settings=SimpleNamespace(k=(5,)), candidates=candidates)
+    add_differences(draft, found, Measured(main={}, controls={}, clusters={}), inputs, context)
     return draft.estimates, found
 
 

@@ -11,6 +11,7 @@ import pytest
 from audits.context import Cache, Context, Draft
 from audits.precision_recall.clustering import Clustered
 from audits.precision_recall.comparing import Comparison, Tally
+from audits.precision_recall.differences import add_differences
 from audits.precision_recall.estimating import CURVES, At, Found, Measured, add, estimate
 from audits.records import Estimate
 from audits.statistics.halves import Halved
@@ -59,8 +60,10 @@ def world(candidates, controls=None, ks: Sequence[int] = (5,), clusters=None) ->
 
 
 def estimated(context: Context, *how, **more) -> tuple[Draft, Found]:
-    draft = Draft()
-    return draft, estimate(draft, *world(*how, **more), context)
+    draft, (measured, inputs) = Draft(), world(*how, **more)
+    found = estimate(draft, measured, inputs, context)
+    add_differences(draft, found, measured, inputs, context)
+    return draft, found
 
 
 def rows(draft: Draft, name: str, **where: str | int) -> list[Estimate]:
@@ -149,6 +152,11 @@ def test_all_pairs_and_controls_are_compared_once(context: Context) -> None:
             ("c", "floor"): 0.4,
         }
     )
+    # Whether the encoder tells people's texts from their words dealt anew; of recall nobody asks.
+    sight = rows(draft, "difference", candidate="ceiling")
+    assert {(one.where["against"], one.where["metric"]) for one in sight} == {
+        ("floor", metric) for metric in ("precision", "density", "coverage")
+    }
     assert {one.where["metric"] for one in rows(draft, "ceiling")} == set(METRICS)
     assert found.places[At("recall", "a", 5, "b")] is not None
 
@@ -185,6 +193,28 @@ def test_p_values_are_corrected_within_each_metric(context: Context) -> None:
     assert met == pytest.approx(held)
     assert {one.where["correction"] for one in rows(draft, "p_value")} == {"holm"}
     assert "p-without-interval" in {one.id for one in draft.warnings}
+
+
+def test_all_by_which_a_candidate_may_fall_short_is_one_family(context: Context) -> None:
+    scores = {"a": compared("a", {"recall": 0.75}, gap=0.09), "b": compared("b", {"density": 0.76}, gap=0.07)}
+    draft, (measured, inputs) = Draft(), world(scores, {"ceiling": {}, "floor": {}})
+    found = estimate(draft, measured, inputs, context)
+    for name, value, gap in (("reference", 0.5, 0.01), ("a", 0.53, 0.03), ("b", 0.5, 0.02)):
+        at = At("self_bleu", name)
+        found.values[at] = Halved(value, np.tile([gap, -gap], SPLITS // 2))
+        found.places[at] = add(draft, "self_bleu", found.values[at], SIZE, {"candidate": name}, context)
+    add_differences(draft, found, measured, inputs, context)
+    asked = [
+        At(metric, name, 5, "ceiling") for name in "ab" for metric in ("precision", "density", "recall", "coverage")
+    ]
+    asked += [At("self_bleu", name, 0, "reference") for name in "ab"]
+    assert {found.questions[at] for at in asked} == {10}
+    raw = {at: found.values[at].p() for at in asked}
+    least = min(raw, key=lambda at: raw[at])
+    assert found.adjusted[least] == pytest.approx(10 * raw[least]) and 0 < raw[least] < 0.01
+    # Others are of other promises: pairs of candidates, and the floor, each within its score.
+    assert found.questions[At("recall", "a", 5, "b")] == 1 and found.questions[At("precision", "a", 5, "floor")] == 3
+    assert found.questions[At("f1", "a", 5, "ceiling")] == 2
 
 
 def clusters(name: str, *, same: bool, starts: Sequence[float]) -> Clustered:

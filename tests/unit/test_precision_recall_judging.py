@@ -19,7 +19,9 @@ METRICS = ("precision", "recall", "density", "coverage")
 class World:
     """A report in the making with numbers by hand; whatever is not said is of no difference."""
 
-    def __init__(self, scores, *, heat=None, control=500, against=None, hubs=0.5, copies=None, grouped=None) -> None:
+    def __init__(
+        self, scores, *, heat=None, control=500, against=None, hubs=0.5, copies=None, grouped=None, sight=None
+    ) -> None:
         self.draft, self.found = Draft(), Found()
         self.names = tuple(scores)
         for name, own in scores.items():
@@ -37,6 +39,11 @@ class World:
                         row = dict(zip(METRICS, scores[first], strict=True))
                         gap = row[metric] - dict(zip(METRICS, scores[second], strict=True))[metric]
                     self.differ(metric, first, second, gap)
+        for metric, value in dict(zip(METRICS, FAIR, strict=True)).items() if control else ():
+            self.add(metric, "ceiling", value)
+        for metric, gap in (sight or {}).items():
+            self.differ(metric, "ceiling", "floor", gap)
+        encoder = SimpleNamespace(reference="minilm") if sight else None
         for (metric, first, second), gap in (against or {}).items():
             self.differ(metric, first, second, gap)
         heat = heat or {}
@@ -55,9 +62,10 @@ class World:
             inputs=SimpleNamespace(
                 settings=SimpleNamespace(k=(K,)),
                 control=control,
+                encoder=encoder,
                 candidates=[SimpleNamespace(name=name, temperature=heat.get(name)) for name in scores],
             ),
-            measured=SimpleNamespace(main=main),
+            measured=SimpleNamespace(main=main, controls={"ceiling": SimpleNamespace(size=500)}),
             sets={name: SimpleNamespace(pool=pool, texts=None) for name in ("reference", *scores)},
         )
 
@@ -99,9 +107,17 @@ def test_how_severe_a_shortfall_is_follows_from_the_near_end_of_its_interval(gap
     assert [row.name for row in rows] == ["difference", "recall"] and rows[0].value == gap
 
 
-def test_a_fall_of_density_alone_is_of_low_severity_since_it_is_no_share() -> None:
-    (short,) = World({"one": FAIR}, against={("density", "one", "ceiling"): -0.6}).judged()["below-ceiling"]
-    assert short.severity == "low" and "in quality: density by" in short.statement
+@pytest.mark.parametrize(
+    ("gap", "ceiling", "severity"),
+    [(-0.6, 1.0, "high"), (-0.22, 1.0, "medium"), (-0.07, 1.0, "low"), (-0.22, 0.9, "high"), (-0.22, 4.0, "low")],
+)
+def test_a_fall_of_density_is_as_severe_as_the_share_of_texts_in_no_ball_that_would_make_it(
+    gap: float, ceiling: float, severity: str
+) -> None:
+    world = World({"one": FAIR}, against={("density", "one", "ceiling"): gap})
+    world.add("density", "ceiling", ceiling)
+    (short,) = world.judged()["below-ceiling"]
+    assert short.severity == severity and "in quality: density by" in short.statement
     assert "In precision, recall and coverage no difference could be shown." in short.statement
 
 
@@ -184,8 +200,12 @@ def test_texts_that_share_more_word_sequences_are_told(gap: float, told: bool) -
     assert "more-alike" not in world.judged()
 
 
+SIGHT = {"precision": 0.3, "density": 0.5, "coverage": 0.3}
+
+
 def test_scores_that_are_not_above_the_floor_are_named() -> None:
-    world = World({"good": FAIR, "poor": FAIR})
+    short = {(metric, "poor", "ceiling"): -0.2 for metric in ("precision", "density")}
+    world = World({"good": FAIR, "poor": FAIR}, sight=SIGHT, against=short)
     for name, gaps in (("good", (0.3, 0.3, 0.3)), ("poor", (0.01, -0.1, 0.3))):
         for metric, gap in zip(("precision", "density", "coverage"), gaps, strict=True):
             world.differ(metric, name, "floor", gap)
@@ -195,6 +215,86 @@ def test_scores_that_are_not_above_the_floor_are_named() -> None:
     assert told.where == {"candidate": "poor"} and told.severity == "medium"
     assert told.statement.startswith("Precision and density of poor are not shown to be above the floor")
     assert [world.draft.estimates[place].value for place in told.evidence] == [0.01, -0.1]
+
+
+def test_what_falls_short_of_nothing_is_not_held_against_the_floor() -> None:
+    world = World({"one": FAIR}, sight=SIGHT, against={("precision", "one", "ceiling"): -0.2})
+    for metric in SIGHT:
+        world.differ(metric, "one", "floor", 0.01)
+    (told,) = world.judged()["not-above-floor"]
+    assert told.statement.startswith("Precision of one is not shown")
+
+
+@pytest.mark.parametrize(
+    ("sight", "words", "accused"),
+    [
+        ({**SIGHT, "precision": 0.01}, ("in precision the ceiling is not", "against that floor in it."), "Density of"),
+        (
+            dict.fromkeys(SIGHT, 0.01),
+            ("With 500 texts a side, minilm does not tell", "in precision, density and coverage", "that floor."),
+            None,
+        ),
+        ({**SIGHT, "density": -0.2}, ("in density the ceiling is not",), "Precision of"),
+        (SIGHT, (), "Precision and density of"),
+    ],
+)
+def test_what_the_encoder_does_not_see_is_said_once_and_of_no_candidate(sight, words, accused) -> None:
+    names = ("one", "two")
+    gaps = {(metric, name, "ceiling"): -0.2 for metric in ("precision", "density") for name in names}
+    world = World(dict.fromkeys(names, FAIR), sight=sight, against=gaps)
+    for name in names:
+        for metric in SIGHT:
+            world.differ(metric, name, "floor", 0.01)
+    found = world.judged()
+    assert [one.severity for one in found.get("order-unseen", [])] == (["info"] if words else [])
+    for part in words:
+        assert part in found["order-unseen"][0].statement
+    assert len(found.get("not-above-floor", [])) == (2 if accused else 0)
+    assert not accused or all(one.statement.startswith(accused) for one in found["not-above-floor"])
+
+
+def relabelled(gaps, *, would_be=0.95) -> World:
+    """Return a report without a ceiling, whose candidate is set against labels dealt anew."""
+    world = World({"one": (0.966, 0.614, 1.0, 0.9)}, control=0)
+    for metric in METRICS:
+        where = {"candidate": "one", "metric": metric}
+        row = Estimate(
+            name="relabelled", value=would_be, low=0.9, high=1.0, method="m", n=88, unit="texts", where=where
+        )
+        world.found.places[At(metric, "relabelled", K, "one")] = world.draft.add(row)
+        world.differ(metric, "one", "relabelled", gaps.get(metric, 0.0))
+    return world
+
+
+def test_without_a_ceiling_what_is_precise_but_less_diverse_is_told_beside_sets_of_one_source() -> None:
+    world = relabelled({"recall": -0.336})
+    found = world.judged()
+    (short,) = found["below-relabelled"]
+    assert short.severity == "high"
+    assert short.statement == (
+        "one falls short of a set of the reference's own source in diversity: recall by 0.336 (0.306 to 0.366). In "
+        "precision, density and coverage no difference could be shown. Its precision is 0.966 (0.946 to 0.986) and "
+        "its recall is 0.614 (0.594 to 0.634); sets of one source would have 0.95 and 0.95. So one is less diverse, "
+        "and not shown to be less precise."
+    )
+    rows = [world.draft.estimates[place] for place in short.evidence]
+    assert [row.name for row in rows[:1] + rows[5:]] == ["difference", *["relabelled"] * 4] and rows[0].value == -0.336
+    assert {row.name for row in rows[1:5]} == set(METRICS)
+    assert "no-shortfall" not in found
+
+
+def test_without_a_ceiling_both_may_fall_short_or_none() -> None:
+    (short,) = relabelled({"recall": -0.3, "precision": -0.1}).judged()["below-relabelled"]
+    assert "in quality and diversity: precision by" in short.statement and "less diverse" not in short.statement
+    found = relabelled({}).judged()
+    assert "below-relabelled" not in found
+    assert found["no-shortfall"][0].statement.startswith("No shortfall of one against a set of the reference's own")
+
+
+def test_without_a_ceiling_density_is_held_against_what_it_would_be() -> None:
+    for would_be, severity in ((1.0, "medium"), (0.5, "high")):
+        (short,) = relabelled({"density": -0.2}, would_be=would_be).judged()["below-relabelled"]
+        assert short.severity == severity
 
 
 def test_findings_stand_worst_first() -> None:

@@ -63,3 +63,12 @@ def test_a_first_word_of_one_side_alone_is_warned_of(reference, candidate, whose
     found = warned(reference, candidate)
     assert set(found) == ({("other-beginnings", "one")} if whose else set())
     assert whose is None or f"of the texts of {whose} begin with" in found["other-beginnings", "one"]
+
+
+def test_scripts_without_spaces_are_warned_of_once_with_whose_texts_they_are() -> None:
+    chinese = ["我們決定工作職掌"] * 20
+    message = warned(WORDS, chinese)["unspaced-script",]
+    assert message.startswith("Texts of one are in a script written without spaces")
+    assert "Texts of reference and one are" in warned(chinese, chinese)["unspaced-script",]
+    assert ("unspaced-script",) not in warned(WORDS, [*WORDS, "the word 我 means I"])
+    assert ("unspaced-script",) not in warned(WORDS, ["나는 책을 읽는다"] * 20)

@@ -18,6 +18,7 @@ from probes.loading import text_vectors
 from probes.loading import texts as module
 from probes.loading.hashing import sha256_file
 from probes.loading.texts import EMPTY, TextSet, read_texts
+from probes.text_words import count_words, words_of
 
 VECTORS = np.random.default_rng(3).normal(size=(5, 3)).astype(np.float32)
 NAMES = np.array(["one", " two ", "", "th\u00e9", "\U0001f600 five"])
@@ -71,7 +72,7 @@ def check(found: TextSet, given: list[str]) -> None:
     """Compare a set with all texts of its file, one a place."""
     kept = [(place, text) for place, text in enumerate(map(str.strip, given), start=1) if text]
     assert (found.places.tolist(), found.texts) == ([place for place, _ in kept], tuple(text for _, text in kept))
-    assert found.words.tolist() == [len(text.split()) for _, text in kept]
+    assert found.words.tolist() == [count_words(text) for _, text in kept]
     assert (len(found), found.given, found.shortened) == (len(kept), len(given), 0)
     assert found.skipped == ({EMPTY: len(given) - len(kept)} if len(given) > len(kept) else {})
     assert found.sha256 == sha256_file(found.path)
@@ -166,11 +167,11 @@ def test_csv_gives_back_any_text(tmp_path_factory, texts) -> None:
 def test_a_cut_text_is_the_longest_beginning_with_so_many_words(tmp_path_factory, texts, most) -> None:
     path = write(tmp_path_factory.mktemp("t"), "a.jsonl", lines_of(*texts))
     found = read_texts(path, max_words=most)
-    assert found.words.tolist() == [len(text.split()) for text in texts]
-    assert found.shortened == sum(len(text.split()) > most for text in texts)
+    assert found.words.tolist() == [count_words(text) for text in texts]
+    assert found.shortened == sum(count_words(text) > most for text in texts)
     for whole, cut in zip(texts, found.texts, strict=True):
         assert whole.startswith(cut)
-        assert cut.split() == whole.split()[:most]
+        assert words_of(cut) == words_of(whole)[:most]
         assert cut == cut.strip()
 
 

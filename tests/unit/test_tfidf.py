@@ -77,3 +77,10 @@ def test_the_projection_keeps_angles(made: TfIdf) -> None:
     products = (vectors @ vectors.T)[np.triu_indices(200, 1)]
     assert abs(np.median(products)) < 0.02
     assert np.quantile(np.abs(products), 0.5) < 2 / np.sqrt(WIDTH)
+
+
+def test_in_a_script_without_spaces_letters_and_their_pairs_are_the_words() -> None:
+    made = TfIdf(["我們決定工作職掌", "他去學校", "天氣很好", "單純閱讀訊息"])
+    one, alike, other = made.encode(["我們決定去學校", "去學校我們決定", "天氣很好單純"])
+    # With texts as whole words the first two would be at 0.23.
+    assert one @ alike > 0.5 and abs(one @ other) < 0.2

@@ -1,0 +1,149 @@
+"""What would a candidate score if its texts and those of the reference were of one source? Their labels dealt anew.
+
+For references too small to be set against themselves. If both sides are samples of one source, every way to deal the
+labels is as likely as the one that was met: a test by it errs as often as it says, with however few texts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context
+from audits.precision_recall.comparing import HALF, principal_axes
+from audits.precision_recall.inputs import ASKED
+from audits.precision_recall.pools import Pool, distinct
+from audits.precision_recall.settings import Settings
+from audits.statistics import generator, monte_carlo_p
+from probes import knn
+from probes.loading.hashing import sha256_json
+from probes.support_metrics import Side, balls, evaluate, ground, list_length
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+KIND, VERSION = "text-relabelled", 1
+LEAST, ROOM = 1000, 4
+"""Relabellings that are made at least, and how many times what the smallest corrected p-value needs."""
+BLOCK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Relabelled:
+    """Scores by metric: of the labels as they are (first), and of labels dealt anew, shape (1 + relabellings,)."""
+
+    size: int
+    scores: dict[str, Floats]
+
+    def mean(self, metric: str) -> float:
+        """Return what sets of one source score on average."""
+        return float(self.scores[metric][1:].mean())
+
+    def ends(self, metric: str, level: float) -> tuple[float, float]:
+        """Return between which values they score with this probability."""
+        tail = (1 - level) / 2
+        low, high = np.quantile(self.scores[metric][1:], (tail, 1 - tail))
+        return float(low), float(high)
+
+    def p(self, metric: str) -> float:
+        """Return the two-sided p-value: twice the smaller of the two shares that are as far out."""
+        met, dealt = float(self.scores[metric][0]), self.scores[metric][1:]
+        return min(1.0, 2 * min(monte_carlo_p(met, dealt)[0], monte_carlo_p(-met, -dealt)[0]))
+
+
+def enough(tests: int, level: float) -> int:
+    """Return how many relabellings to make so that one of many tests can be shown after Holm's correction.
+
+    >>> enough(5, 0.95), enough(50, 0.95)
+    (1000, 4000)
+    """
+    return max(LEAST, round(ROOM * tests / (1 - level)))
+
+
+def relabel(
+    reference: Pool, other: Pool, settings: Settings, count: int, context: Context, advance: Callable[[int], None]
+) -> Relabelled | None:
+    """Deal the labels of two sets anew `count` times and score each; None where too few texts differ for balls."""
+    shas = [reference.sha256, other.sha256]
+    draws = sha256_json([reference.draws.tolist(), other.draws.tolist()])
+    how = [settings.k[0], settings.pca, settings.duplicates, context.device.partition(":")[0], context.seed]
+    key = [VERSION, [reference.name, other.name], shas, draws, how, count]
+    entry = context.cache.read(KIND, key)
+    if entry is None:
+        import torch
+
+        scores = _scores(reference, other, settings, count, context)
+        entry = {"scores": torch.from_numpy(scores)}
+        context.cache.write(KIND, key, entry)
+    advance(count)
+    scores = entry["scores"].numpy()
+    if not scores.size:
+        return None
+    return Relabelled(reference.draws.shape[1], dict(zip(ASKED, scores, strict=True)))
+
+
+def _scores(reference: Pool, other: Pool, settings: Settings, count: int, context: Context) -> Floats:
+    """Return the scores, shape (asked, 1 + count), each the mean over draws; none where balls cannot be drawn."""
+    pooled = _Pooled.of(reference, other, settings, context)
+    if pooled is None:
+        return np.empty((len(ASKED), 0))
+    order = generator(context.seed, "relabelled", other.name)
+    dealt = [np.arange(pooled.size), *(order.permutation(pooled.size) for _ in range(count))]
+    found = [np.empty((len(ASKED), 0))]
+    for start in range(0, len(dealt), BLOCK):
+        labels = np.stack(dealt[start : start + BLOCK])
+        of_draws = [pooled.evaluated(labels, mine, theirs) for mine, theirs in pooled.draws]
+        if any(one is None for one in of_draws):
+            return np.empty((len(ASKED), 0))
+        found.append(np.mean([one for one in of_draws if one is not None], axis=0))
+    return np.concatenate(found, axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    """All texts of both sides that any draw took, the reference first, as points; draws are places among the texts."""
+
+    size: int
+    point: Integers
+    near: knn.Neighbours
+    pairs: knn.Pairs
+    k: int
+    draws: list[tuple[Integers, Integers]]
+
+    @classmethod
+    def of(cls, reference: Pool, other: Pool, settings: Settings, context: Context) -> "_Pooled | None":
+        taken = [np.unique(side.draws) for side in (reference, other)]
+        rows = np.concatenate(
+            [side.vectors[side.point[texts]] for side, texts in zip((reference, other), taken, strict=True)]
+        )
+        if settings.pca:
+            rows = rows @ principal_axes(rows, settings.pca)
+        unique, point = (rows, np.arange(len(rows))) if settings.duplicates == "keep" else distinct(rows)
+        k = settings.k[0]
+        if len(unique) <= 2 * k:
+            return None
+        ready = knn.points(unique, device=context.device)
+        share = min(HALF, reference.draws.shape[1] / len(rows))
+        near = knn.neighbours(ready, list_length(k, share, len(unique)))
+        # No ball reaches further than its list.
+        reach = near.squared[:, -1]
+        draws = [
+            (np.searchsorted(taken[0], mine), len(taken[0]) + np.searchsorted(taken[1], theirs))
+            for mine, theirs in zip(reference.draws, other.draws, strict=True)
+        ]
+        return cls(len(rows), point, near, knn.pairs(ready, ready, reach, reach), k, draws)
+
+    def evaluated(self, labels: Integers, mine: Integers, theirs: Integers) -> Floats | None:
+        """Return the asked scores of one draw under many labellings, shape (asked, labellings)."""
+        own, candidate = (
+            balls(Side(self.near, self._weights(labels[:, places])), [self.k])[0] for places in (mine, theirs)
+        )
+        if not (own.drawn.all() and candidate.drawn.all()):
+            return None
+        values = evaluate(ground(own), candidate, self.pairs)
+        return np.stack([values[metric] for metric in ASKED])
+
+    def _weights(self, texts: Integers) -> NDArray[np.int32]:
+        return np.stack([np.bincount(self.point[row], minlength=int(self.point.max()) + 1) for row in texts]).astype(
+            np.int32
+        )

@@ -1,0 +1,152 @@
+"""What is a word of a text? White space says it, but for scripts that are written without: there every letter counts.
+
+Where Chinese, Japanese, Thai or Khmer words begin, only a dictionary knows. A letter with its marks is a unit that
+every reader can check. In mixed text, runs of other letters stay whole: 我用 Python 寫 has three letters and a word.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+_BLOCKS = (
+    "\u0e01-\u0eff"  # Thai, Lao
+    "\u0f00-\u0fff"  # Tibetan
+    "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Burmese, Shan, Karen
+    "\u1780-\u17ff\u19e0-\u19ff"  # Khmer
+    "\u1950-\u19df\u1a20-\u1aaf\uaa80-\uaadf"  # Tai Le, New Tai Lue, Tai Tham, Tai Viet
+    "\u1b00-\u1b7f\ua980-\ua9df"  # Balinese, Javanese
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # radicals and signs of Chinese
+    "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Hiragana, Katakana
+    "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese
+    "\ua000-\ua4cf"  # Yi
+    "\U00016fe0-\U00018dff\U0001aff0-\U0001b2ff\U00020000-\U000323af"  # Tangut, Nushu, rare kana, rare Chinese
+)
+"""Scripts written without spaces between words. Korean, Vietnamese and Ethiopic have spaces, and are not among them."""
+_UNSPACED = re.compile(f"[{_BLOCKS}]")
+_BETWEEN = "\u200b"
+"""Space of no width, which some writers of Khmer, Thai and Burmese put between words."""
+_CUT = re.compile(f"[{_BLOCKS}{_BETWEEN}]")
+
+
+def unspaced_share(texts: Iterable[str]) -> float:
+    """Return the share of the letters of all texts that are of scripts written without spaces; 0 where none has any.
+
+    >>> unspaced_share(["我用 ab"]), unspaced_share(["", "1 + 1"])
+    (0.5, 0.0)
+    """
+    letters = alone = 0
+    for text in texts:
+        letters += sum(map(str.isalpha, text))
+        alone += sum(map(str.isalpha, _UNSPACED.findall(text)))
+    return alone / letters if letters else 0.0
+
+
+def tokens_of(text: str) -> list[list[str]]:
+    """Return the words of a text by the white space between them; punctuation stays with the word that it touches.
+
+    >>> tokens_of("So it goes"), tokens_of("我用Python寫，好")
+    ([['So'], ['it'], ['goes']], [['我', '用', 'Python', '寫，', '好']])
+    """
+    if not _CUT.search(text):
+        return [[token] for token in text.split()]
+    return [words for token in text.split() if (words := _cut(token))]
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in a row.
+
+    >>> words_of("ภาษา ok"), words_of("カード")
+    (['ภ', 'า', 'ษ', 'า', 'ok'], ['カー', 'ド'])
+    """
+    return [word for token in tokens_of(text) for word in token] if _CUT.search(text) else text.split()
+
+
+def count_words(text: str) -> int:
+    """Return how many words a text has.
+
+    >>> count_words("so  it goes"), count_words("我用 Python")
+    (3, 3)
+    """
+    return len(words_of(text))
+
+
+def first_words(text: str, most: int) -> str:
+    """Return the first words of a text, with the white space between them as it is; a shorter text stays as it is.
+
+    >>> first_words("so  it goes", 2), first_words("我用 Python 寫", 3), first_words("so it ", 2)
+    ('so  it', '我用 Python', 'so it ')
+    """
+    if not _CUT.search(text):
+        rest = text.split(maxsplit=most)
+        return text if len(rest) <= most else text.removesuffix(rest[-1]).rstrip()
+    left = most
+    for found in re.finditer(r"\S+", text):
+        words = _cut(found[0])
+        if len(words) > left:
+            kept = _end_of(found[0], words[:left])
+            return text[: found.start() + kept].rstrip()
+        left -= len(words)
+    return text
+
+
+def glued(words: Sequence[str]) -> str:
+    """Return words as one token, with a space only where without it two would become one.
+
+    >>> glued(["我", "用"]), glued(["so", "it", "我"])
+    ('我用', 'so it我')
+    """
+    parts: list[str] = []
+    for word in words:
+        if parts and not _UNSPACED.search(parts[-1] + word):
+            parts.append(" ")
+        parts.append(word)
+    return "".join(parts)
+
+
+def _end_of(token: str, words: Sequence[str]) -> int:
+    """Return where in a token its first words end."""
+    place = 0
+    for word in words:
+        place = token.index(word, place) + len(word)
+    return place
+
+
+@cache
+def _kind(letter: str) -> str:
+    """Return what a character does: begin a word of one letter, belong to the one before, open, or go on."""
+    kind = unicodedata.category(letter)
+    if kind[0] == "M" or (kind in ("Lm", "Cf") and letter != _BETWEEN):
+        return "mark"
+    if kind[0] in "PSZ" or kind in ("Cc", "Cf", "Cs"):
+        return "opening" if kind in ("Ps", "Pi") else "between" if letter == _BETWEEN else "closing"
+    return "alone" if _UNSPACED.match(letter) else "run"
+
+
+def _cut(token: str) -> list[str]:
+    """Return the words of a token without white space."""
+    if not _CUT.search(token):
+        return [token]
+    words: list[str] = []
+    last = "between"
+    for letter in token:
+        kind = _kind(letter)
+        joins = {
+            "mark": last != "between",
+            "closing": last != "between",
+            "opening": last in ("run", "opening"),
+            "run": last in ("run", "opening"),
+            "alone": last == "opening",
+        }
+        if kind == "between":
+            last = kind
+            continue
+        if joins[kind]:
+            words[-1] += letter
+        else:
+            words.append(letter)
+        # What closes leaves open what stands before it: "e-mail" is a word, and so is "(well".
+        if kind in ("alone", "run") or not joins[kind]:
+            last = {"closing": "opening", "mark": "opening"}.get(kind, kind)
+    return words
