@@ -5,11 +5,18 @@ The page, the Markdown and the terminal all take their numbers from here, so tha
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from audits.records import Coordinate, Estimate
 
 LOWER_BOUND = "Lower bound:"
 """How the method of an estimate begins that bounds from below: its upper end is no limit, but what could be proved."""
+UPPER_BOUND = "Upper bound:"
+"""How the method of a number begins that was proved from above. Its lower end was attained, or is 0."""
+ATTAINED = "Attained:"
+"""How the method of a number begins that was met, so that the truth is no smaller. Its upper end was proved."""
+RANGE = "Range:"
+"""How the method of a number begins whose ends follow from something else than chance, such as rounding."""
 MOST_DECIMALS = 8
 """With more decimals than this, or from 10 ** 15 on, a plain number would be unreadable."""
 
@@ -54,35 +61,96 @@ def written(number: float, places: int) -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 
-def bounded(number: float) -> str:
-    """Return what a bound proves, in three significant digits, never more than it: a bound is rounded down.
+def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
+    """Return a bound in so many significant digits, never more than it, or with `up` never less.
+
+    Whole numbers below 10 ** 9 keep all their digits; others of unusual size get a power of ten.
 
     Examples
     --------
     >>> bounded(0.05439), bounded(4.8977), bounded(0.0), bounded(120.9)
     ('0.0543', '4.89', '0', '120')
+    >>> bounded(1142.4, up=True), bounded(136.1, 2, up=True), bounded(1.0921e11, up=True), bounded(2.029e-10)
+    ('1143', '137', '1.10 x 10^11', '2.02 x 10^-10')
     """
-    places = max(0, 2 - math.floor(math.log10(number))) if number > 0 else 0
-    text = written(number, places)
-    # In writing it may have been rounded up; one unit of the last digit less never is too much.
-    return text if float(text) <= number else written(number - 10.0**-places, places)
+    if not number:
+        return "0"
+    exact = Decimal(repr(float(number)))
+    places = digits - 1 - exact.adjusted()
+    plain = places <= MOST_DECIMALS and exact.adjusted() < 9
+    unit = Decimal(1).scaleb(-max(places, 0) if plain else -places)
+    rounded = exact.quantize(unit, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    if plain or not rounded:
+        return f"{rounded:f}"
+    # In rounding it may have reached the next power of ten.
+    power = rounded.adjusted()
+    return f"{rounded.scaleb(-power):.{digits - 1}f} x 10^{power}"
+
+
+def is_bound(estimate: Estimate) -> bool:
+    """Tell whether a number bounds the truth from one side, and is rounded away from it."""
+    return estimate.method.startswith((LOWER_BOUND, UPPER_BOUND, ATTAINED))
+
+
+def is_sampled(estimate: Estimate) -> bool:
+    """Tell whether chance has a part in a number: whether its interval, if it has one, holds at a level."""
+    return estimate.method != "exact" and not estimate.method.startswith((UPPER_BOUND, ATTAINED, RANGE))
 
 
 def point(estimate: Estimate) -> str:
     """Return the value alone, for a column that stands beside its interval."""
-    if estimate.method.startswith(LOWER_BOUND):
-        return bounded(estimate.value)
+    if is_bound(estimate):
+        return bounded(estimate.value, up=estimate.method.startswith(UPPER_BOUND))
     return written(estimate.value, decimals(estimate))
 
 
-def interval(estimate: Estimate) -> str:
-    """Return "0.116 to 0.214", or why there is no interval."""
+def ends(estimate: Estimate) -> tuple[str, str] | None:
+    """Return both ends of an interval as they are written, or None where there is none.
+
+    Examples
+    --------
+    >>> proved = {"value": 1142.4, "low": 225.67, "high": 1142.4, "method": "Upper bound: proved", "n": 5}
+    >>> ends(Estimate(name="product_bound", **proved, unit="layers"))
+    ('225', '1143')
+    """
     if estimate.low is None or estimate.high is None:
-        return "exact" if estimate.method == "exact" else "no interval"
-    if estimate.method.startswith(LOWER_BOUND):
-        return f"at least; {bounded(estimate.high)} provable"
+        return None
+    if is_bound(estimate):
+        # What a perfect attack would prove is itself a lower bound; other upper ends bound from above.
+        return bounded(estimate.low), bounded(estimate.high, up=not estimate.method.startswith(LOWER_BOUND))
     places = decimals(estimate)
-    return f"{written(estimate.low, places)} to {written(estimate.high, places)}"
+    return written(estimate.low, places), written(estimate.high, places)
+
+
+def interval(estimate: Estimate) -> str:
+    """Return "0.116 to 0.214", or why there is no interval.
+
+    Examples
+    --------
+    >>> found = {"value": 6.357, "low": 6.357, "high": 239.63, "method": "Attained: a slope that was met", "n": 100}
+    >>> interval(Estimate(name="constant_lower", **found, unit="images"))
+    'attained; at most 240'
+    """
+    written_ends = ends(estimate)
+    if written_ends is None:
+        return "exact" if estimate.method == "exact" else "no interval"
+    low, high = written_ends
+    if estimate.method.startswith(LOWER_BOUND):
+        return f"at least; {high} provable"
+    if estimate.method.startswith(UPPER_BOUND):
+        return f"at most; {low} attained" if estimate.low else "at most"
+    return f"attained; at most {high}" if estimate.method.startswith(ATTAINED) else f"{low} to {high}"
+
+
+def level_of(estimate: Estimate) -> str:
+    """Return the level at which an interval holds, in words; nothing where there is none or chance has no part in it.
+
+    Examples
+    --------
+    >>> level_of(Estimate(name="rate", value=0.2, low=0.1, high=0.3, method="Wilson", n=9, unit="clips"))
+    '95 %'
+    """
+    return percent(estimate.level) if estimate.low is not None and is_sampled(estimate) else ""
 
 
 def percent(level: float) -> str:
@@ -108,6 +176,11 @@ def counted(n: int, unit: str) -> str:
     return f"{n:,} {unit.removesuffix('s') if single else unit}".strip()
 
 
+def levelled(estimate: Estimate) -> str:
+    """Return the interval with its level, for a column."""
+    return ", ".join(filter(None, (interval(estimate), level_of(estimate))))
+
+
 def described(estimate: Estimate) -> str:
     """Return the number as a sentence may carry it.
 
@@ -119,10 +192,8 @@ def described(estimate: Estimate) -> str:
     >>> described(Estimate(name="bound", value=2.0, method="exact", n=1, unit="models"))
     '2, exact, 1 model'
     """
-    count = counted(estimate.n, estimate.unit)
-    if estimate.low is None:
-        return f"{point(estimate)}, {interval(estimate)}, {count}"
-    return f"{point(estimate)} ({interval(estimate)}), {percent(estimate.level)}, {count}"
+    held = f" ({interval(estimate)})" if estimate.low is not None else f", {interval(estimate)}"
+    return ", ".join(filter(None, (point(estimate) + held, level_of(estimate), counted(estimate.n, estimate.unit))))
 
 
 def coordinate(value: Coordinate) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from audits.numbers import is_sampled
 from audits.records import Coordinate, Estimate, Report
 from audits.statistics.differences import independent_difference
 from audits.statistics.multiplicity import adjust
@@ -67,7 +68,7 @@ class Change:
     @property
     def exact(self) -> bool:
         """Tell whether nothing was sampled, before or after."""
-        return self.before.method == self.after.method == "exact"
+        return not is_sampled(self.before) and not is_sampled(self.after)
 
     @property
     def verdict(self) -> str:
@@ -168,7 +169,7 @@ def independent(before: Estimate, after: Estimate, *, why: str = "") -> Change:
 def can_be_tested(before: Estimate, after: Estimate) -> bool:
     """Tell whether something was sampled, both ends have a method that gives intervals, and the levels are one."""
     methods = before.method, after.method
-    return methods != ("exact", "exact") and "none" not in methods and before.level == after.level
+    return (is_sampled(before) or is_sampled(after)) and "none" not in methods and before.level == after.level
 
 
 def _difference(before: Estimate, after: Estimate) -> Interval | None:
@@ -176,8 +177,11 @@ def _difference(before: Estimate, after: Estimate) -> Interval | None:
     for row in (before, after):
         if row.method == "none" or row.level != before.level:
             return None
-        low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
-        if low >= high and row.method != "exact":
+        # The ends of a number that was proved hold the truth; the number itself is known, and so is its change.
+        low, high = row.low, row.high
+        if low is None or high is None or not is_sampled(row):
+            low, high = row.value, row.value
+        if low >= high and is_sampled(row):
             # A resampling that never varied says nothing of chance, and must not pass for certainty.
             return None
         # An estimate may lie outside its own simultaneous interval only by rounding.

@@ -185,6 +185,17 @@ def test_what_has_no_interval_or_another_level_has_no_interval_of_its_change() -
         assert found.verdict == "no interval"
 
 
+def test_a_proved_bound_moves_by_as_much_as_it_moves_and_is_never_tested() -> None:
+    def bound(value: float) -> Estimate:
+        return row(name="product_bound", value=value, low=200.0, high=value, method="Upper bound: proved")
+
+    (moved,) = corrected([independent(bound(1142.4), bound(240.2))])
+    assert moved.verdict == "changed" and moved.p is None and moved.difference == pytest.approx((-902.2,) * 3)
+    assert wording.basis(moved) == wording.paired(moved) == "proved"
+    assert wording.shown(moved)[:2] == ("1143", "241")
+    assert independent(bound(240.2), bound(240.2)).verdict == "same"
+
+
 def test_an_exact_number_moves_by_as_much_as_it_moves() -> None:
     found = changed(row(**EXACT), row(value=0.3, **EXACT))
     assert found.difference == pytest.approx((0.1, 0.1, 0.1))

@@ -4,7 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audits.numbers import LOWER_BOUND, bounded, counted, decimals, described, interval, placed, point, written
+from audits.numbers import (
+    ATTAINED,
+    LOWER_BOUND,
+    RANGE,
+    UPPER_BOUND,
+    bounded,
+    counted,
+    decimals,
+    described,
+    ends,
+    interval,
+    levelled,
+    placed,
+    point,
+    written,
+)
 from audits.records import Estimate
 
 
@@ -70,6 +85,41 @@ def test_decimals_never_go_below_zero() -> None:
 def test_a_bound_is_never_written_larger_than_it_is(number: float) -> None:
     text = bounded(number)
     assert 0.98 * number <= float(text) <= number
+
+
+@given(st.floats(1e-6, 1e6))
+def test_an_upper_bound_is_never_written_smaller_than_it_is(number: float) -> None:
+    text = bounded(number, up=True)
+    assert number <= float(text) <= 1.02 * number
+
+
+@given(st.floats(1e-30, 1e30), st.integers(1, 6), st.booleans())
+def test_bounds_of_any_size_are_rounded_the_safe_way(number: float, digits: int, up: bool) -> None:
+    text = bounded(number, digits, up=up)
+    shown = float(text.replace(" x 10^", "e"))
+    assert "e" not in text and (shown >= number if up else shown <= number)
+    assert shown == pytest.approx(number, rel=1.01 * 10.0 ** (1 - digits))
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "expected"),
+    [
+        (f"{UPPER_BOUND} proved", 1142.4, "1143 (at most; 225 attained), 5 layers"),
+        (f"{ATTAINED} a slope", 225.97, "225 (attained; at most 1143), 5 layers"),
+        (f"{RANGE} by rounding", 500.2, "500 (226 to 1142), 5 layers"),
+        ("bootstrap", 500.2, "500 (226 to 1142), 95 %, 5 layers"),
+    ],
+)
+def test_what_was_proved_is_rounded_away_from_the_truth_and_holds_at_no_level(method, value, expected) -> None:
+    found = _estimate(value, 225.97, 1142.4, method=method, n=5, unit="layers")
+    assert described(found) == expected
+    assert levelled(found) == expected.partition("(")[2].partition(")")[0] + ", 95 %" * ("95" in expected)
+
+
+def test_nothing_is_said_to_be_attained_where_nothing_was() -> None:
+    bare = _estimate(1142.4, 0.0, 1142.4, method=f"{UPPER_BOUND} proved", n=5, unit="layers")
+    assert described(bare) == "1143 (at most), 5 layers"
+    assert ends(bare) == ("0", "1143") and ends(_estimate(1.0, method="exact")) is None
 
 
 def test_coordinates_in_words() -> None:
