@@ -53,10 +53,11 @@ def written(number: float, places: int) -> str:
     Examples
     --------
     >>> written(0.1638, 3), written(-0.0001, 2), written(969.0, 0), written(2.5e-12, 13)
-    ('0.164', '0.00', '969', '2.5e-12')
+    ('0.164', '0.00', '969', '2.5 x 10^-12')
     """
     if number and (places > MOST_DECIMALS or abs(number) >= 1e15):
-        return f"{number:.2g}"
+        digits, _, power = f"{number:.2g}".partition("e")
+        return f"{digits} x 10^{int(power)}" if power else digits
     text = f"{number:.{min(places, MOST_DECIMALS)}f}"
     return text.removeprefix("-") if not text.strip("-0.") else text
 
@@ -64,7 +65,7 @@ def written(number: float, places: int) -> str:
 def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
     """Return a bound in so many significant digits, never more than it, or with `up` never less.
 
-    Whole numbers below 10 ** 9 keep all their digits; others of unusual size get a power of ten.
+    Whole numbers below ten million keep all their digits; others of unusual size get a power of ten.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
         return "0"
     exact = Decimal(repr(float(number)))
     places = digits - 1 - exact.adjusted()
-    plain = places <= MOST_DECIMALS and exact.adjusted() < 9
+    plain = places <= MOST_DECIMALS and exact.adjusted() < 7
     unit = Decimal(1).scaleb(-max(places, 0) if plain else -places)
     rounded = exact.quantize(unit, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     if plain or not rounded:

@@ -281,7 +281,7 @@ def test_extreme_numbers_travel_as_they_are_written(sample_report) -> None:
     )
     page = to_html(replace(sample_report, estimates=rows, findings=(), gates=(), figures=()), {})
     (table,) = _data(page)["tables"]
-    assert table["odd"]["0"][3:] == ["2.5e-12", "2e-12 to 3e-12"]
+    assert table["odd"]["0"][3:] == ["2.5 x 10^-12", "2 x 10^-12 to 3 x 10^-12"]
     assert _column(table["below"], 2) == [None, None]
 
 

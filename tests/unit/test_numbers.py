@@ -66,8 +66,8 @@ def test_ordinary_sizes_are_never_written_as_powers_of_ten() -> None:
 
 
 def test_extreme_sizes_stay_readable() -> None:
-    assert point(_estimate(2.5e-12, 2e-12, 3e-12)) == "2.5e-12"
-    assert point(_estimate(3e20, 2e20, 4e20)) == "3e+20"
+    assert point(_estimate(2.5e-12, 2e-12, 3e-12)) == "2.5 x 10^-12"
+    assert point(_estimate(3e20, 2e20, 4e20)) == "3 x 10^20"
 
 
 def test_levels_and_counts() -> None:
