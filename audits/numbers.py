@@ -170,10 +170,10 @@ def counted(n: int, unit: str) -> str:
 
     Examples
     --------
-    >>> counted(969, "speakers"), counted(1, "speakers"), counted(12000, "clips")
-    ('969 speakers', '1 speaker', '12,000 clips')
+    >>> counted(969, "speakers"), counted(1, "speakers"), counted(12000, "clips"), counted(1, "radius")
+    ('969 speakers', '1 speaker', '12,000 clips', '1 radius')
     """
-    single = n == 1 and unit.endswith("s") and not unit.endswith(("ss", "ses", "ies"))
+    single = n == 1 and unit.endswith("s") and not unit.endswith(("ss", "us", "ses", "ies"))
     return f"{n:,} {unit.removesuffix('s') if single else unit}".strip()
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from audits.certification.bounds import Floats
 from audits.certification.judging import ABSTAIN, Verdict
-from audits.certification.logs import Log, implied_alpha
+from audits.certification.log_fit import Reading
 from audits.certification.rules import Rule
 from audits.context import Context, Draft
+from audits.numbers import UPPER_BOUND
 from audits.records import Coordinate, Estimate
 from audits.statistics import (
     clopper_pearson,
@@ -196,14 +197,29 @@ def _add_draws(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
     draft.add(Estimate(**common, low=low, high=high, level=context.level, method=method))  # type: ignore[arg-type]
 
 
-def add_bound(draft: Draft, images: int, rule: Rule, log: Log | None) -> None:
+def add_bound(draft: Draft, images: int, rule: Rule, reading: Reading | None = None) -> None:
     """Append how probable at least one false certificate is at the most: 1 - (1 - alpha)^m.
 
-    A log is held to the alpha that its radii imply where that is larger than the one that it names.
+    A log is held to the alpha that its radii allow, which need not be the one that was named.
     """
-    implied = implied_alpha(log, rule) if log else None
-    # An implied alpha of 1 would make the logarithm infinite.
-    alpha = min(max(rule.alpha, implied[1] if implied else 0.0), 1.0 - 1e-12)
+    alpha = reading.alpha if reading else rule.alpha
+    if alpha is None:
+        draft.warn(
+            "alpha-unknown",
+            "There is no false_certificate_bound: with which error probability the log's certificates were made, its "
+            "radii do not tell.",
+        )
+        return
     # Without cancellation.
     bound = -float(np.expm1(images * np.log1p(-alpha)))
-    draft.add(Estimate(name="false_certificate_bound", value=bound, method="exact", n=images, unit="images"))
+    draft.add(
+        Estimate(
+            name="false_certificate_bound",
+            value=bound,
+            low=0.0,
+            high=bound,
+            method=f"{UPPER_BOUND} 1 - (1 - alpha)^m for m images",
+            n=images,
+            unit="images",
+        )
+    )
