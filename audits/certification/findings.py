@@ -11,7 +11,7 @@ from audits.context import Draft
 from audits.numbers import bounded, counted, described, interval, level_of, point
 from audits.records import Coordinate, Estimate
 from audits.statistics import clopper_pearson
-from audits.wording import span
+from audits.wording import listed, span
 
 HALF = 0.5
 LIKELY = 0.05
@@ -168,20 +168,22 @@ def _find_parts(draft: Draft, rule: Rule, groups: Groups) -> None:
     classes = [pair for pair in at if "label" in pair[1].where]
     _find_uneven(draft, classes, len(classes), "label", "classes", radius)
     tests = sum("group" in row.where for _, row in at)
-    even = []
+    even, bare = [], []
     for column, levels in sorted(groups.items()):
         names = {f"{column}={level}" for level in levels}
         own = [pair for pair in at if pair[1].where.get("group") in names]
-        if not _find_uneven(draft, own, tests, "group", f"groups of {column}", radius):
+        if len(own) < 2:
+            bare.append(column)
+        elif not _find_uneven(draft, own, tests, "group", f"groups of {column}", radius):
             even.append((column, own))
+    said = []
     if even:
         told = ", ".join(f"{column} ({_ends(rows)})" for column, rows in even)
-        draft.find(
-            "certify.even",
-            "info",
-            f"No difference of certified accuracy at radius {radius:g} is shown between the groups of {told}.",
-            [index for _, rows in even for index, _ in _extremes(rows)],
-        )
+        said.append(f"No difference of certified accuracy at radius {radius:g} is shown between the groups of {told}.")
+    if bare:
+        said.append(f"Of {listed(bare)} nothing can be told: fewer than two groups have {LEAST} images.")
+    if said:
+        draft.find("certify.even", "info", " ".join(said), [index for _, rows in even for index, _ in _extremes(rows)])
 
 
 Rows = list[tuple[int, Estimate]]
@@ -191,13 +193,11 @@ Rows = list[tuple[int, Estimate]]
 def _extremes(rows: Rows) -> Rows:
     """Return the rows of the smallest and of the largest number."""
     ordered = sorted(rows, key=lambda pair: pair[1].value)
-    return ordered if len(ordered) < 2 else [ordered[0], ordered[-1]]
+    return [ordered[0], ordered[-1]]
 
 
 def _ends(rows: Rows) -> str:
     """Return the lowest and the highest of a column's groups."""
-    if len(rows) < 2:
-        return f"fewer than two of them have {LEAST} images"
     return " to ".join(f"{_name(row, 'group')} {described(row)}" for _, row in _extremes(rows))
 
 
