@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -77,16 +78,17 @@ def add_estimates(
             f"{small} classes or groups have fewer than {LEAST} images and get no numbers of their own.",
         )
     if rule.geometry.lipschitz is not None:
-        draft.add(
-            Estimate(
-                name="lipschitz_constant",
-                value=rule.geometry.lipschitz,
-                method="exact",
-                n=1,
-                unit="networks",
-                where={"origin": "asserted" if rule.asserted else "computed"},
-            )
-        )
+        _add_constant(draft, rule.geometry.lipschitz, asserted=rule.asserted)
+
+
+def _add_constant(draft: Draft, constant: float, *, asserted: bool) -> None:
+    """Append the Lipschitz constant: what was given, or a bound of the network's own from above."""
+    common: dict[str, Any] = {"name": "lipschitz_constant", "value": constant, "n": 1, "unit": "networks"}
+    if asserted:
+        draft.add(Estimate(**common, method="exact", where={"origin": "asserted"}))
+        return
+    method = f"{UPPER_BOUND} proved from the bounds of all layers"
+    draft.add(Estimate(**common, low=0.0, high=constant, method=method, where={"origin": "computed"}))
 
 
 def _add_part(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
