@@ -12,7 +12,11 @@ from audits.records import Coordinate, Estimate
 LOWER_BOUND = "Lower bound:"
 """How the method of an estimate begins that bounds from below: its upper end is no limit, but what could be proved."""
 UPPER_BOUND = "Upper bound:"
-"""The same of one that bounds from above: its lower end is what was shown of the number from below."""
+"""How the method of a number begins that was proved from above. Its lower end was attained, or is 0."""
+ATTAINED = "Attained:"
+"""How the method of a number begins that was met, so that the truth is no smaller. Its upper end was proved."""
+RANGE = "Range:"
+"""How the method of a number begins whose ends follow from something else than chance, such as rounding."""
 EXACT_FROM_BELOW = frozenset({"epsilon_ceiling"})
 """Names of exact numbers that tell what could be proved: rounded up they would promise more."""
 AS_GIVEN = frozenset({"epsilon_claimed"})
@@ -53,42 +57,55 @@ def written(number: float, places: int) -> str:
     Examples
     --------
     >>> written(0.1638, 3), written(-0.0001, 2), written(969.0, 0), written(2.5e-12, 13)
-    ('0.164', '0.00', '969', '2.5e-12')
+    ('0.164', '0.00', '969', '2.5 x 10^-12')
     """
     if number and (places > MOST_DECIMALS or abs(number) >= 1e15):
-        return f"{number:.2g}"
+        digits, _, power = f"{number:.2g}".partition("e")
+        return f"{digits} x 10^{int(power)}" if power else digits
     text = f"{number:.{min(places, MOST_DECIMALS)}f}"
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 
-def bounded(number: float, *, up: bool = False, digits: int = 3) -> str:
-    """Return a bound in so many significant digits, never beyond it: rounded down, or `up` where it is from above.
+def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
+    """Return a bound in so many significant digits, never more than it, or with `up` never less.
+
+    Whole numbers below ten million keep all their digits; others of unusual size get a power of ten.
 
     Examples
     --------
-    >>> bounded(0.05439), bounded(4.8977), bounded(0.0), bounded(120.9), bounded(1.37848)
-    ('0.0543', '4.89', '0', '120', '1.37')
-    >>> bounded(1.7119, up=True), bounded(2.0049, digits=5)
-    ('1.72', '2.0049')
+    >>> bounded(0.05439), bounded(4.8977), bounded(0.0), bounded(120.9)
+    ('0.0543', '4.89', '0', '120')
+    >>> bounded(1142.4, up=True), bounded(136.1, 2, up=True), bounded(1.0921e11, up=True), bounded(2.029e-10)
+    ('1143', '137', '1.10 x 10^11', '2.02 x 10^-10')
     """
     if not number:
         return "0"
-    places = digits - 1 - math.floor(math.log10(abs(number)))
-    powers = places > MOST_DECIMALS or abs(number) >= 1e15
-    # In decimals, of its shortest name: multiplied as a float a number may already have passed its neighbour.
-    step = Decimal(1).scaleb(-places if powers else -max(0, places))
-    rounded = Decimal(repr(float(number))).quantize(step, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    return f"{float(rounded):.{digits}g}" if powers else f"{rounded:f}"
+    exact = Decimal(repr(float(number)))
+    places = digits - 1 - exact.adjusted()
+    plain = places <= MOST_DECIMALS and exact.adjusted() < 7
+    unit = Decimal(1).scaleb(-max(places, 0) if plain else -places)
+    rounded = exact.quantize(unit, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    if plain or not rounded:
+        return f"{rounded:f}"
+    # In rounding it may have reached the next power of ten.
+    power = rounded.adjusted()
+    return f"{rounded.scaleb(-power):.{digits - 1}f} x 10^{power}"
 
 
 def is_bound(estimate: Estimate) -> bool:
-    """Tell whether an estimate bounds from one side only: how it changes from run to run says nothing."""
-    return estimate.method.startswith((LOWER_BOUND, UPPER_BOUND))
+    """Tell whether a number bounds the truth from one side, and is rounded away from it."""
+    return estimate.method.startswith((LOWER_BOUND, UPPER_BOUND, ATTAINED))
 
 
-def has_level(estimate: Estimate) -> bool:
-    """Tell whether an interval holds at a confidence level; a bound from above is proved, whatever was drawn."""
-    return estimate.low is not None and not estimate.method.startswith(UPPER_BOUND)
+def is_sampled(estimate: Estimate) -> bool:
+    """Tell whether chance has a part in a number: whether its interval, if it has one, holds at a level."""
+    return estimate.method != "exact" and not estimate.method.startswith((UPPER_BOUND, ATTAINED, RANGE))
+
+
+def is_rounded(estimate: Estimate) -> bool:
+    """Tell whether the digits of an interval say how a number is written; not of a bound, nor of what was given."""
+    proved = estimate.method == "exact" and estimate.name in EXACT_FROM_BELOW | AS_GIVEN
+    return not (proved or is_bound(estimate))
 
 
 def given(number: float) -> str:
@@ -102,12 +119,6 @@ def given(number: float) -> str:
     return f"{number:.12g}"
 
 
-def is_rounded(estimate: Estimate) -> bool:
-    """Tell whether the digits of an interval say how the number is written; not of a bound, nor of what was given."""
-    proved = estimate.method == "exact" and estimate.name in EXACT_FROM_BELOW | AS_GIVEN
-    return not (proved or is_bound(estimate))
-
-
 def point(estimate: Estimate) -> str:
     """Return the value alone, for a column that stands beside its interval."""
     if is_rounded(estimate):
@@ -118,26 +129,52 @@ def point(estimate: Estimate) -> str:
 
 
 def ends(estimate: Estimate) -> tuple[str, str] | None:
-    """Return both ends in words; of a bound, from either side, none is written beyond what it says."""
+    """Return both ends of an interval as they are written, or None where there is none.
+
+    Examples
+    --------
+    >>> proved = {"value": 1142.4, "low": 225.67, "high": 1142.4, "method": "Upper bound: proved", "n": 5}
+    >>> ends(Estimate(name="product_bound", **proved, unit="layers"))
+    ('225', '1143')
+    """
     if estimate.low is None or estimate.high is None:
         return None
     if is_bound(estimate):
-        return bounded(estimate.low), bounded(estimate.high, up=estimate.method.startswith(UPPER_BOUND))
+        # What a perfect attack would prove is itself a lower bound; other upper ends bound from above.
+        return bounded(estimate.low), bounded(estimate.high, up=not estimate.method.startswith(LOWER_BOUND))
     places = decimals(estimate)
     return written(estimate.low, places), written(estimate.high, places)
 
 
 def interval(estimate: Estimate) -> str:
-    """Return "0.116 to 0.214", or why there is no interval."""
-    told = ends(estimate)
-    if told is None:
+    """Return "0.116 to 0.214", or why there is no interval.
+
+    Examples
+    --------
+    >>> found = {"value": 6.357, "low": 6.357, "high": 239.63, "method": "Attained: a slope that was met", "n": 100}
+    >>> interval(Estimate(name="constant_lower", **found, unit="images"))
+    'attained; at most 240'
+    """
+    written_ends = ends(estimate)
+    if written_ends is None:
         return "exact" if estimate.method == "exact" else "no interval"
-    low, high = told
+    low, high = written_ends
     if estimate.method.startswith(LOWER_BOUND):
         return f"at least; {high} provable"
     if estimate.method.startswith(UPPER_BOUND):
         return f"at most; at least {low}" if estimate.low else "at most"
-    return f"{low} to {high}"
+    return f"attained; at most {high}" if estimate.method.startswith(ATTAINED) else f"{low} to {high}"
+
+
+def level_of(estimate: Estimate) -> str:
+    """Return the level at which an interval holds, in words; nothing where there is none or chance has no part in it.
+
+    Examples
+    --------
+    >>> level_of(Estimate(name="rate", value=0.2, low=0.1, high=0.3, method="Wilson", n=9, unit="clips"))
+    '95 %'
+    """
+    return percent(estimate.level) if estimate.low is not None and is_sampled(estimate) else ""
 
 
 def percent(level: float) -> str:
@@ -156,11 +193,16 @@ def counted(n: int, unit: str) -> str:
 
     Examples
     --------
-    >>> counted(969, "speakers"), counted(1, "speakers"), counted(12000, "clips")
-    ('969 speakers', '1 speaker', '12,000 clips')
+    >>> counted(969, "speakers"), counted(1, "speakers"), counted(12000, "clips"), counted(1, "radius")
+    ('969 speakers', '1 speaker', '12,000 clips', '1 radius')
     """
-    single = n == 1 and unit.endswith("s") and not unit.endswith(("ss", "ses", "ies"))
+    single = n == 1 and unit.endswith("s") and not unit.endswith(("ss", "us", "ses", "ies"))
     return f"{n:,} {unit.removesuffix('s') if single else unit}".strip()
+
+
+def levelled(estimate: Estimate) -> str:
+    """Return the interval with its level, for a column."""
+    return ", ".join(filter(None, (interval(estimate), level_of(estimate))))
 
 
 def described(estimate: Estimate) -> str:
@@ -174,9 +216,8 @@ def described(estimate: Estimate) -> str:
     >>> described(Estimate(name="bound", value=2.0, method="exact", n=1, unit="models"))
     '2, exact, 1 model'
     """
-    ends = f", {interval(estimate)}" if estimate.low is None else f" ({interval(estimate)})"
-    level = f", {percent(estimate.level)}" if has_level(estimate) else ""
-    return f"{point(estimate)}{ends}{level}, {counted(estimate.n, estimate.unit)}"
+    held = f" ({interval(estimate)})" if estimate.low is not None else f", {interval(estimate)}"
+    return ", ".join(filter(None, (point(estimate) + held, level_of(estimate), counted(estimate.n, estimate.unit))))
 
 
 def coordinate(value: Coordinate) -> str:

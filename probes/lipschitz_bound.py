@@ -25,7 +25,8 @@ class LayerBound:
     Parameters
     ----------
     bound, method
-        Upper bound of the Lipschitz constant; "exact" and "gram" as in `spectral_norm`, "proven" by a formula.
+        Upper bound of the Lipschitz constant: "exact" where it is the layer's norm itself, "gram" where it bounds the
+        norm from above by Gram matrices of a periodic layer, "proven" by a formula.
     lower
         A norm that was reached by a vector, for layers with weights.
     grid, stride, padding
@@ -146,7 +147,7 @@ def _bound_of(step: Step, lower_steps: int, norms: Measure) -> LayerBound:
     return LayerBound(
         name=step.name,
         kind=step.kind,
-        method=norm.kind,
+        method="exact" if norm.tight else "gram",
         bound=norm.value,
         lower=norm.lower,
         grid=conv.size if conv else None,

@@ -53,7 +53,8 @@ def upsample(x: Tensor, sizes: Sequence[int], kind: GridKind, method: Method) ->
           between +n/2 and -n/2. On a cell grid, the phase exp(i pi k (1/S - 1/n)) moves the nodes. On a closed grid
           this is zero-padding as if it were open: both ends are read as different nodes of one period, so that the
           result is misaligned. It is there to be compared with.
-        - `sine`: the inside is continued oddly around both ends (DST-I), the ends stay what they are. Closed only.
+        - `sine`: the straight line through the two ends is taken off, the rest, which is zero there, is continued
+          oddly around both ends (DST-I), and the line is put back on the other grid. Closed only.
         - `even`: even around both ends, DCT-I on a closed grid and DCT-II on a cell grid.
         - `wrap`: the last node repeats the first, is dropped and put back. Closed only.
 
@@ -143,9 +144,19 @@ def _resampled(x: Tensor, size: int, kind: GridKind, method: Method) -> Tensor:
     if method == "wrap":
         period = _period(x[..., :-1], size - 1, centred=False)
         return torch.cat([period, period[..., :1]], -1)
-    inner = x[..., 1:-1].flip(-1)
-    whole = torch.cat([x, -inner if method == "sine" else inner], -1)
+    if method == "sine":
+        # Ends that are not quite zero would make an odd continuation jump there, and ring all along the line.
+        rest = x - _between(x, x.shape[-1])
+        whole = torch.cat([rest, -rest[..., 1:-1].flip(-1)], -1)
+        return _period(whole, 2 * (size - 1), centred=False)[..., :size] + _between(x, size)
+    whole = torch.cat([x, x[..., 1:-1].flip(-1)], -1)
     return _period(whole, 2 * (size - 1), centred=False)[..., :size]
+
+
+def _between(x: Tensor, size: int) -> Tensor:
+    """Return the straight line through both ends of each line, at the nodes of a closed grid."""
+    places = torch.linspace(0, 1, size, dtype=x.dtype, device=x.device)
+    return x[..., :1] * (1 - places) + x[..., -1:] * places
 
 
 def _period(x: Tensor, size: int, *, centred: bool) -> Tensor:

@@ -42,10 +42,19 @@ _CHUNK = 2**22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:
-    """What is known of a layer's spectral norm: `lower` <= norm <= `value`; `grid` is that of the symbol."""
+    """What is known of a layer's spectral norm: `lower` <= norm <= `value`; `grid` is that of the symbol.
+
+    Parameters
+    ----------
+    kind
+        How the norm of the symbol was computed: by eigenvalues, or bounded by Gram iteration.
+    tight
+        Whether `value` is the layer's norm itself, up to rounding, and not only a bound of it.
+    """
 
     value: float
     kind: Kind
+    tight: bool
     lower: float
     grid: Pair
     seconds: float
@@ -81,6 +90,12 @@ class Convolution:
             added >= reach for added, reach in zip((top + bottom, left + right), self.reach, strict=True)
         ):
             raise ValueError("circular padding beyond the kernel repeats outputs, which no symbol accounts for")
+
+    @property
+    def has_own_symbol(self) -> bool:
+        """Tell whether the norm of the symbol is that of the operator itself, and not of one that it is a part of."""
+        axes = zip(self.size, self.reach, self.stride, (self.padding[:2], self.padding[2:]), strict=True)
+        return all(_is_whole(*axis, circular=self.circular) for axis in axes)
 
     @property
     def reach(self) -> Pair:
@@ -153,7 +168,19 @@ def measure(operator: Operator, *, steps: int = STEPS, iterations: int = ITERATI
         largest_singular_value(batch) if chosen == "exact" else gram_bound(batch, iterations) for batch in batches
     )
     lower = power_lower(operator, steps)
-    return Norm(value=value * UP, kind=chosen, lower=lower, grid=grid, seconds=time.perf_counter() - begun)
+    return Norm(
+        value=value * UP,
+        kind=chosen,
+        tight=chosen == "exact" and has_own_symbol(operator),
+        lower=lower,
+        grid=grid,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def has_own_symbol(operator: Operator) -> bool:
+    """Tell whether eigenvalues give the norm of the operator itself: of any matrix, and of some convolutions."""
+    return operator.has_own_symbol if isinstance(operator, Convolution) else True
 
 
 def symbol_grid(convolution: Convolution) -> tuple[Pair, Pair]:
@@ -163,8 +190,9 @@ def symbol_grid(convolution: Convolution) -> tuple[Pair, Pair]:
 
     - k = 1: a grid of one point, as frequencies do not differ; striding only leaves rows out;
     - k <= s: one window, since none overlaps another, N = s;
-    - circular padding: N = n, which is the operator itself; where s does not divide n, all rows are kept
-      (stride 1), which can only raise the norm;
+    - circular padding: N = n, which is the operator itself where s divides n and the padding gives n / s outputs;
+      where it gives fewer, rows are left out, and where s does not divide n, all rows are kept (stride 1): then it
+      is a bound;
     - zeros: N = n + k - 1 rounded up to a multiple of s. No window then meets the input from two sides,
       so that the operator is a part (some rows and columns) of the periodic one.
 
@@ -189,6 +217,26 @@ def _axis(size: int, reach: int, stride: int, circular: bool) -> Pair:
     if reach <= stride:
         return stride, stride
     return -(-(size + reach - 1) // stride) * stride, stride
+
+
+def _is_whole(size: int, reach: int, stride: int, padding: Pair, *, circular: bool) -> bool:
+    """Tell whether along one axis the layer does all that the periodic one of its symbol does.
+
+    On a circle it must have as many outputs as strides fit in. Otherwise no two windows may overlap, and one of them
+    must lie inside the input: it alone then has the norm.
+
+    >>> _is_whole(8, 3, 2, (1, 1), circular=True), _is_whole(7, 3, 2, (1, 1), circular=True)
+    (True, False)
+    >>> _is_whole(7, 2, 2, (1, 1), circular=False), _is_whole(7, 3, 1, (1, 1), circular=False)
+    (True, False)
+    """
+    outputs = (size + sum(padding) - reach) // stride + 1
+    if circular and reach > 1:
+        return size % stride == 0 and outputs == size // stride
+    # The first window that begins inside the input; with windows of one cell there is nothing to overlap.
+    first = -(-padding[0] // stride)
+    alone = reach == 1 or reach <= stride
+    return alone and first < outputs and first * stride - padding[0] + reach <= size
 
 
 def block_sides(convolution: Convolution, stride: Pair) -> Pair:

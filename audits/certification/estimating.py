@@ -3,14 +3,16 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from audits.certification.bounds import Floats
 from audits.certification.judging import ABSTAIN, Verdict
-from audits.certification.logs import Log, implied_alpha
+from audits.certification.log_fit import Reading
 from audits.certification.rules import Rule
 from audits.context import Context, Draft
+from audits.numbers import UPPER_BOUND
 from audits.records import Coordinate, Estimate
 from audits.statistics import (
     clopper_pearson,
@@ -76,16 +78,17 @@ def add_estimates(
             f"{small} classes or groups have fewer than {LEAST} images and get no numbers of their own.",
         )
     if rule.geometry.lipschitz is not None:
-        draft.add(
-            Estimate(
-                name="lipschitz_constant",
-                value=rule.geometry.lipschitz,
-                method="exact",
-                n=1,
-                unit="networks",
-                where={"origin": "asserted" if rule.asserted else "computed"},
-            )
-        )
+        _add_constant(draft, rule.geometry.lipschitz, asserted=rule.asserted)
+
+
+def _add_constant(draft: Draft, constant: float, *, asserted: bool) -> None:
+    """Append the Lipschitz constant: what was given, or a bound of the network's own from above."""
+    common: dict[str, Any] = {"name": "lipschitz_constant", "value": constant, "n": 1, "unit": "networks"}
+    if asserted:
+        draft.add(Estimate(**common, method="exact", where={"origin": "asserted"}))
+        return
+    method = f"{UPPER_BOUND} proved from the bounds of all layers"
+    draft.add(Estimate(**common, low=0.0, high=constant, method=method, where={"origin": "computed"}))
 
 
 def _add_part(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
@@ -196,14 +199,29 @@ def _add_draws(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
     draft.add(Estimate(**common, low=low, high=high, level=context.level, method=method))  # type: ignore[arg-type]
 
 
-def add_bound(draft: Draft, images: int, rule: Rule, log: Log | None) -> None:
+def add_bound(draft: Draft, images: int, rule: Rule, reading: Reading | None = None) -> None:
     """Append how probable at least one false certificate is at the most: 1 - (1 - alpha)^m.
 
-    A log is held to the alpha that its radii imply where that is larger than the one that it names.
+    A log is held to the alpha that its radii allow, which need not be the one that was named.
     """
-    implied = implied_alpha(log, rule) if log else None
-    # An implied alpha of 1 would make the logarithm infinite.
-    alpha = min(max(rule.alpha, implied[1] if implied else 0.0), 1.0 - 1e-12)
+    alpha = reading.alpha if reading else rule.alpha
+    if alpha is None:
+        draft.warn(
+            "alpha-unknown",
+            "There is no false_certificate_bound: with which error probability the log's certificates were made, its "
+            "radii do not tell.",
+        )
+        return
     # Without cancellation.
     bound = -float(np.expm1(images * np.log1p(-alpha)))
-    draft.add(Estimate(name="false_certificate_bound", value=bound, method="exact", n=images, unit="images"))
+    draft.add(
+        Estimate(
+            name="false_certificate_bound",
+            value=bound,
+            low=0.0,
+            high=bound,
+            method=f"{UPPER_BOUND} 1 - (1 - alpha)^m for m images",
+            n=images,
+            unit="images",
+        )
+    )

@@ -11,7 +11,7 @@ from audits.certification.radii import rounded_down
 from audits.certification.rules import Rule
 from audits.charts import Axis, bars, heat_map, interval_lines
 from audits.context import Context
-from audits.numbers import percent
+from audits.numbers import bounded, percent
 from audits.records import Figure, Json
 from audits.statistics import clopper_pearson
 
@@ -69,7 +69,7 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context, log: bool)
         caption=(
             f"Share of {len(verdicts)} images on which the smoothed classifier is right and no perturbation within the "
             f"distance can change its answer; band: {percent(context.level)} for each distance alone, over images. "
-            + ("" if log else f"No image can be certified beyond {rule.ceiling:.3g}, {_reached(rule)}.")
+            + ("" if log else f"No image can be certified beyond {bounded(rule.ceiling, up=True)}, {_reached(rule)}.")
         ),
         file="certified-accuracy",
         spec=interval_lines(

@@ -159,6 +159,7 @@ def _loaded(options: Options) -> tuple[Classifier, Images]:
         class_names=classifier.class_names,
         # A Hugging Face folder says the size that its processor brings every picture to.
         resize=Path(str(options.model)).is_dir(),
+        taken=slice(0, None if options.max is None else options.max * options.skip, options.skip),
     )
     return classifier, images
 

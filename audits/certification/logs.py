@@ -1,22 +1,18 @@
-"""What does another tool's log of certificates show, and can its radii come from the n and alpha that it names?
-
-Votes are whole numbers, so only some radii can be reached: sigma Phi^-1(B(alpha; k, n - k + 1)) for k = 0..n. The
-largest needs unanimous votes, which gives away the least alpha that the log can have been made with.
-"""
+"""What stands in another tool's log of certificates, and to how many digits were its radii printed?"""
 
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from audits.certification import Options
-from audits.certification.bounds import Floats, clopper_pearson_lower
+from audits.certification.bounds import Floats
 from audits.certification.judging import ABSTAIN, Verdict
-from audits.certification.radii import Geometry
-from audits.certification.rules import Rule, rule_of
+from audits.certification.rules import rule_of
 from audits.context import Plan
 from audits.records import Source
 from probes.errors import InputError
@@ -24,7 +20,11 @@ from probes.loading.hashing import sha256_file
 from probes.loading.tables import read_text
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
-USUAL_ALPHAS = (0.05, 0.01, 0.005, 0.001, 0.0001)
+USUAL_ALPHAS = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0001)
+"""Error probabilities in common use."""
+Rounding = Literal["nearest", "down"]
+ROUNDINGS: tuple[Rounding, ...] = ("nearest", "down")
+"""How a number can have been brought to the digits that were printed; down: the others were cut off."""
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
 _MODE_ONLY = ("model", "data", "from_counts", "lipschitz", "factory", "attributes", "by")
 
@@ -49,14 +49,13 @@ class Log:
     decimals: int
     contradictions: tuple[int, ...]
 
-    def windows(self, radii: Floats) -> tuple[Floats, Floats]:
-        """Return between what the radii lay before they were printed, rounded to nearest or down."""
+    def windows(self, radii: Floats, rounding: Rounding) -> tuple[Floats, Floats]:
+        """Return between what the radii lay before they were printed."""
         # Fixed decimals show fewer digits of small radii; fixed digits show fewer decimals of large ones.
         significant = np.floor(np.log10(np.maximum(radii, 1e-300))) - self.digits + 1
         # The coarser of the two: a print can have been cut by either.
         unit = 10.0 ** np.maximum(significant, -self.decimals)
-        # Rounded to nearest it lay up to half a unit to either side, cut off up to a whole one above.
-        return radii - unit / 2, radii + unit
+        return (radii - unit / 2, radii + unit / 2) if rounding == "nearest" else (radii, radii + unit)
 
     @property
     def radii(self) -> Floats:
@@ -92,7 +91,7 @@ def plan_log(options: Options) -> Plan:
     )
     places = coordinates_of(rule, [row.label for row in log.verdicts], (), {})
     return Plan(
-        coordinates={**places, "alpha": tuple(sorted({*USUAL_ALPHAS, rule.alpha}))},
+        coordinates={**places, "alpha": tuple(sorted({*USUAL_ALPHAS, rule.alpha})), "rounding": ROUNDINGS},
         inputs=Inputs(rule=rule, given=len(log.verdicts), attributes={}, log=log),
         subject=None,
         data=(source,),
@@ -221,55 +220,3 @@ def _decimals(text: str) -> int:
     """
     mantissa, _, exponent = text.lower().partition("e")
     return max(len(mantissa.partition(".")[2]) - int(exponent or 0), 0)
-
-
-def implied_alpha(log: Log, rule: Rule) -> tuple[float, float, float] | None:
-    """Return the least alpha with which n votes reach the log's largest radius, and its range by rounding.
-
-    Unanimous votes reach sigma Phi^-1(alpha^(1/n)), so alpha >= P(r)^n with P(r) = Phi(r / sigma).
-    """
-    if not log.radii.size:
-        return None
-    largest = np.array([log.radii.max()])
-    low, high = log.windows(largest)
-    return tuple(_power(rule.geometry, float(radius), rule.n) for radius in (largest[0], low[0], high[0]))  # type: ignore[return-value]
-
-
-def _power(geometry: Geometry, radius: float, n: int) -> float:
-    probability = geometry.probability(max(radius, 0.0))
-    return math.exp(n * math.log(probability)) if probability > 0 else 0.0
-
-
-def reachable(log: Log, rule: Rule, alpha: float) -> tuple[int, int]:
-    """Return how many radii can come from whole votes under alpha, of those where that can be told.
-
-    It can be told where neighbouring reachable radii lie further apart than the printed digits resolve.
-    """
-    radii = log.radii
-    low, high = log.windows(radii)
-    least = np.array([rule.geometry.probability(max(float(radius), 0.0)) for radius in low])
-    votes = _first_votes(least, rule.n, alpha)
-    here = _radius(votes, rule, alpha)
-    before = _radius(votes - 1, rule, alpha)
-    # A window above what unanimous votes reach tells too: no count can lie in it.
-    told = (here - before > high - low) | (votes > rule.n)
-    met = (votes <= rule.n) & (here <= high)
-    return int((met & told).sum()), int(told.sum())
-
-
-def _first_votes(probability: Floats, n: int, alpha: float) -> Floats:
-    """Return the fewest votes whose lower limit reaches a probability; n + 1 where none does."""
-    low, high = np.zeros_like(probability), np.full_like(probability, n + 1)
-    # By halving, for all radii at once: the lower limit rises with the votes.
-    for _ in range(math.ceil(math.log2(n + 2)) + 1):
-        middle = np.floor((low + high) / 2)
-        enough = clopper_pearson_lower(np.minimum(middle, n), n, alpha) >= probability
-        reached = enough & (middle <= n)
-        high = np.where(reached, np.minimum(middle, high), high)
-        low = np.where(reached, low, np.minimum(middle + 1, high))
-    return high
-
-
-def _radius(votes: Floats, rule: Rule, alpha: float) -> Floats:
-    limits = clopper_pearson_lower(np.clip(votes, 0, rule.n), rule.n, alpha)
-    return np.array([rule.geometry.radius(float(low), 1.0 - float(low)) for low in limits])

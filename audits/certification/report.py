@@ -8,9 +8,11 @@ from audits.certification import ARCHITECTURES, Options
 from audits.certification.estimating import add_bound, add_estimates
 from audits.certification.figures import draw as draw_figures
 from audits.certification.figures import name_of
-from audits.certification.findings import find, find_in_log
+from audits.certification.findings import find
 from audits.certification.inputs import CHECKS, Inputs, Work, batch_of
 from audits.certification.judging import Verdict, judge
+from audits.certification.log_findings import find_in_log
+from audits.certification.log_fit import read_settings
 from audits.certification.recounting import NAME, packed
 from audits.certification.rules import Rule
 from audits.certification.sampling import Drawn, draw
@@ -42,10 +44,11 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     for note in plan.notes:
         draft.warn("input", note)
     add_estimates(draft, verdicts, inputs.rule, inputs.names, attributes, context)
-    if inputs.log:
-        find_in_log(draft, inputs.log, inputs.rule)
-    add_bound(draft, len(verdicts), inputs.rule, inputs.log)
-    find(draft, verdicts, inputs.rule, log=inputs.log is not None)
+    reading = read_settings(inputs.log, inputs.rule) if inputs.log else None
+    if inputs.log and reading:
+        find_in_log(draft, inputs.log, inputs.rule, reading, context)
+    add_bound(draft, len(verdicts), inputs.rule, reading)
+    find(draft, verdicts, inputs.rule, groups=attributes, reading=reading)
     if inputs.stored:
         draft.warn(
             "judged-again",

@@ -31,6 +31,8 @@ class Rule:
         Numbers of draws at which a decision may fall; each spends an equal part of alpha.
     radii
         What is asked, ascending; in the modes fixed and pilot it decides nothing.
+    asked
+        Whether the radii were asked for; a grid otherwise.
     asserted
         Whether the Lipschitz constant is the user's word.
     """
@@ -45,6 +47,7 @@ class Rule:
     radii: tuple[float, ...]
     pilot: int = 1000
     target_loss: float = 0.025
+    asked: bool = False
     asserted: bool = True
 
     @property
@@ -102,6 +105,7 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
         radii=radii,
         pilot=options.pilot,
         target_loss=options.target_loss,
+        asked=bool(radii),
         asserted=options.lipschitz != "computed",
     )
     return rule if radii else replace(rule, radii=grid(rule.ceiling))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from audits.numbers import is_bound
+from audits.numbers import is_bound, is_sampled
 from audits.records import Coordinate, Estimate, Report
 from audits.statistics.differences import independent_difference
 from audits.statistics.multiplicity import adjust
@@ -14,7 +14,6 @@ LESS_IS_BETTER = frozenset(
     | {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
     | {"relative_l2", "relative_h1", "band_error", "systematic_error", "duplicates", "frontier_integral"}
     | {"auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out"}
-    | {"copied_members"}
 )
 """Estimates that count as a regression when they rise."""
 
@@ -69,7 +68,7 @@ class Change:
     @property
     def exact(self) -> bool:
         """Tell whether nothing was sampled, before or after."""
-        return self.before.method == self.after.method == "exact"
+        return not is_sampled(self.before) and not is_sampled(self.after)
 
     @property
     def verdict(self) -> str:
@@ -136,8 +135,12 @@ def in_both(before: Report, after: Report) -> list[tuple[Estimate, Estimate]]:
     later = {key_of(row): row for row in after.estimates}
     told = (row for row in before.estimates if row.name not in WITHOUT_CHANGE)
     found = ((row, later.get(key_of(row))) for row in told)
-    # A bound tells what one run proved, and how far it moved says nothing of the models.
-    return [(row, other) for row, other in found if other is not None and not (is_bound(row) or is_bound(other))]
+    return [(row, other) for row, other in found if other is not None and not (_is_shown(row) or _is_shown(other))]
+
+
+def _is_shown(row: Estimate) -> bool:
+    """Tell whether a number is what one sample sufficed to show: how far that moved says nothing of the models."""
+    return is_bound(row) and is_sampled(row)
 
 
 def unmatched(before: Report, after: Report) -> tuple[int, int]:
@@ -172,7 +175,7 @@ def independent(before: Estimate, after: Estimate, *, why: str = "") -> Change:
 def can_be_tested(before: Estimate, after: Estimate) -> bool:
     """Tell whether something was sampled, both ends have a method that gives intervals, and the levels are one."""
     methods = before.method, after.method
-    return methods != ("exact", "exact") and "none" not in methods and before.level == after.level
+    return (is_sampled(before) or is_sampled(after)) and "none" not in methods and before.level == after.level
 
 
 def _difference(before: Estimate, after: Estimate) -> Interval | None:
@@ -180,8 +183,11 @@ def _difference(before: Estimate, after: Estimate) -> Interval | None:
     for row in (before, after):
         if row.method == "none" or row.level != before.level:
             return None
-        low, high = (row.value, row.value) if row.low is None or row.high is None else (row.low, row.high)
-        if low >= high and row.method != "exact":
+        # The ends of a number that was proved hold the truth; the number itself is known, and so is its change.
+        low, high = row.low, row.high
+        if low is None or high is None or not is_sampled(row):
+            low, high = row.value, row.value
+        if low >= high and is_sampled(row):
             # A resampling that never varied says nothing of chance, and must not pass for certainty.
             return None
         # An estimate may lie outside its own simultaneous interval only by rounding.

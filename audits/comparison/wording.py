@@ -5,7 +5,7 @@ from typing import Any
 
 from audits.comparison.changes import Change
 from audits.comparison.comparing import Comparison
-from audits.numbers import coordinate, is_rounded, percent, point, written
+from audits.numbers import coordinate, is_bound, is_rounded, percent, point, written
 from audits.numbers import decimals as decimals_of
 from audits.records import Estimate
 from audits.rendering.content import setting
@@ -25,7 +25,8 @@ def heading(found: Comparison) -> str:
     parts[0] += f" ({percent(found.level)} intervals, each on its own)"
     if exact:
         moved = sum(row.verdict == "changed" for row in exact)
-        parts.append(f"of {many(len(exact), 'exact number', 'exact numbers')}, {moved} changed")
+        kind = "exact or proved" if any(map(_is_proved, exact)) else "exact"
+        parts.append(f"of {many(len(exact), f'{kind} number', f'{kind} numbers')}, {moved} changed")
     worse = sum(row.is_regression for row in rows)
     better = sum(row.is_improvement for row in rows)
     return "; ".join([*parts, f"{many(worse, 'number', 'numbers')} got worse, {better} better"]) + "."
@@ -91,7 +92,7 @@ def basis(row: Change) -> str:
     if row.difference is None:
         return "no interval"
     if row.exact:
-        return "exact"
+        return "proved" if _is_proved(row) else "exact"
     if row.matched is None:
         return "independent"
     both, either = row.matched
@@ -101,7 +102,7 @@ def basis(row: Change) -> str:
 def paired(row: Change) -> str:
     """Return how many of the records are in both runs, for a narrow column."""
     if row.matched is None:
-        return "exact" if row.exact else "no"
+        return basis(row) if row.exact else "no"
     return "{:,}/{:,}".format(*row.matched)
 
 
@@ -122,7 +123,7 @@ def shown(row: Change) -> tuple[str, str, str]:
             places, *(decimals_of(Estimate(name="", value=end, method="exact", n=1, unit="")) for end in row.values)
         )
     before, after = (
-        # An exact number that no run may promise more of is written here as in its report.
+        # A bound is rounded away from the truth here too, and what was given stands as it was.
         written(number, places) if is_rounded(report) else point(report)
         for number, report in zip(row.values, (row.before, row.after), strict=True)
     )
@@ -131,6 +132,10 @@ def shown(row: Change) -> tuple[str, str, str]:
     if low is None or high is None or bare:
         return before, after, "same" if row.verdict == "same" else written(value, places)
     return before, after, f"{written(value, places)} ({written(low, places)} to {written(high, places)})"
+
+
+def _is_proved(row: Change) -> bool:
+    return is_bound(row.before) or is_bound(row.after)
 
 
 def p_shown(row: Change) -> str:

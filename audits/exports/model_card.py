@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from audits.exports.wording import chosen, ends, line, named, plain
-from audits.numbers import counted, described, has_level, interval, percent, point
+from audits.numbers import counted, described, level_of, levelled, point
 from audits.records import Estimate, Json, Report
 from audits.rendering import content
 from audits.rendering.markdown import code, escaped
@@ -88,7 +88,7 @@ def _dataset(report: Report) -> Json:
 
 
 def _metric(report: Report, row: Estimate) -> Json:
-    level = {"level": row.level} if has_level(row) else {}
+    level = {"level": row.level} if level_of(row) else {}
     about = {**ends(row), **level, "method": line(row.method), "n": row.n, "unit": line(row.unit)}
     where = {key: line(value) if isinstance(value, str) else value for key, value in sorted(row.where.items())}
     made = {"where": where} if where else {}
@@ -139,9 +139,8 @@ def _estimates(report: Report, places: Sequence[int]) -> Iterator[str]:
 
 
 def _cells(row: Estimate) -> str:
-    level = f", {percent(row.level)}" if has_level(row) else ""
     name = code(named(row.name, row.where)).replace("|", "\\|")
-    cells = [name, point(row), interval(row) + level, escaped(counted(row.n, row.unit)), escaped(row.method)]
+    cells = [name, point(row), levelled(row), escaped(counted(row.n, row.unit)), escaped(row.method)]
     return f"| {' | '.join(cells)} |"
 
 

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 
 from audits.charts import Axis, bars, forest, interval_lines
 from audits.context import Draft
-from audits.lipschitz.margins import Answer
+from audits.lipschitz.margins import Answer, rounded
 from audits.numbers import percent
 from audits.records import Figure
 from audits.statistics import clopper_pearson
 from probes.lipschitz_bound import LipschitzBound
 
 _POINTS = 40
+_DIGITS = 3
+"""Significant digits of the numbers that a chart shows."""
 
 
 def draw(draft: Draft, bound: LipschitzBound, answers: Sequence[Answer], level: float) -> list[Figure]:
@@ -27,7 +29,14 @@ def draw(draft: Draft, bound: LipschitzBound, answers: Sequence[Answer], level: 
 
 def _layers(bound: LipschitzBound) -> Figure:
     rows = [
-        {"layer": layer.name, "bound": layer.bound, "lower": layer.lower, "kind": layer.kind, "how": layer.method}
+        # Rounded away from the truth to the digits that the chart shows, so that it cannot round the other way.
+        {
+            "layer": layer.name,
+            "bound": layer.bound if layer.method == "exact" else rounded(layer.bound, _DIGITS, up=True),
+            "lower": rounded(layer.lower, _DIGITS),
+            "kind": layer.kind,
+            "how": layer.method,
+        }
         for layer in bound.layers
         if layer.lower is not None
     ]
@@ -50,13 +59,15 @@ def _layers(bound: LipschitzBound) -> Figure:
 
 
 def _stages(bound: LipschitzBound) -> Figure:
+    # Up, like every bound.
+    whole = math.ceil(100 * math.log10(bound.product)) / 100
     rows = [{"part": stage.name, "orders": math.log10(stage.factor)} for stage in bound.stages]
     spec = bars(rows, label="part", value=Axis("orders", "Factor of the part, powers of ten", format=".2~f"))
     return Figure(
         id="parts",
         title="Which parts of the network does the bound come from?",
         caption="The network in its order, cut wherever everything passes one place; a residual block is one part. The "
-        f"bars add up to {math.log10(bound.product):.2f}, the bound of the whole as a power of ten. Bars to the left "
+        f"bars add up to {whole:.2f}, the bound of the whole as a power of ten. Bars to the left "
         "make it smaller.",
         file="parts",
         spec=spec,
@@ -68,7 +79,8 @@ def _radii(answers: Sequence[Answer], level: float) -> Figure:
     count, largest = len(radii), radii[-1]
     rows = []
     for place in range(_POINTS + 1):
-        radius = largest * place / _POINTS
+        # Down: no chart may show a radius that is larger than what its share was counted at.
+        radius = rounded(largest * place / _POINTS, _DIGITS)
         # At radius 0 the right answers count, and nothing else.
         safe = sum(answer.correct and answer.radius >= radius for answer in answers)
         low, high = clopper_pearson(safe, count, level=level)

@@ -8,13 +8,15 @@ import math
 from collections.abc import Sequence
 
 from audits.context import Draft
-from audits.lipschitz.margins import Answer, rounded
-from audits.numbers import counted, described
-from probes.lipschitz_bound import LipschitzBound
+from audits.lipschitz.margins import Answer
+from audits.numbers import bounded, counted, described, point
+from probes.lipschitz_bound import LipschitzBound, Stage
 
 GREY = 1 / 255
 """One grey level in one pixel: the smallest change that a picture of 8 bits can have."""
 _NAMED = 3
+_TIGHT = 1e-5
+"""Share by which a bound may lie above what was attained, and still counts as attained."""
 
 
 def judge(draft: Draft, bound: LipschitzBound, attained: float, answers: Sequence[Answer]) -> None:
@@ -31,13 +33,13 @@ def _tell_radius(draft: Draft, place: int, answers: Sequence[Answer]) -> None:
     middle = draft.estimates[place]
     wrong = sum(not answer.correct for answer in answers)
     largest = max(answer.radius for answer in answers)
-    rest = f"{wrong} of {counted(len(answers), 'images')} {'is' if wrong == 1 else 'are'} misclassified, with radius 0."
+    rest = _answered(wrong, len(answers))
     if middle.high is not None and middle.high < GREY:
         draft.find(
             "lipschitz.vacuous",
             "low",
             f"The radii proved are of no use: their median is {described(middle)}, where one grey level in one pixel "
-            f"is {GREY:.4f}; the largest is {_down(largest)}. They do not show that a small change alters an answer. "
+            f"is {GREY:.4f}; the largest is {bounded(largest)}. They do not show that a small change alters an answer. "
             f"{rest}",
             [place],
         )
@@ -49,24 +51,40 @@ def _tell_radius(draft: Draft, place: int, answers: Sequence[Answer]) -> None:
         "lipschitz.radius",
         "info",
         f"No change of the pixels shorter in l2 than an image's radius alters its answer; the median radius is "
-        f"{described(middle)}, the largest {_down(largest)}. One grey level in one pixel is {GREY:.4f}.{doubt} {rest}",
+        f"{described(middle)}, the largest {bounded(largest)}. One grey level in one pixel is {GREY:.4f}.{doubt} "
+        f"{rest}",
         [place],
     )
 
 
+def _answered(wrong: int, images: int) -> str:
+    """Say how many images have no radius since the answer to them is wrong.
+
+    >>> _answered(0, 100), _answered(1, 100)
+    ('All 100 images are classified correctly.', '1 of 100 images is misclassified and has radius 0.')
+    """
+    if not wrong:
+        return (
+            f"All {images:,} images are classified correctly." if images > 1 else "The image is classified correctly."
+        )
+    verbs = ("is", "has") if wrong == 1 else ("are", "have")
+    return "{:,} of {:,} images {} misclassified and {} radius 0.".format(wrong, images, *verbs)
+
+
 def _tell_product(draft: Draft, places: dict[str, int], bound: LipschitzBound, answers: Sequence[Answer]) -> None:
-    layers = counted(draft.estimates[places["product_bound"]].n, "layers")
+    product = draft.estimates[places["product_bound"]]
     text = (
-        f"A change of the pixels of length d in l2 moves the logits by at most {_up(bound.product)} d, as far as the "
-        f"bounds of the {layers} with weights can prove."
+        f"A change of the pixels of length d in l2 moves the logits by at most {point(product)} d, as far as the "
+        f"bounds of the {counted(product.n, 'layers')} with weights can prove."
     )
     evidence = [places["product_bound"]]
     if answers:
-        steepest = draft.estimates[places["constant_lower"]].value
+        steepest = draft.estimates[places["constant_lower"]]
         evidence.append(places["constant_lower"])
-        text += f" Near these images a slope of {_down(steepest)} was met: the least constant that holds lies between."
-        if steepest > 0:
-            text += f" The bound is at most {_up(bound.product / steepest, 2)} times too large."
+        text += f" Near these images a slope of {point(steepest)} was met: the least constant that holds lies between."
+        if steepest.value > 0:
+            times = bounded(bound.product / steepest.value, 2, up=True)
+            text += f" The bound is at most {times} times too large."
     else:
         text += " How much less the network really does, this does not say."
     draft.find("lipschitz.product", "info", text, evidence)
@@ -76,12 +94,20 @@ def _tell_stages(draft: Draft, place: int, bound: LipschitzBound) -> None:
     ordered = sorted(bound.stages, key=lambda stage: -stage.factor)[:_NAMED]
     if not ordered or bound.product <= 0:
         return
-    named = ", ".join(f"{stage.name} ({_up(stage.factor)})" for stage in ordered)
+    named = ", ".join(f"{stage.name} ({_factor(draft, stage)})" for stage in ordered)
     text = f"The product is that of {counted(len(bound.stages), 'parts')}; the largest factors are those of {named}."
     if len(bound.stages) > _NAMED and bound.product > 1:
         share = sum(math.log(stage.factor) for stage in ordered) / math.log(bound.product)
-        text += f" Together they are {min(share, 1.0):.0%} of its logarithm." if 0 < share <= 1 else ""
+        text += f" Together they are {100 * min(share, 1.0):.0f} % of its logarithm." if 0 < share <= 1 else ""
     draft.find("lipschitz.stages", "info", text, [place])
+
+
+def _factor(draft: Draft, stage: Stage) -> str:
+    """Return the factor of a stage as its table has it, where the stage is one layer."""
+    for row in draft.estimates:
+        if row.where.get("layer") == stage.name and math.isclose(row.value, stage.factor, rel_tol=1e-8):
+            return point(row)
+    return bounded(stage.factor, up=True)
 
 
 def _tell_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
@@ -90,26 +116,21 @@ def _tell_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
         return
     widest, name = max(gaps)
     evidence = [index for index, row in enumerate(draft.estimates) if row.where.get("layer") == name]
-    text = (
-        f"Taken alone, no layer's bound is more than {_percent(widest)} above a stretch that was attained on its own "
-        f"input size (widest at {name})."
-    )
-    if attained > 0:
+    if widest < _TIGHT:
+        text = "Taken alone, the bound of every layer was attained on its own input size."
+    else:
+        above = bounded(100 * widest, 2, up=True)
+        text = (
+            f"Taken alone, no layer's bound is more than {above} % above a stretch that was attained on its own input "
+            f"size (widest at {name})."
+        )
+    rest = "comes from multiplying and adding them as if all stretched the same change."
+    if attained > 0 and bound.product < attained * (1 + _TIGHT):
+        text += f" What the product is too large {rest}"
+    elif attained > 0:
         text += (
-            f" With the attained values in place of the bounds the product would be {_down(attained)}: single layers "
-            f"make it at most {_up(bound.product / attained, 3)} times too large, the rest of what it is too large "
-            "comes from multiplying and adding them as if all stretched the same change."
+            f" With the attained values in place of the bounds the product would be {bounded(attained)}: single layers "
+            f"make it at most {bounded(bound.product / attained, up=True)} times too large, the rest of what it is too "
+            f"large {rest}"
         )
     draft.find("lipschitz.layers", "info", text, evidence)
-
-
-def _percent(share: float) -> str:
-    return f"{rounded(100 * share, 2, up=True):.2g} %"
-
-
-def _up(number: float, digits: int = 4) -> str:
-    return f"{rounded(number, digits, up=True):.{digits}g}"
-
-
-def _down(number: float, digits: int = 3) -> str:
-    return f"{rounded(number, digits):.{digits}g}"

@@ -14,10 +14,11 @@ from audits.lipschitz.figures import draw
 from audits.lipschitz.inputs import MIN_IMAGES, Inputs, layer_name
 from audits.lipschitz.judging import judge
 from audits.lipschitz.margins import Answer, measure_margins, median_with_interval
+from audits.numbers import ATTAINED, UPPER_BOUND
 from audits.records import Coordinate, Coverage, Estimate
 from probes.errors import IncompleteError
 from probes.lipschitz_bound import LipschitzBound, lipschitz_bound
-from probes.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Convolution, Norm, Operator, measure
+from probes.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, UP, Convolution, Norm, Operator, has_own_symbol, measure
 
 CACHE = "spectral-norms"
 _VERSION = 2
@@ -29,14 +30,19 @@ LIMITATIONS = (
     "norm of at most e sqrt(d); turning, shifting or relighting a picture is a large change in l2.",
     "The bounds are of the network in real arithmetic. The network as it is run rounds, in float32 or less, and could "
     "differ at an image whose margin is as small as that rounding.",
-    "The bound of a layer with zero padding is that of a periodic layer of which it is a part; the norm of the layer "
-    "itself lies between its two bounds.",
+    "The bound of a layer of kind gram is that of a periodic layer which it is a part of, as with zero padding; the "
+    "norm of the layer itself lies between its two bounds.",
 )
 OF_IMAGES = (
     "Radii hold for these images one by one. The interval of their median takes them as a random sample of the images "
     "that the classifier is for."
 )
 _KINDS = ("exact", "gram")
+OF_LAYER = f"{UPPER_BOUND} that of a periodic layer which this one is a part of; the lower end was attained"
+OF_OPERATION = f"{UPPER_BOUND} a formula"
+OF_NETWORK = f"{UPPER_BOUND} proved from the bounds of all layers"
+IN_LAYER = f"{ATTAINED} a stretch met by power iteration; the upper end is the proved bound"
+IN_NETWORK = f"{ATTAINED} the largest slope that was met; the upper end is the proved bound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +61,12 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs, found))
     for note in plan.notes:
         draft.warn("input", note)
-    add_layers(draft, found.bound, context)
+    # Rounded down: a constant that was attained bounds from below, and must not exceed the truth.
+    steepest = max((answer.slope for answer in found.answers), default=0.0) * DOWN
+    add_layers(draft, found.bound, steepest, context)
     if found.answers:
         draft.limitations.append(OF_IMAGES)
-        add_answers(draft, found.answers, inputs, context)
+        add_answers(draft, found, steepest, inputs, context)
     judge(draft, found.bound, found.attained, found.answers)
     draft.figures = draw(draft, found.bound, found.answers, context.level)
     draft.records = _records(found)
@@ -110,7 +118,14 @@ def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
         return norm
     value, lower = stored["numbers"].tolist()
     kind, height, width = stored["places"].tolist()
-    return Norm(value=value, lower=lower, kind="gram" if kind else "exact", grid=(height, width), seconds=0.0)
+    return Norm(
+        value=value,
+        lower=lower,
+        kind="gram" if kind else "exact",
+        tight=not kind and has_own_symbol(layer),
+        grid=(height, width),
+        seconds=0.0,
+    )
 
 
 def _content(layer: Operator) -> list[Any]:
@@ -123,29 +138,46 @@ def _content(layer: Operator) -> list[Any]:
     return [digest, list(weight.shape), place]
 
 
-def add_layers(draft: Draft, bound: LipschitzBound, context: Context) -> None:
+def add_layers(draft: Draft, bound: LipschitzBound, steepest: float, context: Context) -> None:
     """Add both bounds of each layer and the bound of the network; nothing of it was sampled."""
-    shared: dict[str, Any] = {"method": "exact", "level": context.level}
+    one: dict[str, Any] = {"level": context.level, "n": 1, "unit": "layers"}
     for layer in bound.layers:
-        one = {**shared, "n": 1, "unit": "layers"}
+        where: dict[str, Coordinate] = {"layer": layer.name}
         if layer.lower is None:
-            draft.add(Estimate(name="operation_constant", value=layer.bound, where={"layer": layer.name}, **one))
+            # The constant of the formula itself: what was added against rounding would show as a digit of its own.
+            value = float(f"{layer.bound / UP:.12g}")
+            draft.add(_bounded("operation_constant", value, 0.0, method=OF_OPERATION, where=where, **one))
             continue
-        for kind, value in ((layer.method, layer.bound), ("lower", layer.lower)):
-            draft.add(Estimate(name="spectral_norm", value=value, where={"layer": layer.name, "kind": kind}, **one))
+        where_upper = {**where, "kind": layer.method}
+        if layer.method == "exact":
+            draft.add(Estimate(name="spectral_norm", value=layer.bound, method="exact", where=where_upper, **one))
+        else:
+            draft.add(_bounded("spectral_norm", layer.bound, layer.lower, method=OF_LAYER, where=where_upper, **one))
+        where_lower = {**where, "kind": "lower"}
+        draft.add(_attained("spectral_norm", layer.lower, layer.bound, method=IN_LAYER, where=where_lower, **one))
     weights = sum(layer.lower is not None for layer in bound.layers)
-    draft.add(Estimate(name="product_bound", value=bound.product, n=weights, unit="layers", **shared))
+    method = f"{OF_NETWORK}; the lower end is the largest slope that was met" if steepest else OF_NETWORK
+    whole: dict[str, Any] = {**one, "n": weights}
+    draft.add(_bounded("product_bound", bound.product, min(steepest, bound.product), method=method, **whole))
 
 
-def add_answers(draft: Draft, answers: Sequence[Answer], inputs: Inputs, context: Context) -> None:
+def _bounded(name: str, value: float, attained: float, **rest: Any) -> Estimate:
+    return Estimate(name=name, value=value, low=attained, high=value, **rest)
+
+
+def _attained(name: str, value: float, proved: float, **rest: Any) -> Estimate:
+    return Estimate(name=name, value=value, low=value, high=max(proved, value), **rest)
+
+
+def add_answers(draft: Draft, found: Found, steepest: float, inputs: Inputs, context: Context) -> None:
     """Add the largest slope that was met, and the median radius of all images and of each class with enough."""
-    # Rounded down: a constant that was attained bounds from below, and must not exceed the truth.
-    steepest = max(answer.slope for answer in answers) * DOWN
+    answers = found.answers
     draft.add(
-        Estimate(
-            name="constant_lower",
-            value=steepest,
-            method="exact",
+        _attained(
+            "constant_lower",
+            steepest,
+            found.bound.product,
+            method=IN_NETWORK,
             level=context.level,
             n=len(answers),
             unit="images",

@@ -158,11 +158,11 @@ def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
         parts.append(Markup('<line class="reference" x1="{0}" y1="3" x2="{0}" y2="29"/>').format(at))
         value = written(against.value, places) if against.name == "everyone" else f"{against.value:g}"
         labels.append((at, value if against.name in ("none", "equal") else f"{against.name} {value}"))
-    words = ends(estimate)
-    if words is not None and estimate.low is not None and estimate.high is not None:
+    texts = ends(estimate)
+    if texts is not None and estimate.low is not None and estimate.high is not None:
         sides = place(estimate.low), place(estimate.high)
         parts.append(Markup('<line class="interval" x1="{}" y1="16" x2="{}" y2="16"/>').format(*sides))
-        labels += zip(sides, words, strict=True)
+        labels += zip(sides, texts, strict=True)
     parts.append(Markup('<circle class="point" cx="{}" cy="16" r="5"/>').format(middle))
     parts += _labels(labels)
     frame = Markup('<svg class="glyph" viewBox="0 0 {} {}" width="{}" height="{}" aria-hidden="true">')

@@ -6,7 +6,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from audits.numbers import coordinate, counted, described, has_level, interval, percent, placed, point
+from audits.numbers import coordinate, counted, described, levelled, placed, point
 from audits.records import Coordinate, Report
 from audits.rendering import content
 from audits.rendering.glyphs import Span, equality, reference, scale_of, span, text_glyph
@@ -154,11 +154,10 @@ def _cells(
     estimate = report.estimates[index]
     glyph = text_glyph(estimate, axes[scale_of(estimate)], against=equality(table.name), width=14)
     where = [escaped(coordinate(estimate.where[key])) if key in estimate.where else "" for key in table.keys]
-    level = f", {percent(estimate.level)}" if has_level(estimate) else ""
     return [
         *where,
         point(estimate) + (" †" if limited else ""),
-        interval(estimate) + level,
+        levelled(estimate),
         # A bar would end the cell, in code too.
         "`" + glyph.replace("|", "╎") + "`",
         counted(estimate.n, estimate.unit),

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from audits.numbers import MOST_DECIMALS, coordinate, decimals, interval, is_rounded, point
+from audits.numbers import MOST_DECIMALS, coordinate, decimals, interval, is_rounded, level_of, percent, point
 from audits.records import Estimate, Json, Report, Warning
 from audits.rendering import content
 from audits.rendering.content import Table
@@ -101,7 +101,7 @@ def _table(report: Report, table: Table, limits: dict[int, list[Warning]], most:
         "n": pack([row.n for row in estimates]),
         "method": pack([methods(row.method) for row in estimates]),
         "unit": pack([units(row.unit) for row in estimates]),
-        "level": pack([levels(f"{100 * row.level:.6g} %") for row in estimates]),
+        "level": pack([levels(_level(row)) for row in estimates]),
         "faint": pack(faint),
         "notes": pack([sayings(codes) for codes in said]),
         "scale": pack([scales(scale_of(row)) for row in estimates]),
@@ -139,11 +139,16 @@ def _whole(row: Estimate) -> list[int | None]:
 
 
 def _is_odd(row: Estimate) -> bool:
-    """Tell whether a row needs words: powers of ten, more digits than a script's whole numbers hold, or a bound."""
+    """Tell whether a script would write a row otherwise: bounds, and numbers beyond what its whole numbers hold."""
     if not is_rounded(row):
         return True
     ends = [abs(number) for number in (row.value, row.low, row.high) if number is not None]
     return decimals(row) > MOST_DECIMALS or max(ends) * 10 ** decimals(row) >= LARGEST
+
+
+def _level(row: Estimate) -> str:
+    """Return the level of a row, also of one without an interval: it must not break up a column of one level."""
+    return level_of(row) if row.low is not None else percent(row.level)
 
 
 def _odd(row: Estimate) -> list[Any]:

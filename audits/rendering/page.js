@@ -150,10 +150,10 @@
       }
       return cell;
     };
-    const levelled = (row) => (level || table.below[row] === null ? "" : `, ${table.levels[table.level[row]]}`);
+    const levelled = (row) => (table.below[row] === null || !table.levels[table.level[row]] ? "" : `, ${table.levels[table.level[row]]}`);
     whole.push(
       { title: "value", kind: "number", sort: table.point, cell: value },
-      { title: level === null ? "interval" : `${table.levels[level]} interval`, kind: "number", sort: (row) => table.ends(row)[0] ?? table.point(row), cell: (row) => make("td", { class: "right interval" }, table.intervalText(row) + (level === null ? levelled(row) : "")) },
+      { title: level === null ? "interval" : `${table.levels[level]} interval`.trim(), kind: "number", sort: (row) => table.ends(row)[0] ?? table.point(row), cell: (row) => make("td", { class: "right interval" }, table.intervalText(row) + (level === null ? levelled(row) : "")) },
       { title: "", kind: "glyph", cell: (row) => make("td", { class: "picture" }, glyph(table, row)) },
       { title: unit === null ? "n" : `n (${table.units[unit]})`, kind: "number", sort: (row) => table.n[row], cell: (row) => make("td", { class: "right", "data-key": unit === null ? "n" : table.units[unit] }, table.n[row].toLocaleString("en") + (unit === null ? ` ${table.units[table.unit[row]]}` : "")) },
       { title: "method", kind: "method", sort: (row) => table.methods[table.method[row]], cell: (row) => worded(table.methods[table.method[row]], { class: "method" }) },

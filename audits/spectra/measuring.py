@@ -31,7 +31,7 @@ CHUNK = 8
 VALUES = 2**22
 """Numbers in one stage of a batch at the most; a larger grid is run sample by sample."""
 # Raised whenever a count changes its meaning, so that no old entry is read as a new one.
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

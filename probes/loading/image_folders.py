@@ -79,9 +79,14 @@ class _Listing:
 
 
 def read_folder(
-    root: Path, *, shape: tuple[int, int, int] | None = None, class_names: tuple[str, ...] = (), resize: bool = False
+    root: Path,
+    *,
+    shape: tuple[int, int, int] | None = None,
+    class_names: tuple[str, ...] = (),
+    resize: bool = False,
+    taken: slice = slice(None),
 ) -> Folder:
-    """List the images of a folder and check the header of each.
+    """List the images of a folder and check the header of each that will be taken.
 
     Parameters
     ----------
@@ -91,6 +96,8 @@ def read_folder(
         The model's own names, in the order of its outputs.
     resize
         Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them.
+    taken
+        The images that will be looked at, by their places in the list; no other one is opened.
 
     Raises
     ------
@@ -113,7 +120,7 @@ def read_folder(
             hint=f"Their names end in {', '.join(sorted(_SUFFIXES))}.",
         )
     labels, names, mapping = _ids(listing, class_names)
-    found, changes = _check_headers(listing, shape, resize=resize)
+    found, changes = _check_headers(listing, shape, resize=resize, taken=taken)
     return Folder(
         files=tuple(listing.files),
         names=tuple(listing.names),
@@ -279,12 +286,12 @@ def _count(number: int, noun: str) -> str:
 
 
 def _check_headers(
-    listing: _Listing, shape: tuple[int, int, int] | None, *, resize: bool
+    listing: _Listing, shape: tuple[int, int, int] | None, *, resize: bool, taken: slice
 ) -> tuple[tuple[int, int, int], list[str]]:
     """Return the shape of all images, and what will be done to how many of them."""
     counts: Counter[str] = Counter()
     expected = "the model takes"
-    for path, where in zip(listing.files, listing.places, strict=True):
+    for path, where in zip(listing.files[taken], listing.places[taken], strict=True):
         (width, height), changes = _inspect(path, where, 3 if shape is None else shape[0])
         if shape is None:
             if resize:
@@ -300,7 +307,7 @@ def _check_headers(
                 raise InputError(
                     f"The image has {width} x {height} pixels (w x h), {expected} {shape[2]} x {shape[1]}.",
                     where=where,
-                    hint="Bring all images to one size first, or allow resizing.",
+                    hint="Bring all images to one size first: none is resized here.",
                 )
             changes.append(
                 "{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."

@@ -94,6 +94,7 @@ def load_images(
     shape: Shape | None = None,
     class_names: tuple[str, ...] = (),
     resize: bool = False,
+    taken: slice = slice(None),
 ) -> Images:
     """Load labelled images: NPZ (`x` (n, c, h, w) and `y`), CSV (label, then pixels) or a folder.
 
@@ -111,6 +112,8 @@ def load_images(
         The model's own names, in the order of its outputs: used for folders.
     resize
         Bring the images of a folder to (h, w) of `shape` instead of refusing other sizes.
+    taken
+        The images that will be used: others of a folder are not opened, whatever their size.
 
     Raises
     ------
@@ -121,7 +124,7 @@ def load_images(
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
     # os.path takes a path that may not be looked at for no folder; the reader then says what is the matter.
     if os.path.isdir(path):  # noqa: PTH112
-        return _from_folder(path, by, attributes, shape, class_names, resize)
+        return _from_folder(path, by, attributes, shape, class_names, resize, taken)
     arrays = read_arrays(path, layout=layout, shape=shape)
     labels = _labels(arrays)
     stored, divisor, notes = _scale(arrays)
@@ -156,8 +159,9 @@ def _from_folder(
     shape: Shape | None,
     class_names: tuple[str, ...],
     resize: bool,
+    taken: slice,
 ) -> Images:
-    folder = read_folder(path, shape=shape, class_names=class_names, resize=resize)
+    folder = read_folder(path, shape=shape, class_names=class_names, resize=resize, taken=taken)
     groups, said = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
     content = {
         "shape": folder.shape,

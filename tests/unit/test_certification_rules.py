@@ -1,6 +1,7 @@
 """Rules, early stopping, pilots, verdicts, and the reading of other tools' logs: the parts, one by one."""
 
 import math
+import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -23,9 +24,11 @@ from audits.certification.bounds import (
     vote_limits,
 )
 from audits.certification.estimating import add_bound, add_estimates
-from audits.certification.findings import find, find_in_log
+from audits.certification.findings import find
 from audits.certification.judging import ABSTAIN, Verdict, judge
-from audits.certification.logs import Log, implied_alpha, plan_log, reachable, read_log
+from audits.certification.log_findings import find_in_log
+from audits.certification.log_fit import implied_alpha, reachable, read_settings
+from audits.certification.logs import Log, plan_log, read_log
 from audits.certification.radii import Geometry, ceiling, least_draws, rounded_down
 from audits.certification.report import _table
 from audits.certification.rules import Rule, geometric_looks, grid, parse_radii, rule_of, too_few
@@ -520,7 +523,7 @@ def test_rows_that_contradict_themselves_are_told(tmp_path: Path) -> None:
     assert log.contradictions == (2, 3)
     assert [row.correct for row in log.verdicts] == [True, False, True]
     draft = Draft()
-    find_in_log(draft, log, ruled())
+    find_in_log(draft, log, ruled(), read_settings(log, ruled()), Context(cache=Cache(tmp_path)))
     warning = next(row for row in draft.warnings if row.id == "contradictory-rows")
     assert "2 lines" in warning.message and "2, 3" in warning.message
 
@@ -564,9 +567,10 @@ def told(log: Log, rule: Rule, tmp: Path) -> Draft:
     draft = Draft()
     context = Context(cache=Cache(tmp))
     add_estimates(draft, log.verdicts, rule, (), {}, context)
-    find_in_log(draft, log, rule)
-    add_bound(draft, len(log.verdicts), rule, log)
-    find(draft, log.verdicts, rule, log=True)
+    reading = read_settings(log, rule)
+    find_in_log(draft, log, rule, reading, context)
+    add_bound(draft, len(log.verdicts), rule, reading)
+    find(draft, log.verdicts, rule, reading=reading)
     return draft
 
 
@@ -576,9 +580,12 @@ def test_our_own_log_raises_no_doubt(tmp_path: Path, n: int, alpha: float) -> No
     rule = ruled(n=n, alpha=alpha, sigma=0.3)
     log = written(tmp_path, rule, n, alpha, unanimous=2)
     assert log.contradictions == () and log.digits == 6
-    assert reachable(log, rule, alpha) == (122, 122)
+    # Ours are rounded down, and six decimals tell that from rounding to nearest.
+    assert reachable(log, rule, alpha, "down") == (122, 122)
+    assert reachable(log, rule, alpha, "nearest")[0] < 100
     found = told(log, rule, tmp_path).findings
     assert {row.id for row in found} == {"certify.consistent-log", "certify.accuracy"}
+    assert found[0].statement.endswith(", cut off when printed.") and "(122)" in found[0].statement
     assert {row.severity for row in found} == {"info"}
 
 
@@ -594,12 +601,12 @@ def test_our_own_log_raises_no_doubt_where_radii_span_decades(tmp_path: Path, si
     log = read_log(path)
     assert [row.radius for row in log.verdicts] == [row.radius for row in rows]
     assert log.radii.max() > 10 * log.radii.min()
-    met, own = reachable(log, rule, rule.alpha)
+    met, own = reachable(log, rule, rule.alpha, "down")
     # With so many votes neighbouring radii lie too close for six decimals to tell.
     assert met == own > (100 if n <= 1000 else 20)
     found = told(log, rule, tmp_path).findings
     assert {row.severity for row in found} == {"info"}
-    met, own = reachable(log, rule, 0.01)
+    met, own = reachable(log, rule, 0.01, "down")
     assert met < 0.2 * own
 
 
@@ -623,11 +630,20 @@ def test_a_log_made_with_another_alpha_is_found_out(tmp_path: Path, digits: int,
     doubt = next(row for row in draft.findings if row.id == f"certify.{id}")
     assert doubt.severity == "high"
     if unanimous:
-        assert "radii that can tell are those of alpha = 0.01" in doubt.statement
         assert "at least 0.00" in doubt.statement
-    shares = {row.where["alpha"]: row.value for row in draft.estimates if row.name == "reachable_share"}
-    assert shares[0.01] == 1.0
-    assert shares[0.001] < 0.6
+    assert re.search(r"fit alpha = 0.01 only if they were rounded to nearest \(all \d+ radii", doubt.statement)
+    # What follows carries the alpha that the log has, not the one that was named.
+    accuracy = next(row.statement for row in draft.findings if row.id == "certify.accuracy")
+    assert "each certificate false with probability 0.01 at most" in accuracy
+    bound = next(row for row in draft.estimates if row.name == "false_certificate_bound")
+    assert bound.value == pytest.approx(1 - 0.99 ** len(log.verdicts))
+    shares = {
+        (row.where["alpha"], row.where["rounding"]): row.value
+        for row in draft.estimates
+        if row.name == "reachable_share"
+    }
+    assert shares[0.01, "nearest"] == 1.0
+    assert max(shares[0.01, "down"], shares[0.001, "nearest"], shares[0.001, "down"]) < 0.6
     quiet = told(log, ruled(n=1000, alpha=0.01), tmp_path)
     assert "certify.consistent-log" in {row.id for row in quiet.findings}
 
@@ -647,7 +663,7 @@ def test_the_largest_radius_gives_the_alpha_away(tmp_path: Path, alpha: float, n
 def test_a_log_of_abstentions_implies_nothing(tmp_path: Path) -> None:
     log = read_log(log_of(tmp_path, "0\t1\t-1\t0.0\t0\t1.0"))
     assert implied_alpha(log, ruled()) is None
-    assert reachable(log, ruled(), 0.001) == (0, 0)
+    assert reachable(log, ruled(), 0.001, "nearest") == (0, 0)
     draft = told(log, ruled(), tmp_path)
     assert [row.id for row in draft.findings] == ["certify.nothing"]
 

@@ -133,10 +133,12 @@ def test_of_what_a_run_could_prove_no_change_is_told(sample_report: Report, name
     assert unmatched(before, after) == (0, 0)
 
 
-@pytest.mark.parametrize("kind", ["Lower bound: a", "Upper bound: b"])
-def test_of_a_bound_no_change_is_told_whatever_its_name(sample_report: Report, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "compared"), [("Lower bound: a", False), ("Upper bound: b", True)])
+def test_of_what_one_sample_showed_no_change_is_told_and_of_what_was_proved_it_is(
+    sample_report: Report, kind: str, compared: bool
+) -> None:
     before, after = (report(sample_report, row("x", method=kind), row("auc")) for _ in range(2))
-    assert [one.name for one, _ in in_both(before, after)] == ["auc"]
+    assert [one.name for one, _ in in_both(before, after)] == ["x"] * compared + ["auc"]
 
 
 def test_what_was_provable_is_compared_as_it_is_written() -> None:
@@ -195,6 +197,17 @@ def test_what_has_no_interval_or_another_level_has_no_interval_of_its_change() -
         found = changed(before, after)
         assert found.difference is None and found.p is None
         assert found.verdict == "no interval"
+
+
+def test_a_proved_bound_moves_by_as_much_as_it_moves_and_is_never_tested() -> None:
+    def bound(value: float) -> Estimate:
+        return row(name="product_bound", value=value, low=200.0, high=value, method="Upper bound: proved")
+
+    (moved,) = corrected([independent(bound(1142.4), bound(240.2))])
+    assert moved.verdict == "changed" and moved.p is None and moved.difference == pytest.approx((-902.2,) * 3)
+    assert wording.basis(moved) == wording.paired(moved) == "proved"
+    assert wording.shown(moved)[:2] == ("1143", "241")
+    assert independent(bound(240.2), bound(240.2)).verdict == "same"
 
 
 def test_an_exact_number_moves_by_as_much_as_it_moves() -> None:

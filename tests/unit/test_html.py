@@ -167,6 +167,22 @@ def test_the_tables_carry_every_estimate_to_the_digit(page, sample_report) -> No
             assert columns["n"][place] == row.n
 
 
+def test_a_proved_bound_is_rounded_away_from_the_truth_all_over_the_page(sample_report) -> None:
+    bound = Estimate(
+        name="bound", value=1142.4, low=225.97, high=1142.4, method="Upper bound: proved", n=5, unit="layers"
+    )
+    finding = Finding(id="f", severity="low", statement="So it is.", evidence=(0,))
+    page = to_html(
+        replace(sample_report, estimates=(bound,), findings=(finding,), warnings=(), figures=(), gates=()), {}
+    )
+    table = _data(page)["tables"][0]
+    assert table["odd"] == {"0": [1142.4, 225.97, 1142.4, "1143", "at most; at least 225"]}
+    # Chance has no part in it: neither a column nor a sentence names a level.
+    assert table["levels"] == [""] and "1143 (at most; at least 225), 5 layers" in page
+    glyph = page[page.index('<svg class="glyph"') : page.index("</svg>", page.index('<svg class="glyph"'))]
+    assert ">225<" in glyph and ">1143<" in glyph and "1142" not in glyph and "226" not in glyph
+
+
 def test_rows_of_small_groups_are_faint(page, sample_report) -> None:
     small = {warning.where["group"] for warning in sample_report.warnings if warning.id == "small-group"}
     table = _data(page)["tables"][0]
@@ -265,7 +281,7 @@ def test_extreme_numbers_travel_as_they_are_written(sample_report) -> None:
     )
     page = to_html(replace(sample_report, estimates=rows, findings=(), gates=(), figures=()), {})
     (table,) = _data(page)["tables"]
-    assert table["odd"]["0"][3:] == ["2.5e-12", "2e-12 to 3e-12"]
+    assert table["odd"]["0"][3:] == ["2.5 x 10^-12", "2 x 10^-12 to 3 x 10^-12"]
     assert _column(table["below"], 2) == [None, None]
 
 

@@ -637,6 +637,15 @@ def test_other_sizes_are_refused_or_brought_to_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal((images.pixels(4) * 255).round(), np.asarray(reference).transpose(2, 0, 1))
 
 
+def test_an_image_that_is_not_taken_may_have_any_size(tmp_path: Path) -> None:
+    root = classes(tmp_path)
+    picture(root / "dog" / "wide.png", size=(9, 4))
+    assert "allow" not in (refuse(root).hint or "")
+    assert len(load_images(root, taken=slice(0, 4))) == 5
+    assert load_images(root, taken=slice(0, 4, 3)).pixels(3).shape == (3, 4, 5)
+    assert refuse(root, taken=slice(0, 5, 4)).where == str(root / "dog" / "wide.png")
+
+
 def test_channels_follow_the_model_and_changes_are_counted(tmp_path: Path) -> None:
     for name, mode in (("a.png", "RGBA"), ("b.png", "LA"), ("c.jpg", "CMYK"), ("d.png", "L"), ("e.png", "P")):
         picture(tmp_path / "cat" / name, mode)

@@ -1,6 +1,7 @@
 """Does the audit report the bounds that the layers have, and radii within which no answer changes?"""
 
 import math
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -17,7 +18,8 @@ from audits.lipschitz import AUDIT, Options
 from audits.lipschitz.inputs import plan
 from audits.lipschitz.judging import GREY
 from audits.lipschitz.margins import Answer, measure_margins, median_with_interval, rounded
-from audits.lipschitz.report import cached_norm, run
+from audits.lipschitz.report import MEDIAN, cached_norm, run
+from audits.numbers import point
 from audits.registry import find, page
 from audits.rendering.figures import draw as pictures
 from probes.classifier_networks import SmallCNN, small_cnn
@@ -80,13 +82,25 @@ def test_layers_and_product_are_those_of_the_engine(audited: tuple[Plan, Draft],
     rows = values(draft, "spectral_norm")
     for layer in ("conv1", "conv2", "linear"):
         found = next(record for record in bound.layers if record.name == layer)
-        assert rows[("kind", "exact"), ("layer", layer)].value == found.bound
-        assert rows[("kind", "lower"), ("layer", layer)].value == found.lower
+        # Only a matrix is its own symbol: with zero padding the norm is that of a larger layer.
+        kind = "exact" if layer == "linear" else "gram"
+        above, below = (rows[("kind", one), ("layer", layer)] for one in (kind, "lower"))
+        assert above.value == found.bound and below.value == below.low == found.lower and below.high == found.bound
+        ends = (None, None) if kind == "exact" else (found.lower, found.bound)
+        assert (above.low, above.high) == ends and found.method == kind
     pools = values(draft, "operation_constant")
     assert list(pools) == [(("layer", "avgpool"),), (("layer", "avgpool#2"),)]
     assert [row.value for row in pools.values()] == [pytest.approx(0.5)] * 2
     assert values(draft, "product_bound")[()].value == bound.product
-    assert {row.method for row in draft.estimates if row.name != "margin_radius"} == {"exact"}
+    assert [row.value for row in values(draft, "operation_constant").values()] == [0.5, 0.5]
+    beginnings = {
+        "spectral_norm": ("exact", "Upper bound:", "Attained:"),
+        "operation_constant": "Upper bound:",
+        "product_bound": "Upper bound:",
+        "constant_lower": "Attained:",
+        "margin_radius": MEDIAN,
+    }
+    assert all(row.method.startswith(beginnings[row.name]) for row in draft.estimates)
     assert {row.name for row in draft.estimates} <= set(AUDIT.estimates)
     known = checked.coordinates
     assert all(value in known[key] for row in draft.estimates for key, value in row.where.items())
@@ -130,6 +144,45 @@ def test_the_slope_that_was_met_is_below_the_bound_and_not_nothing(audited: tupl
     lower, product = values(draft, "constant_lower")[()], values(draft, "product_bound")[()]
     assert lower.value == pytest.approx(max(row["slope"] for row in draft.records), rel=1e-8)
     assert 0 < lower.value <= product.value
+
+
+def test_sentences_and_charts_write_a_bound_as_its_table_does_and_away_from_the_truth(
+    audited: tuple[Plan, Draft], network: SmallCNN
+) -> None:
+    _, draft = audited
+    product, lower = values(draft, "product_bound")[()], values(draft, "constant_lower")[()]
+    said = {finding.id: finding.statement for finding in draft.findings}
+    assert f"at most {point(product)} d" in said["lipschitz.product"]
+    assert f"a slope of {point(lower)} was met" in said["lipschitz.product"]
+    assert float(point(product)) >= product.value and float(point(lower)) <= lower.value
+    assert (product.low, product.high, lower.high) == (lower.value, product.value, product.value)
+    layers = {layer.name: layer for layer in lipschitz_bound(network, SHAPE, lower_steps=100).layers}
+    rows = values(draft, "spectral_norm")
+    for part in said["lipschitz.stages"].partition("those of ")[2].partition(". ")[0].split(", "):
+        name, _, factor = part.partition(" (")
+        if name in layers and layers[name].lower is not None:
+            assert factor.rstrip(").") == point(rows[("kind", layers[name].method), ("layer", name)])
+    assert not any(re.search(r"\de[+-]\d", statement) for statement in said.values())
+    chart = next(figure.spec for figure in draft.figures if figure.id == "layers")
+    assert len(chart["data"]["values"]) == 3
+    for row in chart["data"]["values"]:
+        layer = layers[row["layer"]]
+        assert float(f"{row['lower']:.3g}") <= (layer.lower or 0.0)
+        assert layer.method == "exact" or float(f"{row['bound']:.3g}") >= layer.bound
+    radii = next(figure.spec for figure in draft.figures if figure.id == "radii")
+    for row in radii["data"]["values"]:
+        shown = float(f"{row['radius']:.3g}")
+        assert row["images"] == sum(one["correct"] and one["radius"] >= shown for one in draft.records)
+
+
+def test_the_answers_are_counted_in_words(audited: tuple[Plan, Draft], options: Options, context: Context) -> None:
+    assert "8 of 40 images are misclassified and have radius 0." in audited[1].findings[0].statement
+    assert options.data is not None
+    held = np.load(options.data)
+    right = [place for place in range(40) if place % 5]
+    np.savez(options.data, x=held["x"][right], y=held["y"][right])
+    draft = run(options, plan(options, context), context)
+    assert draft.findings[0].statement.endswith("All 32 images are classified correctly.")
 
 
 def test_classes_with_ten_images_have_a_radius_of_their_own(audited: tuple[Plan, Draft]) -> None:
@@ -188,7 +241,7 @@ def test_the_normalisation_put_in_front_does_not_rename_layers(options: Options,
     scaled = replace(options, mean=("0.5",), std=("0.25",))
     draft = run(scaled, plan(scaled, context), context)
     assert values(draft, "operation_constant")[(("layer", "normalisation"),)].value == pytest.approx(4.0)
-    assert (("kind", "exact"), ("layer", "conv1")) in values(draft, "spectral_norm")
+    assert (("kind", "gram"), ("layer", "conv1")) in values(draft, "spectral_norm")
 
 
 def test_norms_are_measured_once(
@@ -220,8 +273,8 @@ def test_the_cache_tells_layers_apart(tmp_path: Path) -> None:
     for _ in range(2):
         for layer in layers:
             found, fresh = cached_norm(layer, 20, cache), measure(layer, steps=20)
-            assert (found.value, found.lower, found.kind, found.grid) == (
-                fresh.value, fresh.lower, fresh.kind, fresh.grid
+            assert (found.value, found.lower, found.kind, found.grid, found.tight) == (
+                fresh.value, fresh.lower, fresh.kind, fresh.grid, fresh.tight
             )  # fmt: skip
     assert cache.usage()["spectral-norms"][0] == len(layers)
 

@@ -5,14 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audits.numbers import (
+    ATTAINED,
     LOWER_BOUND,
+    RANGE,
     UPPER_BOUND,
     bounded,
     counted,
     decimals,
     described,
+    ends,
     interval,
     is_bound,
+    levelled,
     placed,
     point,
     written,
@@ -63,8 +67,8 @@ def test_ordinary_sizes_are_never_written_as_powers_of_ten() -> None:
 
 
 def test_extreme_sizes_stay_readable() -> None:
-    assert point(_estimate(2.5e-12, 2e-12, 3e-12)) == "2.5e-12"
-    assert point(_estimate(3e20, 2e20, 4e20)) == "3e+20"
+    assert point(_estimate(2.5e-12, 2e-12, 3e-12)) == "2.5 x 10^-12"
+    assert point(_estimate(3e20, 2e20, 4e20)) == "3 x 10^20"
 
 
 def test_levels_and_counts() -> None:
@@ -78,18 +82,52 @@ def test_decimals_never_go_below_zero() -> None:
     assert decimals(_estimate(5432.1, 1000.5, 9000.5)) == 0
 
 
-@given(st.floats(1e-12, 1e18) | st.floats(-1e6, -1e-6), st.integers(3, 9))
-def test_a_bound_is_never_written_beyond_what_it_is(number: float, digits: int) -> None:
-    low, high = float(bounded(number, digits=digits)), float(bounded(number, up=True, digits=digits))
-    assert low <= number <= high
-    assert high - low <= 1.01 * 10.0 ** (1 - digits) * abs(number)
+@given(st.floats(1e-6, 1e6))
+def test_a_bound_is_never_written_larger_than_it_is(number: float) -> None:
+    text = bounded(number)
+    assert 0.98 * number <= float(text) <= number
+
+
+@given(st.floats(1e-6, 1e6))
+def test_an_upper_bound_is_never_written_smaller_than_it_is(number: float) -> None:
+    text = bounded(number, up=True)
+    assert number <= float(text) <= 1.02 * number
+
+
+@given(st.floats(1e-30, 1e30), st.integers(1, 6), st.booleans())
+def test_bounds_of_any_size_are_rounded_the_safe_way(number: float, digits: int, up: bool) -> None:
+    text = bounded(number, digits, up=up)
+    shown = float(text.replace(" x 10^", "e"))
+    assert "e" not in text and (shown >= number if up else shown <= number)
+    assert shown == pytest.approx(number, rel=1.01 * 10.0 ** (1 - digits))
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "expected"),
+    [
+        (f"{UPPER_BOUND} proved", 1142.4, "1143 (at most; at least 225), 5 layers"),
+        (f"{ATTAINED} a slope", 225.97, "225 (attained; at most 1143), 5 layers"),
+        (f"{RANGE} by rounding", 500.2, "500 (226 to 1142), 5 layers"),
+        ("bootstrap", 500.2, "500 (226 to 1142), 95 %, 5 layers"),
+    ],
+)
+def test_what_was_proved_is_rounded_away_from_the_truth_and_holds_at_no_level(method, value, expected) -> None:
+    found = _estimate(value, 225.97, 1142.4, method=method, n=5, unit="layers")
+    assert described(found) == expected
+    assert levelled(found) == expected.partition("(")[2].partition(")")[0] + ", 95 %" * ("95" in expected)
+
+
+def test_nothing_is_said_to_be_attained_where_nothing_was() -> None:
+    bare = _estimate(1142.4, 0.0, 1142.4, method=f"{UPPER_BOUND} proved", n=5, unit="layers")
+    assert described(bare) == "1143 (at most), 5 layers"
+    assert ends(bare) == ("0", "1143") and ends(_estimate(1.0, method="exact")) is None
 
 
 @pytest.mark.parametrize(
     ("number", "down", "up"),
     [(1.37848, "1.37", "1.38"), (4.20874, "4.20", "4.21"), (0.29, "0.290", "0.290"), (2.0, "2.00", "2.00"),
      (0.0, "0", "0"), (-1.37848, "-1.38", "-1.37"), (999.96, "999", "1000"),
-     (2.5e-12, "2.5e-12", "2.5e-12"), (1e15 + 1, "1e+15", "1.01e+15")],
+     (2.5e-12, "2.50 x 10^-12", "2.50 x 10^-12"), (1e15 + 1, "1.00 x 10^15", "1.01 x 10^15")],
 )  # fmt: skip
 def test_a_bound_is_rounded_to_its_own_side(number: float, down: str, up: str) -> None:
     assert (bounded(number), bounded(number, up=True)) == (down, up)

@@ -134,6 +134,15 @@ def test_sine_keeps_ends_that_are_not_quite_zero() -> None:
     assert abs(float(fine[16]) - 1) < 0.01
 
 
+@pytest.mark.parametrize("size", (17, 33, 20, 5))
+def test_sine_takes_the_line_through_the_ends_off_first(size: int) -> None:
+    def field(places: Tensor) -> Tensor:
+        return 0.7 - 1.3 * places + torch.sin(math.pi * places) + 0.2 * torch.sin(3 * math.pi * places)
+
+    a, b = (field(nodes("closed", n)) for n in (9, size))
+    assert distance(line(a, size, "closed", "sine"), b) < 1e-14
+
+
 def test_zero_padding_of_a_closed_grid_is_misaligned() -> None:
     a, b = (torch.sin(math.pi * nodes("closed", size)) for size in (17, 33))
     plain, sine = line(a, 33, "closed", "fourier"), line(a, 33, "closed", "sine")

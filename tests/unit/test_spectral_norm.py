@@ -72,6 +72,7 @@ def test_a_periodic_convolution_has_the_norm_of_its_matrix(
     found = measure(conv, kind="exact")
     assert found.value == pytest.approx(norm(dense(conv)) * UP, rel=1e-10)
     assert found.lower == pytest.approx(norm(dense(conv)) * DOWN, rel=1e-5) and found.kind == "exact"
+    assert found.tight
 
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation", "groups"), GEOMETRIES)
@@ -117,6 +118,7 @@ def test_no_geometry_breaks_the_bounds(drawn: dict[str, Any]) -> None:
     for kind in ("exact", "gram"):
         found = measure(conv, kind=kind, steps=50)
         assert found.lower <= truth <= found.value
+        assert not found.tight or (kind == "exact" and found.value == pytest.approx(truth, rel=1e-7))
 
 
 @settings(max_examples=40, deadline=None)
@@ -148,6 +150,72 @@ def test_a_stride_that_does_not_divide_a_circle_is_still_bounded() -> None:
     conv = circular(weights(2, 2, 3, 3), (5, 7), stride=(2, 3))
     found = measure(conv)
     assert found.grid == (5, 7) and found.lower <= norm(dense(conv)) <= found.value
+
+
+# Kernel, size, stride, dilation, padding on each side, and by how much the bound is at least above the norm.
+LOOSE = [(3, 7, 2, 1, 1, 1.2), (3, 7, 3, 1, 1, 1.2), (3, 7, 2, 3, 3, 1.2), (5, 7, 1, 1, 1, 1.1)]
+
+
+@pytest.mark.parametrize(("kernel", "size", "stride", "dilation", "padding", "above"), LOOSE)
+def test_a_circle_with_fewer_outputs_is_called_a_bound(
+    kernel: int, size: int, stride: int, dilation: int, padding: int, above: float
+) -> None:
+    conv = Convolution(
+        weight=weights(3, 2, kernel, kernel),
+        size=(size, size),
+        stride=(stride, stride),
+        dilation=(dilation, dilation),
+        padding=(padding,) * 4,
+        circular=True,
+    )
+    found = measure(conv)
+    assert not found.tight and found.value > above * norm(dense(conv))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(1, 5), st.integers(2, 8), st.integers(1, 3), st.integers(1, 3), st.integers(0, 8), st.integers(0, 999)
+)
+def test_on_a_circle_the_norm_is_called_one_only_where_it_is(
+    kernel: int, size: int, stride: int, dilation: int, padding: int, seed: int
+) -> None:
+    total = min(padding, dilation * (kernel - 1))
+    if size + total < dilation * (kernel - 1) + 1:
+        return
+    conv = Convolution(
+        weight=weights(2, 1, kernel, 1, seed=seed),
+        size=(size, 2),
+        stride=(stride, 1),
+        dilation=(dilation, 1),
+        padding=(total // 2, total - total // 2, 0, 0),
+        circular=True,
+    )
+    found, truth = measure(conv, steps=1), norm(dense(conv))
+    assert found.value >= truth
+    assert not found.tight or found.value == pytest.approx(truth, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "tight"),
+    [(2, 2, 0, True), (2, 3, 1, True), (1, 2, 0, True), (1, 1, 3, True), (3, 1, 1, False), (3, 1, 0, False)],
+)
+def test_windows_that_do_not_overlap_have_the_norm_of_one(kernel: int, stride: int, padding: int, tight: bool) -> None:
+    conv = Convolution(
+        weight=weights(3, 2, kernel, kernel), size=(7, 7), stride=(stride, stride), padding=(padding,) * 4
+    )
+    found, truth = measure(conv), norm(dense(conv))
+    assert found.tight == tight and (found.value == pytest.approx(truth, rel=1e-7)) == tight
+
+
+def test_a_window_that_padding_cuts_has_no_norm_of_its_own() -> None:
+    conv = Convolution(weight=weights(2, 2, 4, 4), size=(3, 3), stride=(4, 4), padding=(1,) * 4)
+    found = measure(conv)
+    assert not found.tight and found.value > 1.01 * norm(dense(conv))
+
+
+def test_a_matrix_has_the_norm_that_is_told() -> None:
+    found = measure(Dense(weight=weights(5, 8)))
+    assert found.tight and not measure(Dense(weight=weights(5, 8)), kind="gram").tight
 
 
 def test_the_grid_of_zero_padding_is_the_smallest_without_wrapping() -> None:

@@ -1,0 +1,173 @@
+"""What may be said of the settings that somebody names for a log? Numbers, findings and warnings of its check."""
+
+from audits.certification.log_fit import Fit, Reading
+from audits.certification.logs import USUAL_ALPHAS, Log
+from audits.certification.rules import Rule
+from audits.context import Context, Draft
+from audits.numbers import RANGE, bounded
+from audits.records import Estimate
+from audits.wording import listed
+
+_PRINTED = {
+    ("nearest",): "rounded to nearest when printed",
+    ("down",): "cut off when printed",
+    ("nearest", "down"): "however it was rounded when printed",
+}
+_WAYS = {
+    ("nearest",): "only if they were rounded to nearest",
+    ("down",): "only if they were cut off",
+    ("nearest", "down"): "however they were rounded",
+}
+
+
+def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading, context: Context) -> None:
+    """Append what gives a log away: the alpha that its radii imply, and radii that votes cannot reach."""
+    if log.contradictions:
+        shown = ", ".join(str(line) for line in log.contradictions[:8])
+        draft.warn(
+            "contradictory-rows",
+            f"On {len(log.contradictions)} lines (such as {shown}) `correct` is not whether `predict` is `label`; "
+            "label and predict were believed.",
+        )
+    draft.warn(
+        "printed-radii",
+        f"Radii were printed to {log.digits} significant digits, perhaps rounded up: an image may count as certified "
+        "at a radius that it misses by half a digit.",
+    )
+    if reading.needed is None:
+        return
+    if not reading.fits:
+        draft.warn(
+            "radii-not-checked",
+            "Which radii whole votes can reach is known for one-sided limits and a fixed number of draws only; the "
+            "largest radius was checked, the others were not.",
+        )
+    evidence = [*_add_implied(draft, rule, reading, context), *_add_shares(draft, rule, reading, context)]
+    _judge(draft, log, rule, reading, evidence)
+
+
+def _add_implied(draft: Draft, rule: Rule, reading: Reading, context: Context) -> list[int]:
+    """Append the least alpha that the largest radius needs, where that can be one that somebody uses."""
+    assert reading.needed is not None
+    value, low, high = reading.needed
+    if high < min(rule.alpha, *USUAL_ALPHAS):
+        draft.warn(
+            "no-implied-alpha",
+            "The largest radius does not tell the log's alpha: it lies below what unanimous votes reach with any alpha "
+            "in common use.",
+        )
+        return []
+    usual = [alpha for alpha in USUAL_ALPHAS if low <= alpha <= high]
+    return [
+        draft.add(
+            Estimate(
+                name="implied_alpha",
+                value=usual[0] if len(usual) == 1 else value,
+                low=low,
+                high=high,
+                level=context.level,
+                method=f"{RANGE} by the rounding of the largest radius{'; the usual alpha in it' * (len(usual) == 1)}",
+                n=1,
+                unit="radius",
+            )
+        )
+    ]
+
+
+def _add_shares(draft: Draft, rule: Rule, reading: Reading, context: Context) -> list[int]:
+    """Append the share of radii that fit each alpha, and return the rows of what was named and of all that fit."""
+    evidence = []
+    for alpha, fit in reading.fits.items():
+        for way, (met, told) in fit.counts.items():
+            if not told:
+                continue
+            place = draft.add(
+                Estimate(
+                    name="reachable_share",
+                    value=met / told,
+                    level=context.level,
+                    method="exact",
+                    n=told,
+                    unit="radii",
+                    where={"alpha": alpha, "rounding": way},
+                )
+            )
+            evidence += [place] if alpha == rule.alpha or fit.roundings else []
+    return evidence
+
+
+def _judge(draft: Draft, log: Log, rule: Rule, reading: Reading, evidence: list[int]) -> None:
+    named = f"n = {rule.n:,} and alpha = {rule.alpha:g}"
+    if reading.outcome == "other settings":
+        draft.find("certify.other-settings", "high", _asked(log, rule, reading), evidence)
+    elif reading.outcome == "larger alpha":
+        assert reading.needed is not None
+        draft.find(
+            "certify.implied-alpha",
+            "high",
+            f"The log's largest radius cannot come from {named}: even unanimous votes need an alpha of at least "
+            f"{bounded(reading.needed[1])}.{_others(reading, rule)} Its certificates are weaker than alpha = "
+            f"{rule.alpha:g} says.",
+            evidence,
+        )
+    elif reading.outcome == "other alpha":
+        met, told = max(reading.fits[rule.alpha].counts.values(), key=lambda pair: (pair[0] / max(pair[1], 1), pair))
+        draft.find(
+            "certify.unreachable-radii",
+            "high",
+            f"{told - met} of {told} radii cannot come from n = {rule.n:,} whole votes, one-sided limits, sigma = "
+            f"{rule.geometry.sigma:g} and alpha = {rule.alpha:g}, however they were rounded.{_others(reading, rule)}",
+            evidence,
+        )
+    elif reading.outcome == "doubtful":
+        draft.find(
+            "certify.doubtful-alpha",
+            "medium",
+            f"Whether the log was made with alpha = {rule.alpha:g} is in doubt: its radii fit that only if they were "
+            f"cut off when printed ({_count(reading.fits[rule.alpha])}).{_others(reading, rule)} Ask how they were "
+            "printed, or with which alpha they were made.",
+            evidence,
+        )
+    else:
+        draft.find("certify.consistent-log", "info", _consistent(rule, reading, named), evidence)
+
+
+def _asked(log: Log, rule: Rule, reading: Reading) -> str:
+    assert reading.needed is not None
+    largest, least = f"{float(log.radii.max()):g}", bounded(min(reading.needed[1], 1.0), 2)
+    return (
+        f"The log does not fit sigma = {rule.geometry.sigma:g} and n = {rule.n:,}: with these its largest radius, "
+        f"{largest}, would take an alpha of at least {least}, which nobody uses. One of the two is not the log's: with "
+        "which sigma, and with how many draws, was it made?"
+    )
+
+
+def _count(fit: Fit) -> str:
+    """Return how many radii could be held against an alpha, in words."""
+    told = max(told for _, told in fit.counts.values())
+    return f"all {told} radii that can tell" if told > 1 else "the one radius that can tell"
+
+
+def _others(reading: Reading, rule: Rule, too: str = "") -> str:
+    """Say which other alphas every radius that can tell fits, and how it must have been rounded."""
+    others = reading.fitting(rule.alpha)
+    if not others:
+        return " The log's radii fit no alpha in common use." if reading.fits else ""
+    fits = [f"alpha = {fit.alpha:g} {_WAYS[fit.roundings]} ({_count(fit)})" for fit in others]
+    return f" The log's radii {too}fit {listed(fits)}."
+
+
+def _consistent(rule: Rule, reading: Reading, named: str) -> str:
+    own = reading.fits.get(rule.alpha)
+    if own is None:
+        return f"The largest radius does not contradict {named}."
+    if not own.tells:
+        return (
+            f"Nothing in the log contradicts {named}, but nothing could: possible radii lie closer together than its "
+            "digits tell apart."
+        )
+    told = max(told for _, told in own.counts.values())
+    said = f"Every radius that can tell ({told}) agrees with {named}, {_PRINTED[own.roundings]}."
+    if not reading.fitting(rule.alpha):
+        return said
+    return f"{said}{_others(reading, rule, 'also ')} Which alpha it was, the log does not tell."

@@ -1,0 +1,221 @@
+"""Which settings do the printed radii of a log fit, and does every sentence about it say the same?"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from audits.certification import Options
+from audits.certification.bounds import clopper_pearson_lower
+from audits.certification.inputs import Inputs
+from audits.certification.logs import plan_log
+from audits.certification.report import run
+from audits.context import Cache, Context, Draft
+from audits.records import Estimate, Finding
+
+N = 100_000
+HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
+# Votes short of all: 3.56, 3.54, 3.52 and 3.49 with alpha 0.01 and sigma 1, and many that are too small to tell.
+NEAR = (9, 10, 11, 13)
+FAR = tuple(range(400, 49_000, 140))
+
+
+def radius(missing: int, alpha: float, n: int = N) -> float:
+    return float(norm.ppf(clopper_pearson_lower(n - missing, n, alpha)))
+
+
+def down(number: float) -> str:
+    places = 2 if number >= 1 else 3
+    return f"{np.floor(number * 10**places) / 10**places:.{places}f}"
+
+
+def nearest(number: float) -> str:
+    return f"{number:.3}"
+
+
+def log_of(folder: Path, radii: Sequence[str]) -> Path:
+    rows = [f"{index}\t{index % 3}\t{index % 3}\t{text}\t1\t15.0" for index, text in enumerate(radii)]
+    path = folder / "log.tsv"
+    path.write_text("\n".join([HEADER, *rows]) + "\n", encoding="ascii")
+    return path
+
+
+def audited(path: Path, sigma: float = 1.0, n: int = N, **named: object) -> Draft:
+    options = Options(from_log=path, sigma=sigma, n=n, **named)  # type: ignore[arg-type]
+    plan = plan_log(options)
+    assert isinstance(plan.inputs, Inputs)
+    return run(options, plan, Context(cache=Cache(path.parent / "cache")))
+
+
+def finding(draft: Draft, id: str) -> Finding:
+    return next(row for row in draft.findings if row.id == f"certify.{id}")
+
+
+def ids(draft: Draft) -> set[str]:
+    return {row.id.removeprefix("certify.") for row in draft.findings}
+
+
+def shares(draft: Draft) -> dict[tuple[object, object], Estimate]:
+    rows = (row for row in draft.estimates if row.name == "reachable_share")
+    return {(row.where["alpha"], row.where["rounding"]): row for row in rows}
+
+
+def number(draft: Draft, name: str) -> float | None:
+    return next((row.value for row in draft.estimates if row.name == name and not row.where), None)
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A log made with alpha 0.01 and printed to nearest, whose few telling radii fit 0.001 too if they were cut off."""
+    log = log_of(tmp_path, [nearest(radius(missing, 0.01)) for missing in (*NEAR, *FAR)])
+    assert [line.split("\t")[3] for line in log.read_text().splitlines()[1:5]] == ["3.56", "3.54", "3.52", "3.49"]
+    return log
+
+
+def test_an_alpha_that_fits_only_radii_cut_off_is_no_clean_bill(published: Path) -> None:
+    draft = audited(published, alpha=0.001)
+    doubt = finding(draft, "doubtful-alpha")
+    assert doubt.severity == "medium" and "consistent-log" not in ids(draft)
+    assert "fit that only if they were cut off when printed (all 4 radii that can tell)" in doubt.statement
+    assert "alpha = 0.005 only if they were rounded to nearest" in doubt.statement
+    assert "alpha = 0.01 only if they were rounded to nearest" in doubt.statement
+    found = shares(draft)
+    assert found[0.001, "down"].value == found[0.01, "nearest"].value == 1.0
+    assert found[0.001, "nearest"].value < 1 and found[0.01, "down"].value < 1
+    # In doubt, the weakest certificate that fits is the one that is told.
+    assert "false with probability 0.01 at most" in finding(draft, "accuracy").statement
+
+
+def test_the_alpha_of_the_log_is_told_with_the_others_that_fit(published: Path) -> None:
+    draft = audited(published, alpha=0.01)
+    told = finding(draft, "consistent-log").statement
+    assert told.startswith(
+        "Every radius that can tell (4) agrees with n = 100,000 and alpha = 0.01, rounded to nearest"
+    )
+    assert "also fit alpha = 0.001 only if they were cut off" in told and told.endswith("the log does not tell.")
+
+
+def test_an_alpha_that_fits_alone_is_told_alone(tmp_path: Path) -> None:
+    path = log_of(tmp_path, [nearest(radius(missing, 0.01)) for missing in range(25)])
+    draft = audited(path, alpha=0.01)
+    assert finding(draft, "consistent-log").statement.endswith(", rounded to nearest when printed.")
+    assert number(draft, "implied_alpha") == 0.01
+    assert {row.severity for row in draft.findings} == {"info"}
+
+
+def test_radii_that_were_cut_off_are_believed_where_nothing_else_fits(tmp_path: Path) -> None:
+    path = log_of(tmp_path, [down(radius(missing, 0.001)) for missing in range(25)])
+    draft = audited(path, alpha=0.001)
+    assert finding(draft, "consistent-log").statement.endswith(", cut off when printed.")
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.05, 0.01, 0.005, 0.001, 0.0001])
+def test_every_alpha_in_common_use_is_tried(tmp_path: Path, alpha: float) -> None:
+    path = log_of(tmp_path, [nearest(radius(missing, alpha)) for missing in range(25)])
+    draft = audited(path, alpha=0.02)
+    told = next(row.statement for row in draft.findings if row.severity == "high")
+    assert re.search(rf"fit alpha = {alpha:g} only if they were rounded to nearest \(all \d+ radii", told)
+    assert f"false with probability {alpha:g} at most" in finding(draft, "accuracy").statement
+    assert number(draft, "false_certificate_bound") == pytest.approx(1 - (1 - alpha) ** 25)
+
+
+def test_no_later_sentence_carries_an_alpha_that_the_radii_exclude(tmp_path: Path) -> None:
+    # No alpha in common use, so that nothing but the largest radius speaks.
+    path = log_of(tmp_path, [nearest(radius(missing, 0.02)) for missing in range(25)])
+    draft = audited(path, alpha=0.001)
+    told = finding(draft, "implied-alpha").statement
+    least = re.search(r"an alpha of at least ([\d.]+)\. The log's radii fit no alpha in common use\.", told)
+    assert least is not None and 0.015 < float(least[1]) <= 0.02
+    accuracy = finding(draft, "accuracy").statement
+    assert f"each certificate with an error probability of {least[1]} or more" in accuracy
+    assert "0.001" not in accuracy.partition("),")[0]
+    # What is not known has no number, and says why.
+    assert number(draft, "false_certificate_bound") is None
+    assert "alpha-unknown" in {row.id for row in draft.warnings}
+
+
+@pytest.mark.parametrize(("sigma", "n"), [(0.5, N), (1.0, 1000)])
+def test_another_sigma_or_n_is_asked_for_and_the_log_not_accused(published: Path, sigma: float, n: int) -> None:
+    draft = audited(published, sigma=sigma, n=n, alpha=0.001)
+    asked = finding(draft, "other-settings")
+    assert asked.severity == "high" and asked.evidence
+    assert "with which sigma, and with how many draws, was it made?" in asked.statement
+    assert not ids(draft) & {"implied-alpha", "unreachable-radii", "consistent-log"}
+    assert "weaker" not in asked.statement
+    told = finding(draft, "accuracy").statement
+    assert f"sigma {sigma:g}" not in told and "with which error probability, is not known" in told
+    assert number(draft, "false_certificate_bound") is None
+
+
+def test_a_radius_far_from_the_ceiling_implies_no_alpha(published: Path) -> None:
+    draft = audited(published, alpha=0.01)
+    assert number(draft, "implied_alpha") is None
+    assert "no-implied-alpha" in {row.id for row in draft.warnings}
+
+
+def test_an_implied_alpha_rests_on_one_radius_and_its_range_on_no_level(tmp_path: Path) -> None:
+    from audits.numbers import described
+
+    draft = audited(log_of(tmp_path, [nearest(radius(missing, 0.01)) for missing in range(25)]), alpha=0.01)
+    row = next(row for row in draft.estimates if row.name == "implied_alpha")
+    assert (row.n, row.unit) == (1, "radius") and row.low is not None and row.low <= 0.01
+    assert re.fullmatch(r"0\.0100 \(0\.00\d+ to 0\.01\d+\), 1 radius", described(row))
+
+
+def test_a_log_that_cannot_tell_gets_no_praise(tmp_path: Path) -> None:
+    path = log_of(tmp_path, [nearest(radius(missing, 0.01)) for missing in FAR])
+    told = finding(audited(path, alpha=0.001), "consistent-log").statement
+    assert told.startswith("Nothing in the log contradicts") and "but nothing could" in told
+
+
+def test_every_radius_that_was_asked_for_is_answered(published: Path) -> None:
+    draft = audited(published, alpha=0.01, radii=("0", "0.5", "1.5", "3.5", "3.7"))
+    told = finding(draft, "accuracy")
+    for asked in ("0", "0.5", "1.5", "3.5"):
+        assert f"within {asked} on 0." in told.statement or f"within {asked} on 1." in told.statement
+    assert "within 3.7 on none (0.000 to 0.0" in told.statement and len(told.evidence) == 5
+    # Of a grid only the radii worth a sentence.
+    assert len(finding(audited(published, alpha=0.01), "accuracy").evidence) == 1
+
+
+# Groups.
+
+
+def grouped(path: Path, **levels: Sequence[str]) -> Draft:
+    """Return what is found over the groups of a log's images."""
+    from audits.certification.estimating import add_bound, add_estimates
+    from audits.certification.findings import find
+
+    inputs = plan_log(Options(from_log=path, sigma=1.0, alpha=0.01, radii=("1",))).inputs
+    draft, attributes = Draft(), {name: tuple(values) for name, values in levels.items()}
+    rows = inputs.log.verdicts
+    add_estimates(draft, rows, inputs.rule, (), attributes, Context(cache=Cache(path.parent / "cache")))
+    add_bound(draft, len(rows), inputs.rule)
+    find(draft, rows, inputs.rule, groups=attributes)
+    return draft
+
+
+def test_every_column_of_groups_is_told_of_whether_or_not_its_groups_differ(tmp_path: Path) -> None:
+    far, near = nearest(radius(400, 0.01)), nearest(radius(40_000, 0.01))
+    path = log_of(tmp_path, [far if index % 2 else near for index in range(100)])
+    draft = grouped(
+        path,
+        parity=[str(index % 2) for index in range(100)],
+        half=["first" if index < 50 else "second" for index in range(100)],
+        one=[str(index) for index in range(100)],
+    )
+    uneven, even = finding(draft, "uneven"), finding(draft, "even")
+    assert uneven.severity == "medium" and "uneven over groups of parity" in uneven.statement
+    assert "all 4 groups at once" in uneven.statement
+    assert even.severity == "info" and "parity" not in even.statement
+    assert "half=first 0.50 (" in even.statement and "half=second 0.50 (" in even.statement
+    assert "95 %, 50 images" in even.statement
+    assert even.statement.endswith("Of one nothing can be told: fewer than two groups have 5 images.")
+    assert {draft.estimates[index].where["group"] for index in even.evidence} == {"half=first", "half=second"}
+
+
+def test_without_columns_nothing_is_said_of_groups(published: Path) -> None:
+    assert "even" not in ids(audited(published, alpha=0.01))
