@@ -450,6 +450,17 @@ def test_soft_outputs_and_not_votes_choose_the_soft_class() -> None:
     assert row.p_lower is not None and 0.5 < row.p_lower < 0.615
 
 
+@pytest.mark.parametrize(("asked", "method", "low"), [("1", "exact", None), ("computed", "Upper bound:", 0.0)])
+def test_a_computed_constant_is_a_bound_and_an_asserted_one_is_as_given(
+    tmp_path: Path, asked: str, method: str, low: float | None
+) -> None:
+    rule = rule_of(Options(sigma=0.5, n=1000, lipschitz=asked), images=1, lipschitz=2.5)
+    soft, draft = soft_tally(np.tile([0.9, 0.1], (1000, 1))), Draft()
+    add_estimates(draft, [judge(drawn(soft, soft), rule)], rule, (), {}, Context(cache=Cache(tmp_path)))
+    row = next(row for row in draft.estimates if row.name == "lipschitz_constant")
+    assert row.method.startswith(method) and (row.value, row.low) == (2.5, low)
+
+
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
 
 
