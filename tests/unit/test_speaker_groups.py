@@ -264,6 +264,19 @@ def test_an_empty_reference_counts_insertions_without_words(hear: Hear) -> None:
     assert heard.value("overdispersion") > 0 and heard.rows("overdispersion")[0].n == len(rows) - 1
 
 
+def test_quotation_marks_of_one_group_are_no_errors(hear: Hear) -> None:
+    rows = written(clips(lambda _: 0.0))
+    for row in rows:
+        first, *rest = row["text"].split()
+        row["text"] = (
+            f"\u2018{first.capitalize()},\u2019 \u2018{' '.join(rest)}.\u2019"
+            if row["accent"] == "south"
+            else row["text"]
+        )
+    heard = hear(rows)
+    assert {row.value for row in heard.rows("rate")} == {0.0} and not heard.found()
+
+
 def test_an_empty_transcript_is_all_deletions(hear: Hear) -> None:
     rows = written(clips())
     for row in rows[:TAKES]:
