@@ -8,9 +8,9 @@ import numpy as np
 from audits.context import Draft
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import PROFILES
-from audits.speaker_groups.counts import Utterances
+from audits.speaker_groups.counts import MANY_LEVELS, Utterances
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.outlook import MANY_LEVELS, many_levels
+from audits.speaker_groups.outlook import many_levels
 from audits.wording import many
 
 _JOINED = re.compile(r"\w[-\u2010-\u2015/\u2026]+\w")

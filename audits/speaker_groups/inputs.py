@@ -16,7 +16,6 @@ from audits.records import Skipped, Source
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import (
     ONE_SYSTEM,
-    controls_of,
     counted_systems,
     prediction_column,
     read_counts,
@@ -24,8 +23,9 @@ from audits.speaker_groups.columns import (
     require_free,
     speakers_of,
 )
+from audits.speaker_groups.controls import controls_of
 from audits.speaker_groups.counts import MIN_REPORTED
-from audits.speaker_groups.outlook import coordinates_of, notes_of
+from audits.speaker_groups.outlook import columns_of, coordinates_of, notes_of
 from audits.value_maps import value_map_sources
 from probes.errors import InputError
 from probes.loading.levels import Note
@@ -118,6 +118,7 @@ def plan(options: Options, context: Context) -> Plan:
     _check_groups(clips, options)
     speakers, unit = speakers_of(clips, manifest, options)
     _check_reference_size(clips, speakers, unit, options)
+    controls, more_notes = controls_of(clips, manifest, options)
     inputs = Inputs(
         manifest=manifest,
         clips=tuple(clips),
@@ -127,9 +128,9 @@ def plan(options: Options, context: Context) -> Plan:
         counted={name: read_counts(clips, columns) for name, columns in counted.items()},
         speakers=speakers,
         unit=unit,
-        controls=controls_of(clips, manifest, options),
+        controls=controls,
         sets=tuple(group_sets([clip.attributes for clip in clips], options.by, max_order=options.max_order)),
-        notes=(*manifest.notes, *notes),
+        notes=(*manifest.notes, *notes, *more_notes),
         empty=empty,
     )
     _check_references(inputs, options)
@@ -144,6 +145,7 @@ def plan(options: Options, context: Context) -> Plan:
         cost=(
             ("clips", f"{len(inputs.clips):,} of {len(manifest.clips):,}"),
             ("systems", ", ".join(inputs.systems)),
+            *((option, text) for option, texts in columns_of(inputs, options).items() for text in texts),
             ("groups", f"{sum(len(groups.names) for groups in inputs.sets):,}"),
             ("time", "seconds to a few minutes; no model is run"),
         ),

@@ -19,7 +19,7 @@ from audits.speaker_groups.concluding import conclude
 from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, difference_of, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.telling import tell_explained, tell_search, tell_skipped, tell_systems
+from audits.speaker_groups.telling import tell_columns, tell_explained, tell_search, tell_skipped, tell_systems
 from audits.speaker_groups.wording import whose
 from audits.statistics import MaybeEnds, adjust, scaled
 from audits.wording import listed, p_words, size_words, span
@@ -154,6 +154,7 @@ def judge(
     tell_search(draft, data, results)
     tell_systems(draft, data, results)
     tell_skipped(draft, inputs)
+    tell_columns(draft, inputs, options)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
     draft.findings.sort(key=lambda finding: order[finding.severity])
     conclude(draft, data, results, options, context)
@@ -178,7 +179,7 @@ def _tell_gap(
     severity: Severity = "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
     evidence = list(verdict.evidence)
     if options.hypothesis == "conditional":
-        held = results.adjusted.held[system, row.by]
+        held = results.adjusted.held_words[system, row.by]
         fixed = f" with {listed(held)} held fixed" if held else ""
         text = (
             f"{whose(data, system)} more often on {verdict.group} than on {verdict.against}{fixed}: an adjusted gap in "
@@ -206,7 +207,7 @@ def _tell_gap(
         evidence += rung.places if rung else ()
     missing = results.adjusted.left_out.get(system, ())
     if missing:
-        text += f" {listed(missing)} could not be held fixed: too few {data.unit} or words a level."
+        text += f" {listed(missing)} could not be held fixed: too few {data.unit}, words or errors a level."
     if (row.sums.sizes > 0).sum(1).max() > 1:
         text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
     draft.find(
@@ -231,7 +232,7 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
     if not rung.held:
         return "No other attribute or control is in the model to hold fixed."
     before, after = (draft.estimates[place] for place in rung.places)
-    kept = f"with {listed(rung.held)} held fixed"
+    kept = f"with {listed(rung.held_words)} held fixed"
     explained = listed(rung.explained_by)
     before_after = f"(rate over that of {rung.reference}, this pair alone: {span(before)} before, {span(after)} after)"
     if rung.spurious:

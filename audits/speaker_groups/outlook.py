@@ -8,6 +8,8 @@ import numpy as np
 from audits.groups import reported_groups
 from audits.records import Coordinate
 from audits.speaker_groups import METRICS, Options
+from audits.speaker_groups.controls import as_read, levels_words
+from audits.speaker_groups.counts import MANY_LEVELS
 from audits.speaker_groups.discovery import TESTS
 from audits.speaker_groups.gaps import KINDS, RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
@@ -15,7 +17,6 @@ from audits.speaker_groups.indices import INDICES, PARTS
 if TYPE_CHECKING:
     from audits.speaker_groups.inputs import Inputs
 
-MANY_LEVELS = 30
 CORRECTIONS = ("none", "holm", "bh")
 
 
@@ -44,6 +45,18 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
     if len(inputs.systems) > 1:
         found["against"] = inputs.systems[:1]
     return found
+
+
+def columns_of(inputs: "Inputs", options: Options) -> dict[str, tuple[str, ...]]:
+    """Return how every column that is compared or held fixed was read, in words, by the option that names it."""
+    binned = {text.partition("=")[0].strip() for text in options.bin}
+    by = []
+    for name in options.by:
+        labels = np.array([clip.attributes[name] for clip in inputs.clips])
+        text = levels_words(labels, inputs.speakers, options.min_speakers, inputs.unit)
+        by.append(f"{name}: {'a number in bins, ' if name in binned else ''}{text}")
+    control = [f"{name}: {as_read(values, inputs.speakers, inputs.unit)}" for name, values in inputs.controls.items()]
+    return {"by": tuple(by), "control": tuple(control)}
 
 
 def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ FINDINGS = {
     f"groups.{name}"
     for name in (
         *("gap", "spurious", "no-gap-shown", "nothing-compared", "not-tested", "conclusion", "confirmed"),
-        *("nothing-found", "system", "skipped"),
+        *("nothing-found", "system", "skipped", "columns"),
     )
 }
 WARNINGS = {
@@ -38,6 +38,7 @@ WARNINGS = {
     *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
+    *("manifest.decimal-comma", "manifest.unit", "small-levels"),
 }
 Row = dict[str, Any]
 Rule = Callable[[int, int], str]
@@ -459,6 +460,87 @@ def test_words_of_equal_number_are_not_held_fixed_and_that_is_said(hear: Hear) -
 def test_a_constant_control_is_refused(hear: Hear, values: tuple[str, str]) -> None:
     with pytest.raises(InputError, match="nothing to hold fixed"):
         hear(counted(clips(duration=lambda _, take: values[take % 2])), control=("duration",))
+
+
+def lasting(written: Callable[[float], str], *, people: int = 48) -> list[Row]:
+    """Return clips whose errors depend on how long they are alone; those of the south are longer."""
+    rng = np.random.default_rng(1)
+    rows = counted(clips(people=people, takes=6))
+    for row in rows:
+        drawn = rng.normal(5.0 if row["accent"] == "south" else 2.5, 1.2)
+        seconds = round(float(np.clip(drawn, 0.5, 8.0)), 2)
+        row |= {"errors": int(rng.binomial(LENGTH, 0.06 * np.exp(0.25 * seconds))), "duration": written(seconds)}
+    return rows
+
+
+def ratio_of_south(heard: Heard) -> tuple[float, float]:
+    """Return the ends of the adjusted ratio of the south to the north."""
+    row = heard.rows("rate_ratio", attribute="accent", adjusted="yes")[0]
+    assert row.low and row.high
+    return (row.low, row.high) if row.where["level"] == "south" else (1 / row.high, 1 / row.low)
+
+
+def test_decimal_commas_are_numbers_and_hold_as_much_fixed_as_points(hear: Hear) -> None:
+    points = hear(lasting(lambda seconds: f"{seconds:.2f}"), control=("duration",))
+    commas = hear(lasting(lambda seconds: f"{seconds:.2f}".replace(".", ",")), control=("duration",))
+    assert "with gender and duration (a number, linear) held fixed" in commas.said("groups.spurious")
+    assert commas.draft.estimates == points.draft.estimates
+    assert "288 numbers have a decimal comma" in commas.said("manifest.decimal-comma")
+    assert not points.said("manifest.decimal-comma")
+    for heard in (commas, points):
+        assert "Controls: duration: a number, 0.5 to" in heard.said("groups.columns")
+        assert ("control", heard.said("groups.columns").partition("Controls: ")[2].rstrip(".")) in heard.plan.cost
+        assert ("by", "accent: 2 levels") in heard.plan.cost
+
+
+def test_a_control_of_tiny_levels_is_not_held_fixed_and_that_is_said(hear: Hear) -> None:
+    heard = hear(lasting(lambda seconds: f"{seconds * 1000:.0f} ms"), control=("duration",))
+    assert heard.found() == {"accent"}
+    assert "duration could not be held fixed" in heard.said("groups.gap")
+    assert "with duration" not in heard.said("groups.gap").lower()
+    assert "next to nothing to hold fixed" in heard.said("term-left-out")
+    assert "are 2" in heard.said("manifest.unit") and "levels, not numbers" in heard.said("manifest.unit")
+    assert "of them with fewer than 5 speakers" in heard.said("groups.columns")
+
+
+def test_clips_in_tiny_levels_do_not_hide_a_control_that_explains_all(hear: Hear) -> None:
+    heard = hear(lasting(lambda seconds: f"bin {seconds * 20:.0f}", people=96), control=("duration",))
+    low, high = ratio_of_south(heard)
+    # Put together in one level, those of the shortest and of the longest clips would leave much of the gap.
+    assert low < 1 < high
+    assert "these clips are not in the model" in heard.said("small-levels")
+    assert "levels) held fixed" in heard.said("groups.spurious")
+    assert heard.rows("overdispersion")[0].n < 96 * 6
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda seconds: f"{seconds:.2f} s", "is a number with a unit: duration would be"),
+        (lambda seconds: f"{int(seconds * 1000):,}", "of duration may be"),
+        (
+            lambda seconds: f"{seconds:.2f}".replace(".", ",") if seconds < 4 else f"{seconds:.2f}",
+            "has a decimal comma",
+        ),
+        (lambda seconds: f"{seconds:.2f}" if seconds < 7 else "long", "'long' is no number, and most values of"),
+    ],
+)
+def test_numbers_that_cannot_be_read_are_refused(hear: Hear, rule: Callable[[float], str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        hear(lasting(rule), control=("duration",))
+
+
+def test_findings_name_how_each_control_was_held(hear: Hear) -> None:
+    rows = counted(clips(room=lambda s, take: ("hall", "car", "yard", "hall")[take], age=lambda s, _: f"{20 + s}"))
+    heard = hear(rows, control=("room", "age"))
+    assert "With gender, room (3 levels) and age (a number, linear) held fixed" in heard.said("groups.gap")
+
+
+def test_attributes_of_many_small_levels_say_how_many_are_held(hear: Hear) -> None:
+    rows = counted(clips(people=60, town=lambda s, _: "ab"[s % 2] if s < 24 else f"t{s}"))
+    heard = hear(rows, by=("accent", "town"))
+    assert "With town (2 of 38 levels, the others as one) held fixed" in heard.said("groups.gap")
+    assert "town has 38 levels, 36 of them, with 144 of 240 clips" in heard.said("small-levels")
 
 
 # Options.
