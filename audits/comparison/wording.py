@@ -9,7 +9,7 @@ from audits.numbers import coordinate, percent, written
 from audits.numbers import decimals as decimals_of
 from audits.records import Estimate
 from audits.rendering.content import setting
-from audits.wording import many
+from audits.wording import many, p_words
 
 SCHEMA = "miles.comparison/1"
 MOST_LETTERS = 60
@@ -133,7 +133,7 @@ def p_shown(row: Change) -> str:
     """Return the p-value after Holm for a column; empty where nothing is tested."""
     if row.p_holm is None:
         return ""
-    return "< 0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
+    return p_words(row.p_holm).removeprefix("= ")
 
 
 def to_json(comparisons: list[Comparison]) -> dict[str, Any]:

@@ -115,6 +115,7 @@ AUDIT = AuditSpec(
         "gap",
         "gap_ratio",
         "gap_to_reference",
+        "excess",
         "noise_floor",
         "debiased_gap",
         "rate_ratio",

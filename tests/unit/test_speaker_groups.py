@@ -214,6 +214,46 @@ def test_nobody_errs_more_than_the_group_that_errs_most(hear: Hear) -> None:
     assert "may be chance" not in heard.said("groups.no-gap-shown")
 
 
+@pytest.mark.parametrize(("reference", "rate"), [("overall", 0.125), ("accent=north", 0.12)])
+def test_what_one_side_rejects_is_told_by_the_bound_of_that_side(hear: Hear, reference: str, rate: float) -> None:
+    """A gap that the one-sided test sees lies beyond its own bound, and not beyond both ends of an interval."""
+    rates = {"south": rate, "north": 0.1, "west": 0.1, "east": 0.1}
+    levels = tuple(rates)
+    rows = counted(clips(lambda row: rates[row["accent"]], people=96, accent=lambda s, _: levels[s // 2 % 4]))
+    asked = {"by": ("accent",), "bootstrap": 1000, "permutations": 1000}
+    heard = hear(rows, hypothesis="worst-group", reference=(reference,), **asked)
+    (excess,) = heard.rows("excess", by="accent")
+    both = heard.rows("gap_to_reference", group=excess.where["group"], reference=excess.where["reference"])[0]
+    assert excess.where["group"] == "accent=south" and excess.value == both.value
+    assert both.low < excess.low < excess.value < excess.high < both.high
+    assert heard.value("p_value", by="accent", correction="holm") < 0.05
+    assert both.low < 0 < excess.low, "the plant is of no use: both or neither show it"
+    assert heard.found() == {"accent"} and "(at least 0.0" in heard.said("groups.gap")
+    assert "rejected in 1 of 1 tests, with" in heard.draft.findings[-1].statement
+
+
+def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch: pytest.MonkeyPatch) -> None:
+    from audits.speaker_groups import judging
+
+    monkeypatch.setattr(judging, "_beyond", lambda *_: False)
+    for hypothesis, words in (("parity", "The groups do not err alike by accent"), ("worst-group", "Some group errs")):
+        heard = hear(counted(clips()), hypothesis=hypothesis)
+        small = [row for row in heard.rows("p_value", correction="holm") if row.value < 0.05]
+        said = heard.draft.findings[-1].statement
+        assert len(small) == 1 and "rejected in 1 of 2 tests (0 of them with a difference that can be told)" in said
+        assert words in heard.said("groups.no-gap-shown")
+
+
+def test_a_p_value_is_one_text_in_sentences_and_tables(hear: Hear) -> None:
+    from audits.numbers import point
+
+    heard = hear(counted(clips()), permutations=800)
+    (row,) = heard.rows("p_value", by="accent", correction="holm")
+    assert row.value < 0.01
+    assert f"p = {point(row)} (labels permuted" in heard.said("groups.gap")
+    assert float(point(row)) >= row.value
+
+
 def test_a_gap_that_goes_with_a_control_is_called_spurious(hear: Hear) -> None:
     rows = clips(lambda row: 0.35 if row["room"] == "loud" else 0.08, people=48,
                  room=lambda s, take: "loud" if (take < 3) == (s // 2 % 2) else "quiet")  # fmt: skip
