@@ -13,6 +13,7 @@ from audits.speaker_groups.counts import MANY_LEVELS
 from audits.speaker_groups.discovery import TESTS
 from audits.speaker_groups.gaps import KINDS, RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
+from audits.speaker_groups.references import told
 
 if TYPE_CHECKING:
     from audits.speaker_groups.inputs import Inputs
@@ -66,6 +67,8 @@ def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
     notes += [
         f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()
     ]
+    if inputs.wordless:
+        notes.append(told(inputs.wordless))
     people = inputs.speakers
     for groups in inputs.sets:
         if "&" in groups.by:

@@ -305,6 +305,24 @@ def test_an_empty_reference_counts_insertions_without_words(hear: Hear) -> None:
     assert heard.value("overdispersion") > 0 and heard.rows("overdispersion")[0].n == len(rows) - 1
 
 
+@pytest.mark.parametrize("form", [written, counted])
+def test_clips_without_a_reference_are_told_of_before_a_run_and_can_be_left_out(hear: Hear, form: Any) -> None:
+    rows = form(clips())
+    for row in rows[:3]:
+        row |= {"text": "?!"} if "text" in row else {"words": 0}
+    kept = hear(rows)
+    assert [note for note in kept.plan.notes if "3 clips have no word of reference" in note]
+    assert "3 clips have no word of reference" in kept.said("empty-reference")
+    left_out = hear(rows, on_empty_reference="skip")
+    assert [(item.reason, item.count) for item in left_out.draft.coverage.skipped] == [("no word of reference", 3)]
+    assert not left_out.said("empty-reference") and "3 no word of reference" in left_out.said("groups.skipped")
+    assert [note for note in left_out.plan.notes if "3 clips are left out: no word of reference" in note]
+    assert left_out.draft.estimates == hear(rows[3:]).draft.estimates
+    with pytest.raises(InputError, match="The clip has no word of reference") as stopped:
+        hear(rows, on_empty_reference="stop")
+    assert "clips.csv:2" in stopped.value.where
+
+
 def test_quotation_marks_of_one_group_are_no_errors(hear: Hear) -> None:
     rows = written(clips(lambda _: 0.0))
     for row in rows:
