@@ -119,8 +119,33 @@ def given(number: float) -> str:
     return f"{number:.12g}"
 
 
+def probability(p: float) -> str:
+    """Return a p-value in two significant digits and three decimals at least, never less than it.
+
+    More digits stand where it would else look like a hundredth that it lies below: 0.0496 is not written 0.050.
+
+    Examples
+    --------
+    >>> [probability(p) for p in (0.0025, 0.0005, 0.0374, 0.4358, 0.0496, 0.05, 1.0)]
+    ['0.0025', '0.0005', '0.038', '0.436', '0.0496', '0.050', '1.000']
+    """
+    places = max(3, 1 - math.floor(math.log10(p))) if p > 0 else 3
+    if places > MOST_DECIMALS:
+        return bounded(p, 2, up=True)
+    while True:
+        # Beside the rounding of a float, which must not raise the last digit.
+        raised = math.ceil(p * 10**places - 1e-6) / 10**places
+        text = f"{raised:.{places}f}"
+        carried = raised > p * (1 + 1e-9) and not round(raised * 10**places) % 10 ** (places - 2)
+        if not carried or places >= MOST_DECIMALS or p >= 0.5:
+            return text if len(text) <= 5 else text[:5] + text[5:].rstrip("0")
+        places += 1
+
+
 def point(estimate: Estimate) -> str:
     """Return the value alone, for a column that stands beside its interval."""
+    if estimate.name.endswith("p_value"):
+        return probability(estimate.value)
     if is_rounded(estimate):
         return written(estimate.value, decimals(estimate))
     if estimate.method == "exact" and estimate.name in AS_GIVEN:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from audits.numbers import interval, point
+from audits.numbers import interval, point, probability
 from audits.records import Estimate
 
 
@@ -13,8 +13,13 @@ def span(estimate: Estimate) -> str:
 
 
 def p_words(p: float) -> str:
-    """Return a p-value as a sentence carries it."""
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
+    """Return a p-value as a sentence carries it: as in tables, and never rounded down.
+
+    >>> p_words(0.0025), p_words(0.0374), p_words(0.0005)
+    ('= 0.0025', '= 0.038', '< 0.001')
+    """
+    text = probability(p)
+    return "< 0.001" if float(text) < 0.001 else f"= {text}"
 
 
 def size_words(estimate: Estimate) -> str:

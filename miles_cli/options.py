@@ -29,7 +29,7 @@ class Common:
         "The same options from a TOML file; the command line wins.", metavar="FILE", panel=_RUN
     )
     json: bool = option("Print report.json to stdout and nothing else there.", False, panel=_RUN)
-    quiet: bool = option("Print nothing but errors.", False, panel=_RUN)
+    quiet: bool = option("Print nothing but errors and gates that failed.", False, panel=_RUN)
     verbose: bool = option("Add tracebacks to errors.", False, panel=_RUN)
     dry_run: bool = option("Check every input, print the plan and its cost, run nothing.", False, panel=_RUN)
     force: bool = option("Overwrite a finished run folder.", False, panel=_RUN)

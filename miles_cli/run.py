@@ -17,6 +17,7 @@ from audits.report_file import dumps, fingerprint, write_bytes, write_records, w
 from miles_cli import folders, interrupts
 from miles_cli.environment import choose_device, provenance, version
 from miles_cli.options import PRESENTATION, Common
+from miles_cli.printable import line
 from miles_cli.progress import Watch
 
 
@@ -206,3 +207,15 @@ def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> Non
         if earlier:
             sys.stdout.write(f"{folder} was finished earlier; nothing was run.\n\n")
         print_summary(report, folder)
+        return
+    _tell_failed(report)
+
+
+def _tell_failed(report: Report) -> None:
+    """Say in one line each which gates failed and why: a log that holds nothing else must hold that."""
+    from audits.rendering.content import broken
+
+    for gate in report.gates:
+        if gate.outcome == "fail":
+            why = "; ".join(broken(report, gate))
+            sys.stderr.write(f"✗ gate failed  {line(f'{gate.expression}: {why}' if why else gate.expression)}\n")

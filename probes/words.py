@@ -1,5 +1,6 @@
 """How many words and characters did a transcript get wrong?"""
 
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -60,17 +61,22 @@ class EditTotals:
 def normalise(text: str, how: str) -> str:
     """Return the text as it is compared.
 
-    "basic" is lower case with all but letters, digits, apostrophes and spaces dropped; "whisper-english"
-    is the English normaliser of the Whisper family, without its table of British spellings.
+    "basic" is lower case with all but letters, digits, apostrophes and spaces dropped; an apostrophe is one that
+    stands between two of them, however it is written, and a mark at the edge of a word is a quotation mark.
+    "whisper-english" is the English normaliser of the Whisper family, without its table of British spellings.
 
     Examples
     --------
     >>> normalise("Don't stop - NOW!", "basic")
     "don't stop now"
+    >>> normalise("\u2018Come here,\u2019 said the boys\u2019 father, \u2018it isn\u2019t far.\u2019", "basic")
+    "come here said the boys father it isn't far"
     """
     if how == "basic":
-        plain = unicodedata.normalize("NFC", text.lower()).replace("\u2019", "'")
-        return " ".join(plain.translate(_BASIC).split())
+        plain = unicodedata.normalize("NFC", text.lower()).translate(_BASIC)
+        kept = _AT_AN_EDGE.sub("", plain).replace(_DROPPED, "")
+        # A letter and a mark that stood apart may meet where something between them was dropped.
+        return " ".join(unicodedata.normalize("NFC", kept).split())
     if how == "whisper-english":
         return _whisper_english()(text)
     return " ".join(text.split())
@@ -96,14 +102,21 @@ def _whisper_english() -> Callable[[str], str]:
     return normaliser
 
 
-class _Basic(dict[int, str | None]):
+_APOSTROPHES = frozenset("'`\u00b4\u02b9\u02bb\u02bc\u2018\u2019\u201b\u2032\uff07")
+"""Straight and curly, accents, primes and modifier letters: keyboards and typesetters put one for the other."""
+_DROPPED = "\0"
+"""Stands for what is dropped until it is known which apostrophes have a letter on either side."""
+_AT_AN_EDGE = re.compile(rf"(?<![^ '{_DROPPED}])'|'(?![^ '{_DROPPED}])")
+
+
+class _Basic(dict[int, str]):
     """What becomes of each character, found once: Unicode's tables are too slow to ask for every letter."""
 
-    def __missing__(self, code: int) -> str | None:
+    def __missing__(self, code: int) -> str:
         letter = chr(code)
         # Marks are vowels in many scripts: without them a Hindi word is another word.
-        kept = letter == "'" or unicodedata.category(letter)[0] in "LMN"
-        self[code] = found = letter if kept else " " if letter.isspace() else None
+        kept = letter if unicodedata.category(letter)[0] in "LMN" else " " if letter.isspace() else _DROPPED
+        self[code] = found = "'" if letter in _APOSTROPHES else kept
         return found
 
 

@@ -912,13 +912,14 @@ def test_estimates_of_spectra_have_the_coordinates_that_the_page_names(prepared:
 
 def test_estimates_of_audit_groups_have_the_coordinates_that_the_page_names(prepared: Path, work: Path) -> None:
     both = [*GROUPS[:-2], "--predictions", "theirs=theirs.jsonl", "--faas", "--out", "runs/both"]
-    for words in (both, [*COUNTS, "--out", "runs/counts"]):
+    worst = [*COUNTS, "--hypothesis", "worst-group", "--out", "runs/worst"]
+    for words in (both, [*COUNTS, "--out", "runs/counts"], worst):
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
     page = AUDITS["speaker_groups"]
     documented, words_of_page = _documented_where(page), coded(page) | coded(AUDITS["asr_fairness"])
     seen = set()
-    for run in ("groups", "both", "counts"):
+    for run in ("groups", "both", "counts", "worst"):
         report = json.loads((work / "runs" / run / "report.json").read_text("utf-8"))
         for row in report["estimates"]:
             # A declared test is one of an attribute, one of the search is one of a group.

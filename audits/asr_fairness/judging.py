@@ -16,6 +16,7 @@ from audits.context import Context, Draft
 from audits.numbers import interval, point
 from audits.records import Estimate, Severity
 from audits.statistics import adjust
+from audits.wording import p_words
 
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
@@ -177,7 +178,7 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
         severity,
         f"In {TASK_WORDS[counts.task]}, {_layer_words(counts.layers[column])} errs more often on {worst} than on "
         f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {_span(gap)}; "
-        f"p {_p(p)} (labels permuted over speakers, Holm).{rest}",
+        f"p {p_words(p)} (labels permuted over speakers, Holm).{rest}",
         evidence,
         **counts.place(column),
         by=row.comparison.groups.by,
@@ -204,7 +205,7 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests:
     if quiet:
         sentences.append(f"no difference could be shown by {'; '.join(_placed(told) for told in quiet)}.")
     if doubtful:
-        named = "; ".join(f"{_placed(told)}, p {_p(told[2])}" for told in doubtful)
+        named = "; ".join(f"{_placed(told)}, p {p_words(told[2])}" for told in doubtful)
         named += "".join(f"; {_where_told(told)}" for told in unnumbered)
         sentences.append(
             f"what was seen by {named} may be chance, given all the comparisons made (labels permuted over speakers, "
@@ -360,7 +361,3 @@ def _skipped_by(inputs: Inputs, by: str) -> str:
 
 def _span(estimate: Estimate) -> str:
     return f"{point(estimate)} ({interval(estimate)})"
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"

@@ -3,11 +3,14 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+from audits.comparison.renaming import OPTION, Renames
 from audits.numbers import is_bound, is_sampled
 from audits.records import Coordinate, Estimate, Report
 from audits.statistics.differences import independent_difference
 from audits.statistics.multiplicity import adjust
+from probes.errors import InputError
 
 LESS_IS_BETTER = frozenset(
     {"rate", "substitution_rate", "deletion_rate", "insertion_rate"}
@@ -125,14 +128,32 @@ class Change:
         return p * (self.p_holm / self.p if self.p else 1.0) <= 1 - self.before.level + 1e-12
 
 
-def key_of(row: Estimate) -> tuple[str, Where]:
-    """Return what an estimate shares with itself in another run: its name and its coordinates in one order."""
-    return row.name, tuple(sorted(row.where.items(), key=lambda item: item[0]))
+def key_of(row: Estimate, renames: Renames = MappingProxyType({})) -> tuple[str, Where]:
+    """Return what an estimate shares with itself in another run: its name and its coordinates in one order.
+
+    Values that have another name there are translated: `renames` holds the old names by the new ones.
+    """
+    where = ((key, renames.get(value, value) if isinstance(value, str) else value) for key, value in row.where.items())
+    return row.name, tuple(sorted(where, key=lambda item: item[0]))
 
 
-def in_both(before: Report, after: Report) -> list[tuple[Estimate, Estimate]]:
-    """Return the estimates that both reports hold and of which a change can be told."""
-    later = {key_of(row): row for row in after.estimates}
+def in_both(before: Report, after: Report, renames: Renames = MappingProxyType({})) -> list[tuple[Estimate, Estimate]]:
+    """Return the estimates that both reports hold and of which a change can be told.
+
+    Raises
+    ------
+    InputError
+        Where two estimates of the second report would be one by their new names.
+    """
+    later: dict[tuple[str, Where], Estimate] = {}
+    for row in after.estimates:
+        if later.setdefault(key_of(row, renames), row) is not row:
+            old = next(iter(set(renames.values()) & set(map(str, row.where.values())) or renames.values()))
+            raise InputError(
+                f"The later run has a {old!r} of its own: two of its numbers would be matched with one.",
+                where=OPTION,
+                hint=f"Match that too, or leave {old!r} out.",
+            )
     told = (row for row in before.estimates if row.name not in WITHOUT_CHANGE)
     found = ((row, later.get(key_of(row))) for row in told)
     return [(row, other) for row, other in found if other is not None and not (_is_shown(row) or _is_shown(other))]
@@ -143,10 +164,16 @@ def _is_shown(row: Estimate) -> bool:
     return is_bound(row) and is_sampled(row)
 
 
-def unmatched(before: Report, after: Report) -> tuple[int, int]:
-    """Return how many estimates stand in the first report only, and in the second only."""
-    first, second = {key_of(row) for row in before.estimates}, {key_of(row) for row in after.estimates}
-    return len(first - second), len(second - first)
+def unmatched(
+    before: Report, after: Report, renames: Renames = MappingProxyType({})
+) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+    """Return the estimates that stand in the first report only, and those in the second only."""
+    first = {key_of(row): row for row in before.estimates}
+    second = {key_of(row, renames): row for row in after.estimates}
+    return (
+        tuple(row for key, row in first.items() if key not in second),
+        tuple(row for key, row in second.items() if key not in first),
+    )
 
 
 def independent(before: Estimate, after: Estimate, *, why: str = "") -> Change:

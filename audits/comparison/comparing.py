@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,8 +18,9 @@ from audits.comparison.changes import (
 )
 from audits.comparison.pairing import Matching, matched
 from audits.comparison.parts import Pairing
+from audits.comparison.renaming import Renames, other_names, parse_matches
 from audits.comparison.tables import read_table
-from audits.records import Report
+from audits.records import Estimate, Report
 from audits.report_file import fingerprint_of, read_report
 from probes.errors import InputError
 
@@ -64,6 +65,10 @@ class Comparison:
         Why no records were matched; empty where they were.
     alone
         Estimates in the first run only and in the second only.
+    renames
+        What has another name in the second run, old names by new ones.
+    other_names
+        Coordinates whose values differ: names in the first run only, and in the second only.
     """
 
     before: Run
@@ -72,8 +77,10 @@ class Comparison:
     rows: tuple[Change, ...]
     records: tuple[int, int, int] | None
     why: str
-    alone: tuple[int, int]
+    alone: tuple[tuple[Estimate, ...], tuple[Estimate, ...]]
     same: bool
+    renames: Renames = field(default_factory=dict)
+    other_names: Sequence[tuple[str, Sequence[str], Sequence[str]]] = ()
 
     @property
     def level(self) -> float:
@@ -92,18 +99,22 @@ def read_run(path: Path) -> Run:
     return Run(name=str(path), folder=path if path.is_dir() else path.parent, report=read_report(path))
 
 
-def compare(before: Run, after: Run, only: Sequence[gates.Selection] = ()) -> Comparison:
+def compare(before: Run, after: Run, only: Sequence[gates.Selection] = (), match: Sequence[str] = ()) -> Comparison:
     """Compare two runs; only the chosen estimates are looked at, and corrected for.
+
+    `match` are texts such as `old=new`: values of coordinates with another name in the second run.
 
     Raises
     ------
     InputError
         Where no change can be told, a selection selects nothing, or records are damaged.
     """
-    return compare_all(before, [after], only)[0]
+    return compare_all(before, [after], only, match)[0]
 
 
-def compare_all(before: Run, later: Sequence[Run], only: Sequence[gates.Selection] = ()) -> list[Comparison]:
+def compare_all(
+    before: Run, later: Sequence[Run], only: Sequence[gates.Selection] = (), match: Sequence[str] = ()
+) -> list[Comparison]:
     """Compare several runs with the first; the p-values of all rows of all of them are corrected together.
 
     Raises
@@ -111,23 +122,24 @@ def compare_all(before: Run, later: Sequence[Run], only: Sequence[gates.Selectio
     InputError
         Where no change can be told, a selection selects nothing, or records are damaged.
     """
-    found = [_compared(before, after, only) for after in later]
+    renames = parse_matches(match, before.report, [run.report for run in later])
+    found = [_compared(before, after, only, renames) for after in later]
     rows = iter(corrected(row for one in found for row in one.rows))
     return [replace(one, rows=tuple(ranked(islice(rows, len(one.rows))))) for one in found]
 
 
-def _compared(before: Run, after: Run, only: Sequence[gates.Selection]) -> Comparison:
+def _compared(before: Run, after: Run, only: Sequence[gates.Selection], renames: Renames) -> Comparison:
     check_levels(before.report, after.report, where=f"{before.name} and {after.name}")
-    pairs = in_both(before.report, after.report)
+    pairs = in_both(before.report, after.report, renames)
     for selection in only:
-        if not any(gates.selects(selection, later) for _, later in pairs):
+        if not any(_selected(selection, pair) for pair in pairs):
             raise InputError(
                 f"{selection.text!r} selects nothing that both runs hold.",
                 where="--only",
                 hint=gates.nearest(selection, [later for _, later in pairs]),
             )
     if only:
-        pairs = [pair for pair in pairs if any(gates.selects(selection, pair[1]) for selection in only)]
+        pairs = [pair for pair in pairs if any(_selected(selection, pair) for selection in only)]
     found = _matching(before, after)
     rows = []
     for first, second in pairs:
@@ -141,9 +153,16 @@ def _compared(before: Run, after: Run, only: Sequence[gates.Selection]) -> Compa
         rows=tuple(rows),
         records=None if isinstance(found, str) else (found.matched, *found.alone),
         why=found if isinstance(found, str) else "",
-        alone=unmatched(before.report, after.report),
+        alone=unmatched(before.report, after.report, renames),
+        renames=renames,
+        other_names=other_names(before.report, after.report, renames),
         same=same_run(before.report, after.report),
     )
+
+
+def _selected(selection: gates.Selection, pair: tuple[Estimate, Estimate]) -> bool:
+    """Tell whether a pair is meant, by its place in the later run, or by that in the first where a name is another."""
+    return any(gates.selects(selection, row) for row in reversed(pair))
 
 
 def _paired(change: Change, records: Matching) -> Change:

@@ -1,23 +1,32 @@
 """How does a comparison read? The same sentences and numbers in the terminal, on the page and in JSON."""
 
+import shlex
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from audits.comparison.changes import Change
+from audits.comparison.changes import Change, Where, key_of
 from audits.comparison.comparing import Comparison
+from audits.comparison.renaming import OPTION
 from audits.numbers import coordinate, is_bound, is_rounded, percent, point, written
 from audits.numbers import decimals as decimals_of
-from audits.records import Estimate
+from audits.records import Coordinate, Estimate
 from audits.rendering.content import setting
-from audits.wording import many
+from audits.wording import many, p_words
 
 SCHEMA = "miles.comparison/1"
 MOST_LETTERS = 60
+AROUND = 12
+"""Letters that are shown before and after the part in which two long texts differ."""
+MOST_NAMED = 3
 
 
 def heading(found: Comparison) -> str:
     """Return what changed, in one sentence."""
     rows = found.rows
+    if not rows:
+        return "No number whose change can be told stands in both runs: nothing is compared."
     tested = [row for row in rows if row.p is not None]
     holding = sum(row.verdict == "changed" for row in tested)
     exact = [row for row in rows if row.exact]
@@ -36,25 +45,53 @@ def differences(found: Comparison) -> list[tuple[str, str]]:
     """Return what the runs differ in besides their numbers: a word and what it is."""
     other = found.differing
     parts = []
+    if found.renames:
+        parts.append(("names", ", ".join(f"{old} → {new}" for new, old in found.renames.items())))
     if other.model:
         subjects = [run.report.subject for run in (found.before, found.after)]
         parts.append(("model", " → ".join(one.sha256[:12] if one else "none" for one in subjects)))
     if other.data:
         parts.append(("data", ", ".join(other.data)))
     if other.settings:
-        parts.append(("settings", ", ".join(f"{key} {_cut(old)} → {_cut(new)}" for key, old, new in other.settings)))
+        parts.append(("settings", ", ".join(f"{key} {_apart(old, new)}" for key, old, new in other.settings)))
     if other.version:
         versions = (run.report.provenance.miles for run in (found.before, found.after))
         parts.append(("version of miles", " → ".join(versions)))
     if other.surroundings:
-        told = (f"{name} {_cut(old)} → {_cut(new)}" for name, old, new in other.surroundings)
+        told = (f"{name} {_apart(old, new)}" for name, old, new in other.surroundings)
         parts.append(("surroundings", ", ".join(told)))
     return parts
 
 
-def _cut(value: object) -> str:
-    text = setting(value)
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+def _apart(old: object, new: object) -> str:
+    """Return two values, of long ones the part in which they differ.
+
+    >>> _apart(0.25, 0.5)
+    '0.25 → 0.5'
+    >>> folder = "asr=/data/of/a/long/project/with/predictions/of/2026/"
+    >>> _apart(f"{folder}deepspeech-0.5.1.tsv", f"{folder}deepspeech-0.6.0.tsv")
+    '…eepspeech-0.5.1.tsv → …eepspeech-0.6.0.tsv'
+    """
+    texts = [setting(old), setting(new)]
+    if max(map(len, texts)) <= MOST_LETTERS:
+        return " → ".join(texts)
+    start = _alike(*texts)
+    end = _alike(*(text[start:][::-1] for text in texts))
+    first, behind = max(0, start - AROUND), max(0, end - AROUND)
+    return " → ".join(_cut(text, first, len(text) - behind) for text in texts)
+
+
+def _alike(one: str, other: str) -> int:
+    """Return with how many letters two texts begin alike."""
+    apart = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(apart, min(len(one), len(other)))
+
+
+def _cut(text: str, first: int, last: int) -> str:
+    inside = text[first:last]
+    if len(inside) > MOST_LETTERS:
+        inside = f"{inside[: MOST_LETTERS // 2]}…{inside[-MOST_LETTERS // 2 :]}"
+    return ("…" if first else "") + inside + ("…" if last < len(text) else "")
 
 
 def notes(found: Comparison) -> list[str]:
@@ -77,14 +114,29 @@ def notes(found: Comparison) -> list[str]:
         told.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
         reasons = Counter(row.why for row in found.rows if row.why and row.difference is None)
         told += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
-    if any(found.alone):
-        told.append(f"In one run only: {found.alone[0]} and {found.alone[1]} estimates.")
+    for run, rows in zip((found.before, found.after), found.alone, strict=True):
+        if rows:
+            named = "; ".join(f"{row.name} [{_where(key_of(row)[1])}]" for row in rows[:MOST_NAMED])
+            more = "; ..." if len(rows) > MOST_NAMED else ""
+            told.append(f"In {run.name} only: {many(len(rows), 'estimate', 'estimates')} ({named}{more}).")
+    told += [_other_names(found, *names) for names in found.other_names]
     inputs = {source.path for run in (found.before, found.after) for source in run.report.data}
     inputs |= {run.report.subject.path for run in (found.before, found.after) if run.report.subject}
     # Which file was audited is the model or its data, and told as that.
     if any(name != "seed" and not inputs >= {str(old), str(new)} for name, old, new in found.differing.settings):
         told.append("The settings differ: where they change what is measured, a change is not one of the model.")
     return told
+
+
+def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequence[str]) -> str:
+    """Say that a coordinate has other names in each run, and how to take two of them for one."""
+    runs = ((found.before, gone), (found.after, come))
+    text = " and ".join(
+        f"{', '.join(names[:MOST_NAMED])}{', ...' if len(names) > MOST_NAMED else ''} in {run.name} only"
+        for run, names in runs
+    )
+    pair = shlex.quote(f"{gone[0]}={come[0]}") if len(gone) == len(come) == 1 else "OLD=NEW"
+    return f"There is a {key} {text}: {OPTION} {pair} compares the two as one."
 
 
 def basis(row: Change) -> str:
@@ -107,8 +159,16 @@ def paired(row: Change) -> str:
 
 
 def place(row: Change) -> str:
-    """Return the coordinates as a gate writes them."""
-    return ", ".join(f"{key}={coordinate(value)}" for key, value in row.where)
+    """Return the coordinates as a gate writes them, with both names of what was renamed."""
+    return _where(row.where, row.after.where)
+
+
+def _where(where: Where, later: Mapping[str, Coordinate] = MappingProxyType({})) -> str:
+    parts = []
+    for key, value in where:
+        name, other = coordinate(value), coordinate(later.get(key, value))
+        parts.append(f"{key}={name}" if name == other else f"{key}={name} → {other}")
+    return ", ".join(parts)
 
 
 def shown(row: Change) -> tuple[str, str, str]:
@@ -142,7 +202,7 @@ def p_shown(row: Change) -> str:
     """Return the p-value after Holm for a column; empty where nothing is tested."""
     if row.p_holm is None:
         return ""
-    return "< 0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
+    return p_words(row.p_holm).removeprefix("= ")
 
 
 def to_json(comparisons: list[Comparison]) -> dict[str, Any]:
@@ -168,7 +228,8 @@ def _run(found: Comparison) -> dict[str, Any]:
             "surroundings": [{"name": name, "before": old, "after": new} for name, old, new in other.surroundings],
         },
         "records": records,
-        "estimates_in_one_run": dict(zip(("before", "after"), found.alone, strict=True)),
+        "estimates_in_one_run": dict(zip(("before", "after"), map(len, found.alone), strict=True)),
+        "renamed": [{"before": old, "after": new} for new, old in found.renames.items()],
         "changes": [_change(row) for row in found.rows],
     }
 

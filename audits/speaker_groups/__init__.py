@@ -12,6 +12,7 @@ from audits.registry import AuditSpec
 HYPOTHESES = ("parity", "worst-group", "conditional")
 METRICS = ("wer", "cer")
 MISSING = ("skip", "empty", "stop")
+EMPTY_REFERENCES = ("count", "skip", "stop")
 _DATA, _GROUPS = "Data", "Groups and statistics"
 
 
@@ -83,6 +84,13 @@ class Options:
         metavar="skip|empty|stop",
         panel=_DATA,
     )
+    on_empty_reference: str = option(
+        "A clip without a word of reference counts, as insertions alone, is left out, or stops the audit.",
+        "count",
+        choices=EMPTY_REFERENCES,
+        metavar="count|skip|stop",
+        panel=_DATA,
+    )
     max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=_GROUPS)
     min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS)
     bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS)
@@ -115,6 +123,7 @@ AUDIT = AuditSpec(
         "gap",
         "gap_ratio",
         "gap_to_reference",
+        "excess",
         "noise_floor",
         "debiased_gap",
         "rate_ratio",

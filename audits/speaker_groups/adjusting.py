@@ -6,6 +6,7 @@ form): with one attribute alone, the marginal ratios; with everything, the adjus
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from audits.statistics import (
     unscaled,
     wald_test,
 )
+from audits.wording import many
 
 GEE = "Poisson GEE, clusters of speakers, Student t"
 GEE_PAIRS = "Poisson GEE, clusters of speakers, simultaneous over all pairs of levels"
@@ -55,7 +57,9 @@ class Rung:
     lost
         What the adjustment did away with: any of "size", "significance", "sign".
     held
-        What the adjustment holds fixed.
+        The terms that the adjustment holds fixed.
+    held_words
+        How it holds each of them fixed, as a sentence carries it.
     turned_by
         The attribute within whose levels the difference points the other way.
     explained_by
@@ -73,6 +77,7 @@ class Rung:
     strata: dict[str, Ends] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     held: tuple[str, ...] = ()
+    held_words: tuple[str, ...] = ()
     turned_by: str = ""
     explained_by: tuple[str, ...] = ()
 
@@ -96,7 +101,7 @@ class Adjusted:
 
     rungs: list[Rung] = field(default_factory=list)
     p: dict[tuple[int, str], float] = field(default_factory=dict)
-    held: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
+    held_words: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
     gap: dict[tuple[int, str, Kind], int] = field(default_factory=dict)
     left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
     extremes: dict[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
@@ -120,9 +125,9 @@ class _Case:
         coordinates = place(self.data, self.counts, self.system, **where)
         return self.draft.add(self.data.estimate(name, ends, method, n, coordinates, self.context.level))
 
-    def others(self, term: Term) -> tuple[str, ...]:
+    def others(self, term: Term) -> tuple[Term, ...]:
         """Return what is held fixed for a term."""
-        return tuple(other.name for other in self.design.terms if other.name != term.name)
+        return tuple(other for other in self.design.terms if other.name != term.name)
 
 
 def adjust_gaps(
@@ -183,13 +188,7 @@ def _full_model(
         )
         return None
     found.left_out[system] = design.left_out
-    for term in design.left_out:
-        draft.warn(
-            "term-left-out",
-            f"{term} has no two levels with enough {data.unit}, words and errors, or values, among the clips of the "
-            f"model of {name}: it is not held fixed, and has no adjusted gap.",
-            **where,
-        )
+    _warn_of_columns(draft, data, design, name, where)
     try:
         return design.fit([term.name for term in design.terms])
     except NotFitted as reason:
@@ -200,6 +199,29 @@ def _full_model(
             **where,
         )
         return None
+
+
+def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str, where: dict[str, Any]) -> None:
+    """Tell which columns are not held fixed, and which only in part."""
+    for term in design.left_out:
+        if term not in design.small:
+            draft.warn(
+                "term-left-out",
+                f"{term} has no two levels with enough {data.unit}, words and errors, or values, among the clips of "
+                f"the model of {system}: it is not held fixed, and has no adjusted gap.",
+                **where,
+            )
+    for term, found in design.small.items():
+        few = (
+            f"{term} has {many(found.levels, 'level', 'levels')}, {found.pooled} of them, with {found.clips:,} of "
+            f"{found.of:,} clips, of too few {data.unit}, words or errors for the model of {system}"
+        )
+        if term in design.left_out:
+            told = "there would be next to nothing to hold fixed, and it is not. Unite levels with --values"
+            draft.warn("term-left-out", f"{few}: {told}, or give plain numbers.", **where)
+        else:
+            what = "these clips are not in the model" if term in data.controls else "these count as one level"
+            draft.warn("small-levels", f"{few}: {what}.", **where)
 
 
 def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]]) -> None:
@@ -213,7 +235,7 @@ def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]]) -> None:
         )
         return
     columns = [case.full.columns[term.name, level] for level in term.shown]
-    case.found.held[case.system, term.name] = case.others(term)
+    case.found.held_words[case.system, term.name] = tuple(other.words for other in case.others(term))
     case.found.p[case.system, term.name] = wald_test(case.full.fit, columns)
     _add_adjusted_gap(case, term)
     pairs = [(level, term.reference) for level in term.shown]
@@ -245,7 +267,8 @@ def _rung(case: _Case, term: Term, pair: tuple[str, str], alone: Model) -> Rung:
         marginal=ends[0],
         adjusted=ends[1],
         places=(places[0], places[1]),
-        held=case.others(term),
+        held=tuple(other.name for other in case.others(term)),
+        held_words=tuple(other.words for other in case.others(term)),
     )
     if rung.held:
         rung.faded = attenuation(alone.fit, before, case.full.fit, after, level=case.context.level)

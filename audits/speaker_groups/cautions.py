@@ -8,9 +8,10 @@ import numpy as np
 from audits.context import Draft
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import PROFILES
-from audits.speaker_groups.counts import Utterances
+from audits.speaker_groups.counts import MANY_LEVELS, Utterances
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.outlook import MANY_LEVELS, many_levels
+from audits.speaker_groups.outlook import many_levels
+from audits.speaker_groups.references import told
 from audits.wording import many
 
 _JOINED = re.compile(r"\w[-\u2010-\u2015/\u2026]+\w")
@@ -38,7 +39,7 @@ def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Opt
             "no-errors",
             f"{data.systems[place]} has no error in {len(data.speakers):,} clips: are its transcripts the references?",
         )
-    _warn_about_references(draft, inputs, data, options)
+    _warn_about_references(draft, inputs, options)
     _warn_about_empty_transcripts(draft, inputs)
     _warn_about_levels(draft, inputs, data, options)
     for name, values in data.controls.items():
@@ -49,16 +50,9 @@ def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Opt
             draft.warn("control-missing", f"{many(missing, 'clip has', 'clips have')} no {name}: they {what}.")
 
 
-def _warn_about_references(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
-    words = data.counts[0]
-    empty = words.sizes == 0
-    if empty.any():
-        clips = many(int(empty.sum()), "clip has", "clips have")
-        draft.warn(
-            "empty-reference",
-            f"{clips} no word of reference: what a system wrote there counts as insertions of the group, without "
-            "adding words; the adjusted model leaves these clips out.",
-        )
+def _warn_about_references(draft: Draft, inputs: Inputs, options: Options) -> None:
+    if inputs.wordless:
+        draft.warn("empty-reference", told(inputs.wordless))
     joined = [clip for clip in inputs.clips if _JOINED.search(clip.text or "")]
     if options.normalise == "basic" and joined and not inputs.counted:
         found = _JOINED.search(joined[0].text or "")

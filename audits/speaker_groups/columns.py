@@ -1,4 +1,4 @@
-"""Which columns of a manifest hold speakers, counts and controls, and what do they hold?"""
+"""Which columns of a manifest hold speakers, counts and transcripts, and what do they hold?"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from audits.speaker_groups import Options
 from probes.errors import InputError
 from probes.loading.corpora import read_corpus
-from probes.loading.levels import clean, is_unknown, parse_bins
+from probes.loading.levels import clean, parse_bins
 from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
 from probes.loading.tables import Table, read_table, suggest
 
@@ -19,8 +19,6 @@ NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filen
 PARTS = {"substitutions": "substitution", "deletions": "deletion", "insertions": "insertion"}
 PROFILES = "speaker profiles"
 WORDS = "words"
-LARGEST = 1e100
-"""Numbers from which on a control is none: their squares would overflow."""
 _CORRECT = (
     "Correct the counts of this clip: errors = substitutions + deletions + insertions, and no more substitutions and "
     "deletions than words."
@@ -191,63 +189,6 @@ def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
 
 def _written(clip: Clip, column: str) -> str:
     return clip.attributes[column] if column in clip.attributes else clean(clip.extras.get(column))
-
-
-def controls_of(
-    clips: Sequence[Clip], manifest: Manifest, options: Options
-) -> dict[str, tuple[float | str | None, ...]]:
-    """Return the values of every control: numbers where all that are known are, else words; None where unknown.
-
-    `words` without such a column is left empty here: it is counted from the reference.
-    """
-    found: dict[str, tuple[float | str | None, ...]] = {}
-    for name in options.control:
-        if name not in manifest.columns:
-            if name == WORDS:
-                found[name] = ()
-                continue
-            raise InputError(
-                f"There is no column {name!r}.",
-                where=f"{options.manifest}, --control",
-                hint=suggest(name, manifest.columns),
-            )
-        require_free(clips, name, "a control", option="--control")
-        texts = [clean(clip.extras.get(name)) for clip in clips]
-        known = [text for text in texts if not is_unknown(text)]
-        numbers = {text: _number(text) for text in set(known)}
-        numeric = _numeric(name, clips, texts, numbers)
-        if len({numbers[text] if numeric else text for text in known}) < 2:
-            raise InputError(
-                f"The column {name!r} has no two different values: there is nothing to hold fixed.",
-                where=f"{options.manifest}, --control",
-                hint="Leave it out.",
-            )
-        if numeric:
-            found[name] = tuple(None if is_unknown(text) else numbers[text] for text in texts)
-        else:
-            found[name] = tuple(None if is_unknown(text) else text for text in texts)
-    return found
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if abs(number) < LARGEST else None
-
-
-def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
-    """Tell whether a control is a number; some numbers among words are a mistake that would make levels of them."""
-    words = [place for place, text in enumerate(texts) if not is_unknown(text) and numbers[text] is None]
-    known = sum(not is_unknown(text) for text in texts)
-    if words and len(words) < known / 2:
-        raise InputError(
-            f"{texts[words[0]]!r} is no number, and most values of {name} are.",
-            where=f"{clips[words[0]].where}, column {name}",
-            hint="Mend it, or leave it empty: such clips are then not in the adjusted model.",
-        )
-    return not words and known > 0
 
 
 def require_free(clips: Sequence[Clip], column: str, purpose: str, *, option: str = "") -> None:

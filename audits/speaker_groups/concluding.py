@@ -25,7 +25,9 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     verdicts = results.verdicts
     if not verdicts:
         return
-    rejected = [verdict for verdict in verdicts if verdict.found]
+    rejected = sum(verdict.rejected for verdict in verdicts)
+    told = sum(verdict.found for verdict in verdicts)
+    some = f" ({told} of them with a difference that can be told)" if told < rejected else ""
     # A pair and its mirror image are one difference.
     pairs = {
         (rung.system, rung.attribute, frozenset((rung.level, rung.reference))): rung
@@ -39,8 +41,8 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     ]
     may = [
         f"Declared was that {HYPOTHESIS_WORDS[options.hypothesis]}, in {METRIC_WORDS[options.metric]}: rejected in "
-        f"{len(rejected)} of {len(verdicts)} tests, with a chance of about {percent(1 - context.level)} at most of any "
-        "false one among them."
+        f"{rejected} of {len(verdicts)} tests{some}, with a chance of about {percent(1 - context.level)} at most of "
+        "any false one among them."
     ]
     confirmed = [item for item in results.search.found if item.confirmed]
     if confirmed:

@@ -16,6 +16,8 @@ PARTS = ("substitution", "deletion", "insertion")
 METRIC_WORDS = {"wer": "word error rate", "cer": "character error rate"}
 MIN_REPORTED = 5
 """Speakers under which a rate is shown as resting on too few."""
+MANY_LEVELS = 30
+"""Levels of a column from which on little can be said of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

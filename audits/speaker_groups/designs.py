@@ -1,7 +1,7 @@
 """Which columns does the model of adjusted rates have: attributes, controls, and who is in it?"""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from audits.groups import MIN_WORDS, UNKNOWN
 from audits.speaker_groups import Options
+from audits.speaker_groups.controls import MOST_POOLED, Pooling, pooling_of
 from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances
 from audits.speaker_groups.gaps import reference_of
 from audits.statistics import NotFitted, PoissonFit, fit_poisson_gee
@@ -29,12 +30,18 @@ class Term:
         Level of each column; empty for a number.
     reference
         The level without a column.
+    words
+        How it is held fixed, as a sentence carries it: never more than is true of a column of many levels.
+    pooling
+        How many levels of an attribute are in the rest; None of a control.
     """
 
     name: str
     values: Floats
+    words: str
     levels: tuple[str, ...] = ()
     reference: str = ""
+    pooling: Pooling | None = None
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -52,7 +59,11 @@ class Model(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Design:
-    """The terms of one system's models, over the clips of `rows`; fits are kept by the terms that are in them."""
+    """The terms of one system's models, over the clips of `rows`; fits are kept by the terms that are in them.
+
+    `small` are the columns with levels too small to be held fixed: what attributes have of them counts as one level,
+    clips in those of controls are not in the models, and a control that has little else is `left_out`.
+    """
 
     errors: Floats
     sizes: Floats
@@ -61,6 +72,7 @@ class Design:
     attributes: tuple[Term, ...]
     controls: tuple[Term, ...]
     left_out: tuple[str, ...]
+    small: Mapping[str, Pooling]
     kept: dict[tuple[str, ...], "Model"] = field(default_factory=dict)
 
     @property
@@ -122,14 +134,16 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
     for values in data.controls.values():
         if all(value is None or isinstance(value, float) for value in values):
             usable &= np.array([value is not None for value in values])
-    chosen = _ordered(data, counts, system, np.flatnonzero(usable))
+    held, small, given_up = _holdable(data, counts, system, np.flatnonzero(usable))
+    chosen = _ordered(data, counts, system, held)
     attributes = []
     for groups in data.singles():
         term = _levels(data, counts, system, chosen, groups.by, options)
         if term is not None:
             attributes.append(term)
     errors = counts.errors[chosen, system]
-    # Without an error, the rest's own rate runs away: its clips say nothing of the others.
+    # Without an error, the rest's own rate runs away: its clips say nothing of the others. No level of a control loses
+    # an error by that.
     kept = np.ones(len(chosen), dtype=bool)
     for term in attributes:
         if FEW in term.levels and errors[(rest := term.values[:, -1] > 0)].sum() == 0:
@@ -137,9 +151,11 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
     rows = chosen[kept]
     attributes = [_within(term, kept) for term in attributes]
     controls = [
-        _control(name, [values[row] for row in rows.tolist()], data.speakers[rows], errors[kept])
+        _control(name, [values[row] for row in rows.tolist()], small)
         for name, values in data.controls.items()
+        if name not in given_up
     ]
+    pooled = {term.name: term.pooling for term in attributes if term.pooling and term.pooling.pooled > 1}
     wanted = [*(groups.by for groups in data.singles() if len(groups.names) > 1), *data.controls]
     there = {term.name for term in (*attributes, *controls) if term.values.shape[1]}
     return Design(
@@ -150,6 +166,7 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
         attributes=tuple(term for term in attributes if term.shown),
         controls=tuple(term for term in controls if term.values.shape[1]),
         left_out=tuple(name for name in wanted if name not in there),
+        small={name: found for name, found in small.items() if found.pooled} | pooled,
     )
 
 
@@ -187,39 +204,94 @@ def _levels(
     if rest.any():
         shown.append(FEW)
         columns.append(rest)
+    found = pooling_of(labels, people)
     return Term(
-        name=name, values=np.stack(columns, axis=1).astype(np.float64), levels=tuple(shown), reference=reference
+        name=name,
+        values=np.stack(columns, axis=1).astype(np.float64),
+        levels=tuple(shown),
+        reference=reference,
+        words=name if found.pooled < 2 else f"{name} ({len(people)} of {found.levels} levels, the others as one)",
+        pooling=found,
     )
 
 
-def _control(name: str, values: Sequence[float | str | None], speakers: NDArray[np.int64], errors: Floats) -> Term:
+def _control(name: str, values: Sequence[float | str | None], held: Mapping[str, Pooling]) -> Term:
     if all(isinstance(value, float) for value in values):
         numbers = np.array(values, dtype=np.float64)
         apart = numbers - numbers.mean()
         spread = float(apart.std())
         # A control that does not vary here has no column.
-        return Term(name=name, values=(apart / spread)[:, None] if spread > 0 else np.empty((len(values), 0)))
-    labels = np.array([UNKNOWN if value is None else str(value) for value in values])
-    for level in np.unique(labels):
-        inside = labels == level
-        if len(np.unique(speakers[inside])) < MIN_REPORTED or errors[inside].sum() == 0:
-            labels = np.where(inside, FEW, labels)
-    if errors[labels == FEW].sum() == 0:
-        # Too few to have a rate of their own: they go with the most.
-        known, counted = np.unique(labels[labels != FEW], return_counts=True)
-        labels = np.where(labels == FEW, known[counted.argmax()] if len(known) else FEW, labels)
-    known, counted = np.unique(labels, return_counts=True)
-    reference = str(known[counted.argmax()])
-    shown = sorted((str(level) for level in known if level != reference), key=lambda level: level == FEW)
-    columns = (labels[:, None] == np.array(shown, dtype=labels.dtype)[None]).astype(np.float64)
-    return Term(name=name, values=columns, levels=tuple(shown), reference=reference)
+        columns = (apart / spread)[:, None] if spread > 0 else np.empty((len(values), 0))
+        return Term(name=name, values=columns, words=f"{name} (a number, linear)")
+    known, labels, counted = np.unique(_words(values), return_inverse=True, return_counts=True)
+    shown = [place for place in range(len(known)) if place != counted.argmax()]
+    found = held[name]
+    how = f"{found.levels - found.pooled} of {found.levels}" if found.pooled else f"{found.levels}"
+    return Term(
+        name=name,
+        values=(labels[:, None] == np.array(shown)[None]).astype(np.float64),
+        levels=tuple(str(known[place]) for place in shown),
+        reference=str(known[counted.argmax()]),
+        words=f"{name} ({how} levels)",
+    )
+
+
+def _words(values: Sequence[float | str | None]) -> NDArray[np.str_]:
+    return np.array([UNKNOWN if value is None else str(value) for value in values])
+
+
+def _holdable(
+    data: Utterances, counts: Counts, system: int, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], dict[str, Pooling], frozenset[str]]:
+    """Return the clips among which every control of words can be held fixed, and the controls that cannot be.
+
+    A level with too few speakers, or without an error, has no rate of its own to hold fixed: its clips are left out.
+    A control that would so cost most clips is given up instead.
+    """
+    labels = {
+        name: _words(values)
+        for name, values in data.controls.items()
+        if not all(value is None or isinstance(value, float) for value in values)
+    }
+    given_up: set[str] = set()
+    while True:
+        kept, crowded = rows, ""
+        while not crowded:
+            inside = np.ones(len(kept), dtype=bool)
+            for name in labels.keys() - given_up:
+                few = _in_few(labels[name][kept], data.speakers[kept], counts.errors[kept, system])
+                if few.sum() > MOST_POOLED * len(kept):
+                    crowded = name
+                inside &= ~few
+            if inside.all():
+                break
+            kept = kept if crowded else kept[inside]
+        if not crowded:
+            break
+        given_up.add(crowded)
+    found = {}
+    for name, every in labels.items():
+        few = _in_few(every[rows], data.speakers[rows], counts.errors[rows, system])
+        left = every[rows][~few] if name in given_up else every[kept]
+        found[name] = pooling_of(every[rows], set(left.tolist()))
+    return kept, found, frozenset(given_up)
+
+
+def _in_few(labels: NDArray[np.str_], speakers: NDArray[np.int64], errors: Floats) -> NDArray[np.bool_]:
+    """Return which clips are in levels of too few speakers, or without an error."""
+    known, number = np.unique(labels, return_inverse=True)
+    pairs = np.unique(np.stack([number, speakers], axis=1), axis=0)
+    people = np.bincount(pairs[:, 0], minlength=len(known))
+    few = (people < MIN_REPORTED) | (np.bincount(number, weights=errors, minlength=len(known)) == 0)
+    inside: NDArray[np.bool_] = few[number]
+    return inside
 
 
 def _within(term: Term, kept: NDArray[np.bool_]) -> Term:
     """Return the term over some of the clips, without columns that are empty there."""
     values = term.values[kept]
     if not term.levels:
-        return Term(name=term.name, values=values)
+        return replace(term, values=values)
     there = np.flatnonzero(values.any(axis=0))
     levels = tuple(term.levels[place] for place in there)
-    return Term(name=term.name, values=values[:, there], levels=levels, reference=term.reference)
+    return replace(term, values=values[:, there], levels=levels)

@@ -40,6 +40,7 @@ MOST_COMPARED = 100
 OTHERS = "others"
 """What a group is compared with where no group is named: all others of its set together."""
 PERMUTED = "permutation of labels over speakers"
+EXCESS_METHOD = "cluster bootstrap, each end on its own and simultaneous over all groups, or permutation where wider"
 TO_ONE_METHOD = "cluster bootstrap, simultaneous over all groups against the reference, or permutation where wider"
 
 
@@ -273,6 +274,24 @@ def difference_of(
     stretch = max(1.0, row.chance.reach(system, *places) / (ends[2] - ends[0]))
     where = {"group": group, "reference": against}
     return add(draft, data, row, "gap_to_reference", stretched(ends, stretch), GAP_METHOD, context, system, **where)
+
+
+def excess_of(draft: Draft, data: Utterances, row: GapRow, system: int, pair: tuple[str, str], context: Context) -> int:
+    """Add by how much a group errs more than what all are compared with, as the one-sided test sees it; return where.
+
+    The low end is the bound of that test: it lies above nought where the test rejects, unless the bootstrap sees more
+    noise than the shuffled labels do.
+    """
+    group, against = pair
+    if against == OTHERS:
+        found = gaps_to_others(row.sums, row.drawn, row.chance, system, level=context.level, one_sided=True)
+    else:
+        own = row.names.index(against)
+        found = gaps_to_one(
+            row.sums, row.drawn, row.chance, system, own, fixed=True, level=context.level, one_sided=True
+        )
+    where = {"group": group, "reference": against}
+    return add(draft, data, row, "excess", found[row.names.index(group)], EXCESS_METHOD, context, system, **where)
 
 
 def name_of(kind: Kind) -> str:

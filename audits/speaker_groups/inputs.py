@@ -16,7 +16,6 @@ from audits.records import Skipped, Source
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import (
     ONE_SYSTEM,
-    controls_of,
     counted_systems,
     prediction_column,
     read_counts,
@@ -24,8 +23,10 @@ from audits.speaker_groups.columns import (
     require_free,
     speakers_of,
 )
+from audits.speaker_groups.controls import controls_of
 from audits.speaker_groups.counts import MIN_REPORTED
-from audits.speaker_groups.outlook import coordinates_of, notes_of
+from audits.speaker_groups.outlook import columns_of, coordinates_of, notes_of
+from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
 from audits.value_maps import value_map_sources
 from probes.errors import InputError
 from probes.loading.levels import Note
@@ -62,6 +63,8 @@ class Inputs:
         What a speaker number stands for.
     empty
         Missing transcripts that count as empty, by system.
+    wordless
+        How many of the clips have no word of reference.
     """
 
     manifest: Manifest
@@ -76,6 +79,7 @@ class Inputs:
     sets: tuple[GroupSet, ...]
     notes: tuple[Note, ...]
     empty: Mapping[str, int]
+    wordless: int = 0
 
     @property
     def reasons(self) -> tuple[Skipped, ...]:
@@ -115,9 +119,16 @@ def plan(options: Options, context: Context) -> Plan:
             where=str(options.manifest),
             hint="Mend the rows: each needs a text, a speaker and a transcript of every system.",
         )
+    words = has_words(clips, counted, options)
+    _check_references(any(words), counted, options)
+    kept = chosen(clips, words, options)
+    more += [(clips[place], NO_REFERENCE) for place in sorted({*range(len(clips))} - {*kept})]
+    clips = [clips[place] for place in kept]
+    texts = {name: tuple(rows[place] for place in kept) for name, rows in texts.items()}
     _check_groups(clips, options)
     speakers, unit = speakers_of(clips, manifest, options)
     _check_reference_size(clips, speakers, unit, options)
+    controls, more_notes = controls_of(clips, manifest, options)
     inputs = Inputs(
         manifest=manifest,
         clips=tuple(clips),
@@ -127,12 +138,14 @@ def plan(options: Options, context: Context) -> Plan:
         counted={name: read_counts(clips, columns) for name, columns in counted.items()},
         speakers=speakers,
         unit=unit,
-        controls=controls_of(clips, manifest, options),
+        controls=controls,
         sets=tuple(group_sets([clip.attributes for clip in clips], options.by, max_order=options.max_order)),
-        notes=(*manifest.notes, *notes),
+        notes=(*manifest.notes, *notes, *more_notes),
         empty=empty,
+        wordless=sum(not words[place] for place in kept),
     )
-    _check_references(inputs, options)
+    if options.faas and inputs.unit != "speakers":
+        raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
     return Plan(
         inputs=inputs,
         subject=None,
@@ -144,6 +157,7 @@ def plan(options: Options, context: Context) -> Plan:
         cost=(
             ("clips", f"{len(inputs.clips):,} of {len(manifest.clips):,}"),
             ("systems", ", ".join(inputs.systems)),
+            *((option, text) for option, texts in columns_of(inputs, options).items() for text in texts),
             ("groups", f"{sum(len(groups.names) for groups in inputs.sets):,}"),
             ("time", "seconds to a few minutes; no model is run"),
         ),
@@ -334,20 +348,17 @@ def _check_reference_size(clips: Sequence[Clip], speakers: NDArray[np.int64], un
             )
 
 
-def _check_references(inputs: Inputs, options: Options) -> None:
-    given = [row["words"].sum() for row in inputs.counted.values()]
-    if not (any(given) or any(map(str.isalnum, "".join(clip.text or "" for clip in inputs.clips if not given)))):
+def _check_references(any_word: bool, counted: Mapping[str, Any], options: Options) -> None:
+    if not any_word:
         raise InputError(
             "No reference has a word: there is nothing to err on.",
             where=str(options.manifest),
             hint="Is --text-col the reference?",
         )
-    if options.metric == "cer" and inputs.counted:
+    if options.metric == "cer" and counted:
         raise InputError(
             "Counts of errors and words say nothing about characters.", where="--metric", hint="Leave it out."
         )
-    if options.faas and inputs.unit != "speakers":
-        raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
 
 
 def useful(inputs: Inputs) -> tuple[Inputs, dict[str, int]]:

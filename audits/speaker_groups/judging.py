@@ -17,12 +17,12 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Adjusted, Rung
 from audits.speaker_groups.concluding import conclude
 from audits.speaker_groups.counts import Utterances, place
-from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, difference_of, rate_words, tested
+from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, difference_of, excess_of, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.telling import tell_explained, tell_search, tell_skipped, tell_systems
-from audits.speaker_groups.wording import whose
+from audits.speaker_groups.telling import tell_columns, tell_explained, tell_search, tell_skipped, tell_systems
+from audits.speaker_groups.wording import gap_words, whose
 from audits.statistics import MaybeEnds, adjust, scaled
-from audits.wording import listed, p_words, size_words, span
+from audits.wording import listed, p_words, span
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
@@ -42,6 +42,10 @@ class Verdict:
         Corrected for all declared tests.
     gap
         Place of the difference that is told: of `group` and what it is compared `against`, a group or others.
+    rejected
+        Whether the test rejects what was declared.
+    found
+        Whether, beyond that, the interval of this difference leaves out nought.
     """
 
     system: int
@@ -51,6 +55,7 @@ class Verdict:
     group: str
     against: str
     evidence: tuple[int, ...]
+    rejected: bool
     found: bool
 
 
@@ -71,7 +76,9 @@ def declare(
             if options.hypothesis != "conditional":
                 p: MaybeEnds = tested(row, system, options.hypothesis, context)
                 pair = clearest(row, system, options.hypothesis)
-                at = difference_of(draft, data, row, system, pair, context)
+                one_sided = options.hypothesis == "worst-group" and row.reference != "best"
+                told_by = excess_of if one_sided else difference_of
+                at = told_by(draft, data, row, system, pair, context)
                 tests.append((system, row, p, (at, *pair)))
             elif (system, row.by) in adjusted.p:
                 at = adjusted.gap[system, row.by, "absolute"]
@@ -93,6 +100,7 @@ def declare(
                 group=group,
                 against=against,
                 evidence=(gap, places[1]),
+                rejected=p_value < 1 - context.level,
                 found=p_value < 1 - context.level and _beyond(draft.estimates[gap], options.hypothesis),
             )
         )
@@ -154,6 +162,7 @@ def judge(
     tell_search(draft, data, results)
     tell_systems(draft, data, results)
     tell_skipped(draft, inputs)
+    tell_columns(draft, inputs, options)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
     draft.findings.sort(key=lambda finding: order[finding.severity])
     conclude(draft, data, results, options, context)
@@ -178,7 +187,7 @@ def _tell_gap(
     severity: Severity = "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
     evidence = list(verdict.evidence)
     if options.hypothesis == "conditional":
-        held = results.adjusted.held[system, row.by]
+        held = results.adjusted.held_words[system, row.by]
         fixed = f" with {listed(held)} held fixed" if held else ""
         text = (
             f"{whose(data, system)} more often on {verdict.group} than on {verdict.against}{fixed}: an adjusted gap in "
@@ -196,7 +205,7 @@ def _tell_gap(
         noise = f", where shuffled labels make one of {point(floor)}" if verdict.gap in row.gap.values() else ""
         text = (
             f"{whose(data, system)} {'more' if gap.value > 0 else 'less'} often on {verdict.group} than on {than}: "
-            f"{rate_words(row.counts)} {both} {size_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over "
+            f"{rate_words(row.counts)} {both} {gap_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over "
             f"{data.unit}, Holm)."
         )
     if options.hypothesis != "conditional":
@@ -206,7 +215,7 @@ def _tell_gap(
         evidence += rung.places if rung else ()
     missing = results.adjusted.left_out.get(system, ())
     if missing:
-        text += f" {listed(missing)} could not be held fixed: too few {data.unit} or words a level."
+        text += f" {listed(missing)} could not be held fixed: too few {data.unit}, words or errors a level."
     if (row.sums.sizes > 0).sum(1).max() > 1:
         text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
     draft.find(
@@ -231,7 +240,7 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
     if not rung.held:
         return "No other attribute or control is in the model to hold fixed."
     before, after = (draft.estimates[place] for place in rung.places)
-    kept = f"with {listed(rung.held)} held fixed"
+    kept = f"with {listed(rung.held_words)} held fixed"
     explained = listed(rung.explained_by)
     before_after = f"(rate over that of {rung.reference}, this pair alone: {span(before)} before, {span(after)} after)"
     if rung.spurious:
@@ -269,11 +278,11 @@ def _tell_silence(
     widest = 0.0
     for verdict in silent:
         gap = draft.estimates[verdict.gap]
-        told = f"{verdict.row.by}, {span(gap)}"
+        told = f"{verdict.row.by}, {gap_words(gap)}"
         rivals = [at for (system, _), at in verdict.row.to_reference.items() if system == verdict.system]
         rows = [gap, *(draft.estimates[at] for at in rivals)]
         widest = max(widest, *((row.high or 0.0) - (row.low or 0.0) for row in rows))
-        if verdict.p < 1 - context.level:
+        if verdict.rejected:
             unplaced.append(f"{told}, p {p_words(verdict.p)}")
         elif _beyond(gap, hypothesis):
             doubtful.append(f"{told}, p {p_words(verdict.p)}")
@@ -289,9 +298,10 @@ def _tell_silence(
     if doubtful:
         sentences.append(f"what was seen by {'; '.join(doubtful)} may be chance, given all the declared tests (Holm).")
     if unplaced:
-        sentences.append(
-            f"the groups do not err alike by {'; '.join(unplaced)}, but which ones differ could not be told."
-        )
+        some = f"the groups do not err alike by {'; '.join(unplaced)}, but which ones differ could not be told."
+        if hypothesis == "worst-group":
+            some = f"some group errs more by {'; '.join(unplaced)}, but which one could not be told."
+        sentences.append(some)
     if lower:
         sentences.append(f"all groups err less than {' and '.join(lower)}.")
     tail = (1 - context.level) / 2

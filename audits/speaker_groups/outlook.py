@@ -8,14 +8,16 @@ import numpy as np
 from audits.groups import reported_groups
 from audits.records import Coordinate
 from audits.speaker_groups import METRICS, Options
+from audits.speaker_groups.controls import as_read, levels_words
+from audits.speaker_groups.counts import MANY_LEVELS
 from audits.speaker_groups.discovery import TESTS
 from audits.speaker_groups.gaps import KINDS, RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
+from audits.speaker_groups.references import told
 
 if TYPE_CHECKING:
     from audits.speaker_groups.inputs import Inputs
 
-MANY_LEVELS = 30
 CORRECTIONS = ("none", "holm", "bh")
 
 
@@ -46,6 +48,18 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
     return found
 
 
+def columns_of(inputs: "Inputs", options: Options) -> dict[str, tuple[str, ...]]:
+    """Return how every column that is compared or held fixed was read, in words, by the option that names it."""
+    binned = {text.partition("=")[0].strip() for text in options.bin}
+    by = []
+    for name in options.by:
+        labels = np.array([clip.attributes[name] for clip in inputs.clips])
+        text = levels_words(labels, inputs.speakers, options.min_speakers, inputs.unit)
+        by.append(f"{name}: {'a number in bins, ' if name in binned else ''}{text}")
+    control = [f"{name}: {as_read(values, inputs.speakers, inputs.unit)}" for name, values in inputs.controls.items()]
+    return {"by": tuple(by), "control": tuple(control)}
+
+
 def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     notes = [note.message for note in inputs.notes]
@@ -53,6 +67,8 @@ def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
     notes += [
         f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()
     ]
+    if inputs.wordless:
+        notes.append(told(inputs.wordless))
     people = inputs.speakers
     for groups in inputs.sets:
         if "&" in groups.by:

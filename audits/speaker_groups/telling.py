@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 from audits.context import Draft
 from audits.numbers import decimals, written
 from audits.records import Estimate
+from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.discovery import PARTS, Discovery
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.inputs import Inputs
+from audits.speaker_groups.outlook import columns_of
 from audits.wording import listed, many, size_words, span
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
                 for rung in alike[:MOST_NAMED]
             )
             who = name if len(data.systems) > 1 else "the system"
-            held = f"{listed(rungs[0].held)} {'is' if len(rungs[0].held) == 1 else 'are'}"
+            held = f"{listed(rungs[0].held_words)} {'is' if len(rungs[0].held) == 1 else 'are'}"
             explained = dict.fromkeys(other for rung in alike for other in rung.explained_by)
             draft.find(
                 "groups.spurious",
@@ -147,6 +149,15 @@ def _compared(estimate: Estimate) -> str:
     if (estimate.high or 0) < 0:
         return f"it errs less, by {size_words(estimate)}"
     return f"no difference could be shown, {span(estimate)}"
+
+
+def tell_columns(draft: Draft, inputs: Inputs, options: Options) -> None:
+    """Say how each column was read: a number that became levels, or the other way round, is no mistake of a model."""
+    read = columns_of(inputs, options)
+    text = f"Columns as they were read. Compared: {'; '.join(read['by'])}."
+    if read["control"]:
+        text += f" Controls: {'; '.join(read['control'])}."
+    draft.find("groups.columns", "info", text)
 
 
 def tell_skipped(draft: Draft, inputs: Inputs) -> None:

@@ -34,6 +34,7 @@ def simultaneous_contrasts(
     *,
     level: float = 0.95,
     floor: Floats | None = None,
+    one_sided: bool = False,
 ) -> Contrasts:
     """Return contrasts with joint intervals from the largest studentised deviation over all of them.
 
@@ -56,6 +57,9 @@ def simultaneous_contrasts(
     floor
         Variance to add to each group, shape (groups,): for a group without a single error the bootstrap
         sees no variance at all.
+    one_sided
+        Whether each end is a bound of its own: the low ends hold jointly with probability `level`, as do the high ones,
+        and q is the quantile of the largest deviation upwards.
 
     Examples
     --------
@@ -74,9 +78,9 @@ def simultaneous_contrasts(
     covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(extra)
     # Above 0, since deviations are divided by it.
     error = np.sqrt(np.maximum(np.einsum("cg,gh,ch->c", contrasts, covariance, contrasts), 1e-300))
-    quantile = np.quantile(_largest_deviations(kept, contrasts, error), level)
+    quantile = np.quantile(_largest_deviations(kept, contrasts, error, one_sided=one_sided), level)
     # The tail beyond which the largest deviation falls with probability 1 - level, never that of one contrast alone.
-    tail = min(float(norm.sf(quantile)), (1.0 - level) / 2)
+    tail = min(float(norm.sf(quantile)), (1.0 - level) / (1 if one_sided else 2))
     share = contrasts**2 * np.maximum(np.diag(covariance), 1e-100)
     freedom = share.sum(1) ** 2 / (share**2 / (clusters - 1)).sum(1)
     smallest = np.array([clusters[row != 0].min() for row in contrasts])
@@ -86,11 +90,12 @@ def simultaneous_contrasts(
     return Contrasts(value=value, low=value - half, high=value + half)
 
 
-def _largest_deviations(kept: Floats, contrasts: Floats, error: Floats) -> Floats:
+def _largest_deviations(kept: Floats, contrasts: Floats, error: Floats, *, one_sided: bool) -> Floats:
     centred = kept - kept.mean(axis=0)
-    largest = np.zeros(len(kept))
+    largest = np.full(len(kept), -np.inf)
     # In slices, since all pairs of a hundred groups by thousands of samples would not fit in memory.
     for start in range(0, len(contrasts), 256):
         part = slice(start, start + 256)
-        np.maximum(largest, np.abs(centred @ contrasts[part].T / error[part]).max(axis=1), out=largest)
+        apart = centred @ contrasts[part].T / error[part]
+        np.maximum(largest, (apart if one_sided else np.abs(apart)).max(axis=1), out=largest)
     return largest

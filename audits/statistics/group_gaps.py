@@ -87,8 +87,13 @@ def unscaled(kind: Kind, ends: Ends) -> Ends:
     return value - shift, low - shift, high - shift
 
 
-def gaps_to_others(sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column: int, *, level: float) -> list[Ends]:
-    """Return each group's rate less that of all the other groups together, with joint intervals."""
+def gaps_to_others(
+    sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column: int, *, level: float, one_sided: bool = False
+) -> list[Ends]:
+    """Return each group's rate less that of all the other groups together, with joint intervals.
+
+    Where `one_sided`, each end is a bound of its own, and the low one that of the test for an excess.
+    """
     count = sums.sizes.shape[1]
     totals = sums.totals()
     points = np.concatenate([on_scale(totals, column, "absolute"), _rest(totals, column)], axis=1)[0]
@@ -98,20 +103,32 @@ def gaps_to_others(sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column
     alone = spread_floor(sums, column, "absolute")
     # All others together show no variance only where none of them shows any.
     floor = np.concatenate([alone, [np.delete(alone, place).min() for place in range(count)]])
-    found = simultaneous_contrasts(points, replicates, contrasts, speakers, level=level, floor=floor)
+    found = simultaneous_contrasts(
+        points, replicates, contrasts, speakers, level=level, floor=floor, one_sided=one_sided
+    )
     rows = []
     for place in range(count):
         value, low, high = found.at(place)
-        rows.append(stretched((value, low, high), max(1.0, chance.reach(column, place) / (high - value))))
+        reach = chance.reach(column, place, one_sided=one_sided)
+        rows.append(stretched((value, low, high), max(1.0, reach / (high - value))))
     return rows
 
 
 def gaps_to_one(
-    sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column: int, reference: int, *, fixed: bool, level: float
+    sums: SpeakerSums,
+    drawn: SpeakerSums,
+    chance: Chance,
+    column: int,
+    reference: int,
+    *,
+    fixed: bool,
+    level: float,
+    one_sided: bool = False,
 ) -> list[Ends]:
     """Return each group's rate less that of one group, with joint intervals; nought for that group itself.
 
-    Where the reference is not `fixed` but picked by its rate, the intervals hold for all pairs of groups.
+    Where the reference is not `fixed` but picked by its rate, the intervals hold for all pairs of groups. Where
+    `one_sided`, each end is a bound of its own, and the low one that of the test for an excess.
     """
     points = on_scale(sums.totals(), column, "absolute")[0]
     replicates = on_scale(drawn, column, "absolute")
@@ -120,12 +137,12 @@ def gaps_to_one(
     more = [] if fixed else [contrast(points.size, *pair) for pair in combinations(others, 2)]
     floor = spread_floor(sums, column, "absolute")
     found = simultaneous_contrasts(
-        points, replicates, np.array([*rows, *more]), sums.speakers, level=level, floor=floor
+        points, replicates, np.array([*rows, *more]), sums.speakers, level=level, floor=floor, one_sided=one_sided
     )
     gaps = [(0.0, 0.0, 0.0)] * points.size
     for place, other in enumerate(others):
         value, low, high = found.at(place)
-        reach = chance.reach(column, other, reference, fixed=fixed)
+        reach = chance.reach(column, other, reference, fixed=fixed, one_sided=one_sided)
         gaps[other] = stretched((value, low, high), max(1.0, reach / (high - value)))
     return gaps
 

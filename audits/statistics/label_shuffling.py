@@ -35,18 +35,22 @@ class Chance:
     variance_others: Floats
     level: float
 
-    def reach(self, column: int, one: int, other: int | None = None, *, fixed: bool = False) -> float:
+    def reach(
+        self, column: int, one: int, other: int | None = None, *, fixed: bool = False, one_sided: bool = False
+    ) -> float:
         """Return the difference of two groups, or of a group and the others, that shuffled labels seldom exceed.
 
-        Where `fixed`, the other group is the one of reference, whatever the rates are. Within as much of the observed
+        Where `fixed`, the other group is the one of reference, whatever the rates are. Where `one_sided`, only
+        differences upwards count, from the others or from that group. Within as much of the observed
         difference lie the differences that the permutation test does not reject, as far as shifting the rates of a
         group leaves their spread alone.
         """
         if other is None:
-            largest = np.quantile(self.shuffled["others"][:, column], self.level)
+            above: Contrast = "above" if one_sided else "others"
+            largest = np.quantile(self.shuffled[above][:, column], self.level)
             return float(largest * np.sqrt(self.variance_others[one, column]))
         spread = np.sqrt(self.variance[one, column] + self.variance[other, column])
-        compared: Contrast = "reference" if fixed else "pairs"
+        compared: Contrast = ("above_reference" if one_sided else "reference") if fixed else "pairs"
         return float(np.quantile(self.shuffled[compared][:, column], self.level) * spread)
 
 

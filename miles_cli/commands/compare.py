@@ -24,6 +24,10 @@ def command(
         list[str] | None,
         typer.Option("--only", help="Estimates to compare, as in a gate: 'gap\\[by=accent]'."),
     ] = None,
+    match: Annotated[
+        list[str] | None,
+        typer.Option("--match", help="OLD=NEW: a system, or another coordinate, with another name in the later runs."),
+    ] = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[
         bool,
@@ -39,7 +43,7 @@ def command(
     first, *others = [replace(read_run(run), name=named(run)) for run in runs]
     if html is not None:
         check_place(html, "--html", runs)
-    found = compare_all(first, others, chosen)
+    found = compare_all(first, others, chosen, match or [])
     for one in found if fail_on_regression else ():
         _check_judged(one)
     if html is not None:

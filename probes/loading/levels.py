@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.loading.decimals import with_decimal_commas, with_point
 from probes.loading.tables import read_table, read_text, suggest
 
 UNKNOWN = "unknown"
@@ -153,7 +154,7 @@ def clean(value: str | None) -> str:
 
 @dataclass(slots=True)
 class Levels:
-    """The cleaning of one column; call `level` for each clip, then `notes` once."""
+    """The cleaning of one column; call `look` once, `level` for each clip, then `notes` once."""
 
     column: str
     mapping: Mapping[str, str] = field(default_factory=dict)
@@ -164,11 +165,27 @@ class Levels:
     _not_numeric: Counter[str] = field(default_factory=Counter)
     _outside: int = 0
     _binned: int = 0
+    _comma: bool = False
+    _with_comma: Counter[str] = field(default_factory=Counter)
     _replaced: Counter[str] = field(default_factory=Counter)
     _spellings: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def __post_init__(self) -> None:
         self._labels = bin_labels(self.edges) if self.edges else ()
+
+    def look(self, values: Iterable[str | None]) -> None:
+        """Learn from the whole column whether the numbers to be binned have a decimal comma.
+
+        Raises
+        ------
+        InputError
+            Where that cannot be told.
+        """
+        if self._labels:
+            texts = {clean(value) for value in values}
+            known = {self.mapping.get(text, text) for text in texts}
+            known = {text for text in known if not is_unknown(text)}
+            self._comma = with_decimal_commas(sorted(known), column=self.column, where="--bin")
 
     def level(self, value: str | None, where: str) -> str:
         """Return the level of a value.
@@ -202,6 +219,9 @@ class Levels:
         return level
 
     def _bin(self, text: str) -> str:
+        if self._comma and (pointed := with_point(text)) != text:
+            self._with_comma[text] += 1
+            text = pointed
         if not _NUMBER.fullmatch(text):
             self._not_numeric[text] += 1
             return UNKNOWN
@@ -231,6 +251,7 @@ class Levels:
         counted = (
             ("manifest.unknown", self._unknown, "have no value ({}) and form the level 'unknown'"),
             ("manifest.mapped", self._mapped, "were renamed by the value map ({})"),
+            ("manifest.decimal-comma", self._with_comma, "have a decimal comma ({})"),
             ("manifest.not-numeric", self._not_numeric, "are not numbers ({}) and count as unknown"),
             ("manifest.replaced", self._replaced, "hold & or =, written + and : here ({})"),
             ("manifest.map-unused", never, "entries of the value map met no clip ({})"),

@@ -152,6 +152,8 @@ def assemble(
     }
     segment = _segment_columns(table, columns, chosen["path"])
     levels = level_rules(table, by, values, bins)
+    for name, rule in levels.items():
+        rule.look(row.values.get(name) for row in table.rows)
     places = Places(audio_root) if opened else None
     used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
     clips: list[Clip] = []

@@ -129,6 +129,8 @@ def read_tokens(
     speaker = find_column(table, "speaker", speaker_col, usual=ROLES["speaker"], needed=True) or ""
     wanted = _wanted(source, features, (phone, speaker, *rules))
     texts = source.labels(tuple(dict.fromkeys((phone, speaker, *rules))))
+    for name, rule in rules.items():
+        rule.look(texts[name])
     labels = {NO_PHONE: _cleaned(texts[phone], _ABSENT.__contains__), NO_SPEAKER: _cleaned(texts[speaker], is_unknown)}
     if on_bad == "stop":
         _check_labelled(labels, (phone, speaker), source)

@@ -165,6 +165,21 @@ def test_a_name_that_is_no_utf_8_stands_on_the_page(folder: Path, tmp_path: Path
     assert (tmp_path / "p.html").read_text(encoding="utf-8").count("bad\ufffd") >= 2
 
 
+def test_a_renamed_system_is_hinted_at_and_matched(prepared: Path, tmp_path: Path) -> None:
+    text = (prepared / "work" / "runs" / "groups" / "report.json").read_text(encoding="utf-8")
+    for name in ("ours", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text(text.replace('"ours"', f'"{name}"'), encoding="utf-8")
+    told = call(["compare", "ours", "new"], tmp_path)
+    assert told.code == 0 and "nothing is compared" in told.out
+    assert "There is a system ours in ours only and new in new only: --match ours=new compares" in told.out, told.out
+    (run,) = compared(tmp_path, "ours", "new", "--match", "ours=new")["runs"]
+    assert run["renamed"] == [{"before": "ours", "after": "new"}] and len(run["changes"]) > 20
+    assert run["estimates_in_one_run"] == {"before": 0, "after": 0}
+    refused = call(["compare", "ours", "new", "--match", "our=new"], tmp_path)
+    assert refused.code == 2 and "Did you mean 'ours'?" in refused.out
+
+
 def test_runs_that_differ_in_nothing_told_are_not_said_to_differ_by_chance(folder: Path, tmp_path: Path) -> None:
     report = json.loads((folder / "runs/slopes/report.json").read_text(encoding="utf-8"))
     report["estimates"][0]["value"] *= 2

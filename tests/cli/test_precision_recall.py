@@ -134,7 +134,8 @@ def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     def run(*words: object, name: str = "run", code: int = 0) -> Path:
         folder = tmp_path / name
         outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
+        assert (outcome.code, outcome.out) == (code, ""), outcome.err
+        assert outcome.err.count("\n") == outcome.err.count("✗ gate failed") == int(code == 1), outcome.err
         # The encoder of JSON may write numbers that are none.
         text = (folder / "report.json").read_text(encoding="utf-8")
         assert "NaN" not in text and "Infinity" not in text

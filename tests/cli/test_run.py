@@ -135,6 +135,23 @@ def test_json_prints_the_report_and_nothing_else(copied_run: Path, world: Any, c
     assert done.out == (copied_run / "report.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("way", ["--quiet", "--json"])
+def test_a_failed_gate_is_told_in_one_line_where_nothing_else_is(
+    copied_run: Path, world: Any, call_miles: Call, way: str
+) -> None:
+    gates = ("best_layer.value > 99", "best_layer.value >= 0", "findings[severity=info] > 0")
+    words = [word for gate in gates for word in ("--fail-if", gate)]
+    done = call_miles(*world.command("--out", copied_run, way, *words))
+    assert done.code == 1
+    report = json.loads((copied_run / "report.json").read_text(encoding="utf-8"))
+    assert done.out == ("" if way == "--quiet" else (copied_run / "report.json").read_text(encoding="utf-8"))
+    (row, *_) = (report["estimates"][place] for place in report["gates"][1]["rows"])
+    lines = done.err.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [f"✗ gate failed  {gate}" for gate in gates[1:]]
+    assert f": best_layer {row['where']['metric']}" in lines[0] or f"{row['value']:g}" in lines[0]
+    assert "Info: " in lines[1]
+
+
 def test_quiet_prints_nothing(copied_run: Path, world: Any, call_miles: Call) -> None:
     done = call_miles(*world.command("--out", copied_run, "--quiet"))
     assert (done.code, done.out, done.err) == (0, "", "")

@@ -129,6 +129,27 @@ def compared(groups: int, rates: Floats, rng: np.random.Generator) -> tuple[bool
 
 
 @pytest.mark.parametrize("groups", [2, 6])
+def test_bounds_of_one_side_fail_as_often_as_stated_and_reach_further(groups: int) -> None:
+    rng = np.random.default_rng(50 + groups)
+    against = np.array([np.eye(groups)[place] - np.eye(groups)[0] for place in range(1, groups)])
+    outcomes = []
+    for _ in range(400):
+        parts = [speakers(25, 0.2, rng) for _ in range(groups)]
+        member = (np.repeat(np.arange(groups), 25)[:, None] == np.arange(groups)).astype(float)
+        errors, clips = (np.concatenate([part[place] for part in parts])[:, None] * member for place in (0, 1))
+        weights = cluster_weights(len(member), 500, rng)
+        drawn = ratio(resampled_sums(weights, errors), resampled_sums(weights, clips))
+        points, people = ratio(errors.sum(0), clips.sum(0)), np.full(groups, 25)
+        one, both = (
+            simultaneous_contrasts(points, drawn, against, people, one_sided=one_sided) for one_sided in (True, False)
+        )
+        assert (one.low > both.low).all() and (one.high < both.high).all()
+        outcomes.append(((one.low > 0).any(), (one.high < 0).any()))
+    for wrong in np.array(outcomes).sum(0):
+        assert 0.02 * 400 <= wrong <= at_most(0.05, 400), wrong
+
+
+@pytest.mark.parametrize("groups", [2, 6])
 def test_gaps_that_are_not_there_are_found_no_more_often_than_stated(groups: int) -> None:
     rng = np.random.default_rng(30 + groups)
     outcomes = np.array([compared(groups, np.full(groups, 0.2), rng) for _ in range(400)])

@@ -19,6 +19,7 @@ from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.inputs import Inputs, plan
 from audits.speaker_groups.report import run
+from probes.words import count_words, normalise
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 FOLDER = DATA / "asr_predictions"
@@ -166,6 +167,25 @@ def test_adjusted_ratios_are_those_of_the_known_model(folder: Path) -> None:
         assert np.log(found.value) == pytest.approx(known, abs=0.01), level
         # The known errors are not corrected for the pull of each speaker on the fit; those of the audit are.
         assert error - 0.001 < half / t.isf(0.025, found.n - COLUMNS) < error + 0.01, level
+
+
+@pytest.mark.parametrize(("system", "errors"), [("amazon-en-US", 41), ("google-en-US", 52)])
+def test_quotation_marks_in_the_references_are_no_errors(system: str, errors: int) -> None:
+    def bare(text: str) -> str:
+        """Return the text without the apostrophes at the edges of words, made apart from the normaliser."""
+        letters = re.sub(r"[^a-z0-9' ]", "", text.lower().replace("\u2019", "'").replace("\u2018", "'"))
+        return " ".join(word.strip("'") for word in letters.split() if word.strip("'"))
+
+    rows = read(FOLDER / "manifest.csv", ",")
+    marked = [row for row in rows if re.search(r"(?<!\w)['\u2018]|['\u2019](?!\w)", row["text"])]
+    heard = {row["path"][:-4]: row["prediction"] for row in read(FOLDER / "predictions" / f"{system}.tsv", "\t")}
+    pairs = [(row["text"], heard[row["path"][:-4]]) for row in marked]
+    found, wanted = (
+        sum(count_words(rule(reference), rule(text)).errors for reference, text in pairs)
+        for rule in (lambda text: normalise(text, "basic"), bare)
+    )
+    # With the marks as letters of their words, these were 50 and 59.
+    assert (len(pairs), found, wanted) == (14, errors, errors)
 
 
 def test_every_clip_of_the_original_files_meets_its_transcript(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def report(sample: Report, *rows: Estimate, **more: object) -> Report:
     return dataclasses.replace(sample, estimates=rows, findings=(), gates=(), **more)  # type: ignore[arg-type]
 
 
-def compared(tmp_path, before: Report, after: Report, *only: str) -> Comparison:
+def compared(tmp_path, before: Report, after: Report, *only: str, match: tuple[str, ...] = ()) -> Comparison:
     runs = [Run(name=name, folder=tmp_path, report=one) for name, one in (("a", before), ("b", after))]
-    return compare(runs[0], runs[1], [parse_selection(text, where="--only") for text in only])
+    return compare(runs[0], runs[1], [parse_selection(text, where="--only") for text in only], match)
 
 
 def changed(before: Estimate, after: Estimate) -> Change:
@@ -58,7 +58,7 @@ def test_rows_are_matched_by_name_and_place_in_any_order_of_keys(sample_report: 
     assert len(in_both(report(sample_report, one), report(sample_report, same))) == 1
     assert in_both(report(sample_report, one), report(sample_report, other)) == []
     first, second = report(sample_report, one, row("rate")), report(sample_report, other, row("rate"), row("more"))
-    assert unmatched(first, second) == (1, 2)
+    assert [len(rows) for rows in unmatched(first, second)] == [1, 2]
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
@@ -130,7 +130,7 @@ def test_to_leak_more_is_worse(name: str) -> None:
 def test_of_what_a_run_could_prove_no_change_is_told(sample_report: Report, name: str) -> None:
     before, after = (report(sample_report, row(name, value=value), row("auc")) for value in (0.2, 5.0))
     assert [one.name for one, _ in in_both(before, after)] == ["auc"]
-    assert unmatched(before, after) == (0, 0)
+    assert unmatched(before, after) == ((), ())
 
 
 @pytest.mark.parametrize(("kind", "compared"), [("Lower bound: a", False), ("Upper bound: b", True)])
@@ -222,7 +222,7 @@ def test_a_run_against_itself_has_not_changed(sample_report: Report, tmp_path) -
     assert found.same and len(found.rows) > 100
     assert not any(one.verdict == "changed" for one in found.rows)
     assert all(one.difference is not None and one.difference[0] == 0 for one in found.rows)
-    assert found.alone == (0, 0)
+    assert found.alone == ((), ())
 
 
 def test_what_changed_stands_first_then_what_can_be_worse_then_what_moved_more() -> None:
@@ -239,6 +239,81 @@ def test_a_copy_is_the_same_run_and_another_seed_or_number_is_not(sample_report:
     other = {**sample_report.settings, "seed": 5}
     assert not same_run(sample_report, dataclasses.replace(sample_report, settings=other))
     assert not same_run(sample_report, report(sample_report, row()))
+
+
+def systems(sample: Report, *names: str, value: float = 0.2, group: str = "accent=us") -> Report:
+    return report(sample, *(row(value=value, where={"system": name, "group": group}) for name in names))
+
+
+def test_renamed_systems_are_compared_as_one_and_hinted_at(sample_report: Report, tmp_path) -> None:
+    before, after = systems(sample_report, "old", "both"), systems(sample_report, "both", "new", value=0.3)
+    plain = compared(tmp_path, before, after)
+    assert [dict(one.where)["system"] for one in plain.rows] == ["both"]
+    said = " ".join(wording.notes(plain))
+    assert "In a only: 1 estimate (gap [group=accent=us, system=old])." in said
+    assert "There is a system old in a only and new in b only: --match old=new compares the two as one." in said
+    found = compared(tmp_path, before, after, match=("old=new",))
+    assert sorted(wording.place(one) for one in found.rows) == [
+        "group=accent=us, system=both", "group=accent=us, system=old → new"
+    ]  # fmt: skip
+    assert ("names", "old → new") in wording.differences(found)
+    assert found.alone == ((), ()) and not found.other_names
+    assert wording.to_json([found])["runs"][0]["renamed"] == [{"before": "old", "after": "new"}]
+    for asked in ("gap[system=old]", "gap[system=new]"):
+        assert len(compared(tmp_path, before, after, asked, match=("old=new",)).rows) == 1
+
+
+def test_groups_can_be_matched_and_systems_can_swap_names(sample_report: Report, tmp_path) -> None:
+    before, after = systems(sample_report, "x"), systems(sample_report, "x", group="accent=american", value=0.4)
+    (one,) = compared(tmp_path, before, after, match=("accent=us=accent=american",)).rows
+    assert one.values == (0.2, 0.4)
+    pair = report(
+        sample_report, *systems(sample_report, "x").estimates, *systems(sample_report, "y", value=0.9).estimates
+    )
+    rows = compared(tmp_path, pair, pair, match=("x=y", "y=x")).rows
+    assert {dict(one.where)["system"]: one.values for one in rows} == {"x": (0.2, 0.9), "y": (0.9, 0.2)}
+
+
+@pytest.mark.parametrize(
+    ("match", "message"),
+    [
+        (("old",), "is not OLD=NEW"),
+        (("older=new",), "No estimate of the first run has a coordinate 'older'"),
+        (("old=never",), "No estimate of a later run has a coordinate 'never'"),
+        (("old=both",), "has a 'old' of its own|would be matched with one"),
+        (("old=new", "both=new"), "is matched already"),
+    ],
+)
+def test_matches_that_cannot_be_are_refused(sample_report: Report, tmp_path, match, message: str) -> None:
+    before, after = systems(sample_report, "old", "both"), systems(sample_report, "old", "both", "new")
+    with pytest.raises(InputError, match=message) as error:
+        compared(tmp_path, before, after, match=match)
+    assert error.value.where == "--match" and error.value.hint
+
+
+def test_runs_that_share_nothing_are_said_to(sample_report: Report, tmp_path) -> None:
+    found = compared(tmp_path, systems(sample_report, "a", "b"), systems(sample_report, "c", "d"))
+    assert wording.heading(found).startswith("No number whose change can be told stands in both runs")
+    assert "There is a system a, b in a only and c, d in b only: --match OLD=NEW" in " ".join(wording.notes(found))
+
+
+def test_long_values_are_shown_where_they_differ(sample_report: Report, tmp_path) -> None:
+    folder = "asr=/data/speech/corpora/artie/predictions/of/the/release/"
+    runs = [
+        dataclasses.replace(sample_report, settings={**sample_report.settings, "predictions": [f"{folder}{name}"]})
+        for name in ("deepspeech-0.5.1.tsv", "deepspeech-0.6.0.tsv")
+    ]
+    found = compared(tmp_path, *runs)
+    told = dict(wording.differences(found))["settings"]
+    before, after = told.removeprefix("predictions ").split(" → ")
+    assert before != after and before.endswith("0.5.1.tsv") and after.endswith("0.6.0.tsv") and len(told) < 100
+    assert f"{before} → {after}" in to_html([found])
+
+
+def test_no_change_is_called_one_beside_a_p_value_of_the_threshold(sample_report: Report) -> None:
+    one = dataclasses.replace(changed(row(), row(value=0.3)), p_holm=0.0496)
+    assert (one.verdict, wording.p_shown(one)) == ("changed", "0.0496")
+    assert wording.p_shown(dataclasses.replace(one, p_holm=0.0004)) == "< 0.001"
 
 
 def test_runs_of_other_levels_are_refused_with_both_levels(sample_report: Report) -> None:

@@ -314,6 +314,21 @@ def test_ages_are_put_into_bins_and_the_number_is_kept(tmp_path: Path) -> None:
     }
 
 
+def test_decimal_commas_are_put_into_bins_where_they_can_be_nothing_else(tmp_path: Path) -> None:
+    path = ages(tmp_path, ['"12,9"', '"13,0"', "18", "twenties", "NA"])
+    manifest = read(path, by=["age"], bins=EDGES)
+    assert [clip.attributes["age"] for clip in manifest.clips] == ["0-12", "13-17", "18-29", "unknown", "unknown"]
+    assert counts(manifest) == {
+        "manifest.binned": 3,
+        "manifest.decimal-comma": 2,
+        "manifest.not-numeric": 1,
+        "manifest.unknown": 1,
+    }
+    mixed = read(ages(tmp_path, ['"12,9"', "13.5"]), by=["age"], bins=EDGES)
+    assert [clip.attributes["age"] for clip in mixed.clips] == ["unknown", "13-17"]
+    assert "may be 1234 or 1.234" in refuse(ages(tmp_path, ['"1,234"', "20"]), by=["age"], bins=EDGES).message
+
+
 def test_bins_are_refused_where_they_make_no_sense(tmp_path: Path) -> None:
     assert "No value" in refuse(ages(tmp_path, ["teens", "twenties"]), by=["age"], bins=EDGES).message
     path = ages(tmp_path, ["3"])

@@ -1,7 +1,7 @@
 """How a number is written: its interval decides its digits."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from audits.numbers import (
@@ -19,9 +19,11 @@ from audits.numbers import (
     levelled,
     placed,
     point,
+    probability,
     written,
 )
 from audits.records import Estimate
+from audits.wording import p_words
 
 
 def _estimate(value, low=None, high=None, *, method="bootstrap", n=969, unit="speakers", level=0.95) -> Estimate:
@@ -157,3 +159,19 @@ def test_the_upper_end_of_a_lower_bound_is_no_limit() -> None:
     assert described(proved) == "1.26 (at least; 3.77 provable), 95 %, 440 points"
     assert "to" not in interval(proved).split()
     assert interval(_estimate(1.26, 1.26, 3.77)) == "1.3 to 3.8"
+
+
+@given(st.floats(1e-7, 1.0))
+@example(0.0499)
+@example(4 / 2001)
+def test_a_p_value_is_never_rounded_down_nor_up_to_a_usual_threshold(p: float) -> None:
+    shown = float(probability(p))
+    assert p * (1 - 1e-5) <= shown <= 1.2 * p or p < 0.001
+    for threshold in (0.01, 0.05, 0.1):
+        assert shown < threshold or p > threshold * (1 - 1e-5), (p, shown)
+    assert p_words(p) == (f"= {probability(p)}" if shown >= 0.001 else "< 0.001")
+
+
+def test_a_table_writes_a_p_value_as_a_sentence_does() -> None:
+    row = Estimate(name="p_value", value=0.0024987, low=0.0, high=0.0092, method="permutation", n=9, unit="speakers")
+    assert (point(row), p_words(row.value)) == ("0.0025", "= 0.0025")

@@ -27,7 +27,7 @@ FINDINGS = {
     f"groups.{name}"
     for name in (
         *("gap", "spurious", "no-gap-shown", "nothing-compared", "not-tested", "conclusion", "confirmed"),
-        *("nothing-found", "system", "skipped"),
+        *("nothing-found", "system", "skipped", "columns"),
     )
 }
 WARNINGS = {
@@ -38,6 +38,7 @@ WARNINGS = {
     *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
+    *("manifest.decimal-comma", "manifest.unit", "small-levels"),
 }
 Row = dict[str, Any]
 Rule = Callable[[int, int], str]
@@ -213,6 +214,46 @@ def test_nobody_errs_more_than_the_group_that_errs_most(hear: Hear) -> None:
     assert "may be chance" not in heard.said("groups.no-gap-shown")
 
 
+@pytest.mark.parametrize(("reference", "rate"), [("overall", 0.125), ("accent=north", 0.12)])
+def test_what_one_side_rejects_is_told_by_the_bound_of_that_side(hear: Hear, reference: str, rate: float) -> None:
+    """A gap that the one-sided test sees lies beyond its own bound, and not beyond both ends of an interval."""
+    rates = {"south": rate, "north": 0.1, "west": 0.1, "east": 0.1}
+    levels = tuple(rates)
+    rows = counted(clips(lambda row: rates[row["accent"]], people=96, accent=lambda s, _: levels[s // 2 % 4]))
+    asked = {"by": ("accent",), "bootstrap": 1000, "permutations": 1000}
+    heard = hear(rows, hypothesis="worst-group", reference=(reference,), **asked)
+    (excess,) = heard.rows("excess", by="accent")
+    both = heard.rows("gap_to_reference", group=excess.where["group"], reference=excess.where["reference"])[0]
+    assert excess.where["group"] == "accent=south" and excess.value == both.value
+    assert both.low < excess.low < excess.value < excess.high < both.high
+    assert heard.value("p_value", by="accent", correction="holm") < 0.05
+    assert both.low < 0 < excess.low, "the plant is of no use: both or neither show it"
+    assert heard.found() == {"accent"} and "(at least 0.0" in heard.said("groups.gap")
+    assert "rejected in 1 of 1 tests, with" in heard.draft.findings[-1].statement
+
+
+def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch: pytest.MonkeyPatch) -> None:
+    from audits.speaker_groups import judging
+
+    monkeypatch.setattr(judging, "_beyond", lambda *_: False)
+    for hypothesis, words in (("parity", "The groups do not err alike by accent"), ("worst-group", "Some group errs")):
+        heard = hear(counted(clips()), hypothesis=hypothesis)
+        small = [row for row in heard.rows("p_value", correction="holm") if row.value < 0.05]
+        said = heard.draft.findings[-1].statement
+        assert len(small) == 1 and "rejected in 1 of 2 tests (0 of them with a difference that can be told)" in said
+        assert words in heard.said("groups.no-gap-shown")
+
+
+def test_a_p_value_is_one_text_in_sentences_and_tables(hear: Hear) -> None:
+    from audits.numbers import point
+
+    heard = hear(counted(clips()), permutations=800)
+    (row,) = heard.rows("p_value", by="accent", correction="holm")
+    assert row.value < 0.01
+    assert f"p = {point(row)} (labels permuted" in heard.said("groups.gap")
+    assert float(point(row)) >= row.value
+
+
 def test_a_gap_that_goes_with_a_control_is_called_spurious(hear: Hear) -> None:
     rows = clips(lambda row: 0.35 if row["room"] == "loud" else 0.08, people=48,
                  room=lambda s, take: "loud" if (take < 3) == (s // 2 % 2) else "quiet")  # fmt: skip
@@ -262,6 +303,37 @@ def test_an_empty_reference_counts_insertions_without_words(hear: Hear) -> None:
     errors, words = (sum(row[name] for row in own) for name in ("word_errors_prediction", "words"))
     assert heard.value("rate", metric="wer", group="gender=f") == pytest.approx(errors / words)
     assert heard.value("overdispersion") > 0 and heard.rows("overdispersion")[0].n == len(rows) - 1
+
+
+@pytest.mark.parametrize("form", [written, counted])
+def test_clips_without_a_reference_are_told_of_before_a_run_and_can_be_left_out(hear: Hear, form: Any) -> None:
+    rows = form(clips())
+    for row in rows[:3]:
+        row |= {"text": "?!"} if "text" in row else {"words": 0}
+    kept = hear(rows)
+    assert [note for note in kept.plan.notes if "3 clips have no word of reference" in note]
+    assert "3 clips have no word of reference" in kept.said("empty-reference")
+    left_out = hear(rows, on_empty_reference="skip")
+    assert [(item.reason, item.count) for item in left_out.draft.coverage.skipped] == [("no word of reference", 3)]
+    assert not left_out.said("empty-reference") and "3 no word of reference" in left_out.said("groups.skipped")
+    assert [note for note in left_out.plan.notes if "3 clips are left out: no word of reference" in note]
+    assert left_out.draft.estimates == hear(rows[3:]).draft.estimates
+    with pytest.raises(InputError, match="The clip has no word of reference") as stopped:
+        hear(rows, on_empty_reference="stop")
+    assert "clips.csv:2" in stopped.value.where
+
+
+def test_quotation_marks_of_one_group_are_no_errors(hear: Hear) -> None:
+    rows = written(clips(lambda _: 0.0))
+    for row in rows:
+        first, *rest = row["text"].split()
+        row["text"] = (
+            f"\u2018{first.capitalize()},\u2019 \u2018{' '.join(rest)}.\u2019"
+            if row["accent"] == "south"
+            else row["text"]
+        )
+    heard = hear(rows)
+    assert {row.value for row in heard.rows("rate")} == {0.0} and not heard.found()
 
 
 def test_an_empty_transcript_is_all_deletions(hear: Hear) -> None:
@@ -446,6 +518,87 @@ def test_words_of_equal_number_are_not_held_fixed_and_that_is_said(hear: Hear) -
 def test_a_constant_control_is_refused(hear: Hear, values: tuple[str, str]) -> None:
     with pytest.raises(InputError, match="nothing to hold fixed"):
         hear(counted(clips(duration=lambda _, take: values[take % 2])), control=("duration",))
+
+
+def lasting(written: Callable[[float], str], *, people: int = 48) -> list[Row]:
+    """Return clips whose errors depend on how long they are alone; those of the south are longer."""
+    rng = np.random.default_rng(1)
+    rows = counted(clips(people=people, takes=6))
+    for row in rows:
+        drawn = rng.normal(5.0 if row["accent"] == "south" else 2.5, 1.2)
+        seconds = round(float(np.clip(drawn, 0.5, 8.0)), 2)
+        row |= {"errors": int(rng.binomial(LENGTH, 0.06 * np.exp(0.25 * seconds))), "duration": written(seconds)}
+    return rows
+
+
+def ratio_of_south(heard: Heard) -> tuple[float, float]:
+    """Return the ends of the adjusted ratio of the south to the north."""
+    row = heard.rows("rate_ratio", attribute="accent", adjusted="yes")[0]
+    assert row.low and row.high
+    return (row.low, row.high) if row.where["level"] == "south" else (1 / row.high, 1 / row.low)
+
+
+def test_decimal_commas_are_numbers_and_hold_as_much_fixed_as_points(hear: Hear) -> None:
+    points = hear(lasting(lambda seconds: f"{seconds:.2f}"), control=("duration",))
+    commas = hear(lasting(lambda seconds: f"{seconds:.2f}".replace(".", ",")), control=("duration",))
+    assert "with gender and duration (a number, linear) held fixed" in commas.said("groups.spurious")
+    assert commas.draft.estimates == points.draft.estimates
+    assert "288 numbers have a decimal comma" in commas.said("manifest.decimal-comma")
+    assert not points.said("manifest.decimal-comma")
+    for heard in (commas, points):
+        assert "Controls: duration: a number, 0.5 to" in heard.said("groups.columns")
+        assert ("control", heard.said("groups.columns").partition("Controls: ")[2].rstrip(".")) in heard.plan.cost
+        assert ("by", "accent: 2 levels") in heard.plan.cost
+
+
+def test_a_control_of_tiny_levels_is_not_held_fixed_and_that_is_said(hear: Hear) -> None:
+    heard = hear(lasting(lambda seconds: f"{seconds * 1000:.0f} ms"), control=("duration",))
+    assert heard.found() == {"accent"}
+    assert "duration could not be held fixed" in heard.said("groups.gap")
+    assert "with duration" not in heard.said("groups.gap").lower()
+    assert "next to nothing to hold fixed" in heard.said("term-left-out")
+    assert "are 2" in heard.said("manifest.unit") and "levels, not numbers" in heard.said("manifest.unit")
+    assert "of them with fewer than 5 speakers" in heard.said("groups.columns")
+
+
+def test_clips_in_tiny_levels_do_not_hide_a_control_that_explains_all(hear: Hear) -> None:
+    heard = hear(lasting(lambda seconds: f"bin {seconds * 20:.0f}", people=96), control=("duration",))
+    low, high = ratio_of_south(heard)
+    # Put together in one level, those of the shortest and of the longest clips would leave much of the gap.
+    assert low < 1 < high
+    assert "these clips are not in the model" in heard.said("small-levels")
+    assert "levels) held fixed" in heard.said("groups.spurious")
+    assert heard.rows("overdispersion")[0].n < 96 * 6
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda seconds: f"{seconds:.2f} s", "is a number with a unit: duration would be"),
+        (lambda seconds: f"{int(seconds * 1000):,}", "of duration may be"),
+        (
+            lambda seconds: f"{seconds:.2f}".replace(".", ",") if seconds < 4 else f"{seconds:.2f}",
+            "has a decimal comma",
+        ),
+        (lambda seconds: f"{seconds:.2f}" if seconds < 7 else "long", "'long' is no number, and most values of"),
+    ],
+)
+def test_numbers_that_cannot_be_read_are_refused(hear: Hear, rule: Callable[[float], str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        hear(lasting(rule), control=("duration",))
+
+
+def test_findings_name_how_each_control_was_held(hear: Hear) -> None:
+    rows = counted(clips(room=lambda s, take: ("hall", "car", "yard", "hall")[take], age=lambda s, _: f"{20 + s}"))
+    heard = hear(rows, control=("room", "age"))
+    assert "With gender, room (3 levels) and age (a number, linear) held fixed" in heard.said("groups.gap")
+
+
+def test_attributes_of_many_small_levels_say_how_many_are_held(hear: Hear) -> None:
+    rows = counted(clips(people=60, town=lambda s, _: "ab"[s % 2] if s < 24 else f"t{s}"))
+    heard = hear(rows, by=("accent", "town"))
+    assert "With town (2 of 38 levels, the others as one) held fixed" in heard.said("groups.gap")
+    assert "town has 38 levels, 36 of them, with 144 of 240 clips" in heard.said("small-levels")
 
 
 # Options.

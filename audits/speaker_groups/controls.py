@@ -1,0 +1,163 @@
+"""What is held fixed beside the attributes: is a column numbers or words, and was it read as its author meant it?"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.groups import UNKNOWN
+from audits.speaker_groups import Options
+from audits.speaker_groups.columns import WORDS, require_free
+from audits.speaker_groups.counts import MANY_LEVELS, MIN_REPORTED
+from audits.wording import many
+from probes.errors import InputError
+from probes.loading.decimals import has_unit, with_decimal_commas, with_point
+from probes.loading.levels import Note, clean, is_unknown
+from probes.loading.manifests import Clip, Manifest
+from probes.loading.tables import suggest
+
+LARGEST = 1e100
+"""Numbers from which on a control is none: their squares would overflow."""
+MOST_POOLED = 0.5
+"""Share of the clips above which levels that are too small make a column one that cannot be held fixed."""
+_FRACTION = re.compile(r"\d[.,]\d")
+
+Values = tuple[float | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling:
+    """How many levels a column has, and how many of them, with how many clips of all, are too small for a model."""
+
+    levels: int
+    pooled: int
+    clips: int
+    of: int
+
+
+def pooling_of(labels: NDArray[np.str_], kept: Collection[str]) -> Pooling:
+    """Return how many levels are not `kept`, and how many clips are in them; the unknown are no level."""
+    known = labels != UNKNOWN
+    levels = np.unique(labels[known]).tolist()
+    pooled = sorted(set(levels) - set(kept))
+    inside = int(np.isin(labels, pooled).sum())
+    return Pooling(levels=len(levels), pooled=len(pooled), clips=inside, of=int(known.sum()))
+
+
+def levels_words(labels: NDArray[np.str_], speakers: NDArray[np.int64], least: int, unit: str) -> str:
+    """Return how many levels there are, and how many have too few speakers."""
+    pairs = {(str(label), int(who)) for label, who in zip(labels, speakers, strict=True) if label != UNKNOWN}
+    people = Counter(label for label, _ in pairs)
+    few = sum(count < least for count in people.values())
+    text = many(len(people), "level", "levels")
+    return text + (f", {few} of them with fewer than {least} {unit}" if few else "")
+
+
+def controls_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[dict[str, Values], list[Note]]:
+    """Return the values of every control, and how they were read: None where a value is unknown.
+
+    Numbers where all that are known are, else words. `words` without such a column is left empty here: it is counted
+    from the reference.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing or taken, holds one value only, or numbers that cannot be read as such.
+    """
+    found: dict[str, Values] = {}
+    notes: list[Note] = []
+    for name in options.control:
+        if name not in manifest.columns:
+            if name == WORDS:
+                found[name] = ()
+                continue
+            raise InputError(
+                f"There is no column {name!r}.",
+                where=f"{options.manifest}, --control",
+                hint=suggest(name, manifest.columns),
+            )
+        require_free(clips, name, "a control", option="--control")
+        found[name], more = _read(name, clips, options)
+        notes += more
+    return found, notes
+
+
+def _read(name: str, clips: Sequence[Clip], options: Options) -> tuple[Values, list[Note]]:
+    texts = [clean(clip.extras.get(name)) for clip in clips]
+    known = Counter(text for text in texts if not is_unknown(text))
+    comma = with_decimal_commas(sorted(known), column=name, where=f"{options.manifest}, --control")
+    numbers = {text: _number(with_point(text) if comma else text) for text in known}
+    numeric = _numeric(name, clips, texts, numbers)
+    if len({numbers[text] if numeric else text for text in known}) < 2:
+        raise InputError(
+            f"The column {name!r} has no two different values: there is nothing to hold fixed.",
+            where=f"{options.manifest}, --control",
+            hint="Leave it out.",
+        )
+    if not numeric:
+        return tuple(None if is_unknown(text) else text for text in texts), _units(name, clips, texts, known)
+    written = Counter({text: times for text, times in known.items() if with_point(text) != text})
+    notes = []
+    if written:
+        first, times = min(written), sum(written.values())
+        message = f"{name}: {times} numbers have a decimal comma ({first} is read as {with_point(first)})."
+        notes.append(Note("manifest.decimal-comma", message, times))
+    return tuple(None if is_unknown(text) else numbers[text] for text in texts), notes
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if abs(number) < LARGEST else None
+
+
+def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
+    """Tell whether a control is a number; some numbers among words are a mistake that would make levels of them."""
+    known = [place for place, text in enumerate(texts) if text in numbers]
+    words = [place for place in known if numbers[texts[place]] is None]
+    # With a decimal comma among points it is a number all the same, though none that can be read.
+    strange = [place for place in words if _number(with_point(texts[place])) is None]
+    if words and len(strange) < len(known) / 2:
+        text = texts[words[0]]
+        raise InputError(
+            f"{text!r} is no number, and most values of {name} are."
+            if words == strange
+            else f"{text!r} has a decimal comma, and other numbers of {name} have a point.",
+            where=f"{clips[words[0]].where}, column {name}",
+            hint="Mend it, or leave it empty: such clips are then not in the adjusted model.",
+        )
+    return not words and bool(known)
+
+
+def _units(name: str, clips: Sequence[Clip], texts: Sequence[str], known: Mapping[str, int]) -> list[Note]:
+    """Tell of numbers with a unit, which are words; refuse them where they are measured too finely to be levels."""
+    units = sorted(text for text in known if has_unit(text))
+    count = sum(known[text] for text in units)
+    if 2 * count < sum(known.values()):
+        return []
+    if len(known) > MANY_LEVELS and any(_FRACTION.search(text) for text in units):
+        place = next(place for place, text in enumerate(texts) if text in units)
+        raise InputError(
+            f"{texts[place]!r} is a number with a unit: {name} would be {len(known)} levels, with nothing in common.",
+            where=f"{clips[place].where}, column {name}",
+            hint="Write the numbers alone, all in one unit.",
+        )
+    message = f"{name}: {count} values hold a unit ({units[0]}): they are {len(known)} levels, not numbers."
+    return [Note("manifest.unit", message, count)]
+
+
+def as_read(values: Values, speakers: NDArray[np.int64], unit: str) -> str:
+    """Return how a control was read, in words."""
+    known = [value for value in values if value is not None]
+    if not values:
+        return "a number, the words of the reference"
+    if all(isinstance(value, float) for value in known):
+        numbers = [float(value) for value in known]
+        return f"a number, {min(numbers):g} to {max(numbers):g}"
+    labels = np.array([UNKNOWN if value is None else str(value) for value in values])
+    return levels_words(labels, speakers, MIN_REPORTED, unit)

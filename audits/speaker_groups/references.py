@@ -1,0 +1,47 @@
+"""Which clips have a word of reference, and what becomes of those that have none?"""
+
+from collections.abc import Mapping, Sequence
+
+from audits.speaker_groups import Options
+from audits.speaker_groups.columns import CountColumns, read_counts
+from audits.wording import many
+from probes.errors import InputError
+from probes.loading.manifests import Clip
+from probes.words import normalise_all
+
+NO_REFERENCE = "no word of reference"
+
+
+def has_words(clips: Sequence[Clip], counted: Mapping[str, CountColumns], options: Options) -> list[bool]:
+    """Return which clips have a word to err on: in their text as it is compared, or by their counts."""
+    if counted:
+        return [bool(words) for words in read_counts(clips, next(iter(counted.values())))["words"]]
+    return [bool(text) for text in normalise_all([clip.text or "" for clip in clips], options.normalise)]
+
+
+def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> list[int]:
+    """Return the places of the clips that are used.
+
+    Raises
+    ------
+    InputError
+        Where `--on-empty-reference stop` meets a clip without a word.
+    """
+    if options.on_empty_reference == "count":
+        return list(range(len(clips)))
+    if options.on_empty_reference == "stop" and not all(words):
+        raise InputError(
+            "The clip has no word of reference.",
+            where=clips[words.index(False)].where,
+            hint="Fill it in, or see --on-empty-reference skip and --on-empty-reference count.",
+        )
+    return [place for place, there in enumerate(words) if there]
+
+
+def told(count: int) -> str:
+    """Say what clips without a word of reference do to the rates."""
+    clips = many(count, "clip has", "clips have")
+    return (
+        f"{clips} no word of reference: what a system wrote there counts as insertions of the group, without adding "
+        "words; the adjusted model leaves these clips out. --on-empty-reference skip leaves them out of everything."
+    )
