@@ -1,5 +1,6 @@
 """How numbers stand in the sentences of findings, whatever was audited."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,8 +14,13 @@ def span(estimate: Estimate) -> str:
 
 
 def p_words(p: float) -> str:
-    """Return a p-value as a sentence carries it."""
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
+    """Return a p-value as a sentence carries it: rounded up, since it must not say more than was found.
+
+    >>> p_words(0.0025), p_words(0.0011), p_words(0.05), p_words(0.0004)
+    ('= 0.003', '= 0.002', '= 0.050', '< 0.001')
+    """
+    # Less by the rounding of floats, which is not to be rounded up.
+    return "< 0.001" if p < 0.001 else f"= {math.ceil(1000 * p - 1e-9) / 1000:.3f}"
 
 
 def size_words(estimate: Estimate) -> str:

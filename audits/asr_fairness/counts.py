@@ -37,6 +37,9 @@ class TaskCounts:
     errors, hits, sizes
         Shape (rows, layers), (rows, layers), (rows,). For SID a clip is one trial; for WER and CER the
         trials are the words or characters of the reference, and insertions can make errors exceed them.
+    deals
+        Where clips are dealt anew several times: the errors of each deal, shape (deals, rows, layers), of which
+        `errors` is the mean. None where nothing is dealt.
     """
 
     task: str
@@ -47,6 +50,7 @@ class TaskCounts:
     hits: Floats
     sizes: Floats
     control: str = ""
+    deals: NDArray[np.bool_] | None = None
 
     @property
     def where(self) -> dict[str, Any]:

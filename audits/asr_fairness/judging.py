@@ -13,9 +13,11 @@ from audits.asr_fairness.counts import BASELINE, HEAD, METRIC_WORDS, TASK_WORDS,
 from audits.asr_fairness.gaps import PERMUTED, GapRows
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
-from audits.numbers import interval, point
+from audits.groups import ALL
+from audits.numbers import point
 from audits.records import Estimate, Severity
 from audits.statistics import adjust
+from audits.wording import listed, p_words, span
 
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
@@ -33,6 +35,7 @@ def judge(
             continue
         mine = [row for row in rows if row.comparison.counts is task]
         _judge_task(draft, task, mine, context)
+        _tell_deals(draft, task, mine)
     _judge_controls(draft)
     _judge_skipped(draft, inputs)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
@@ -66,6 +69,32 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
     if silent:
         _tell_silence(draft, task, silent, len(tests))
     _tell_pattern(draft, task, [row for row, column, *_ in shown if column == task.best()])
+
+
+def _tell_deals(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:
+    """Say how often the clips were dealt, and by how much one deal differs from the next on the best layer."""
+    if task.deals is None or len(task.deals) < 2:
+        return
+    column = task.best()
+    here = {**task.place(column), "group": ALL}
+    everyone = [at for at, row in enumerate(draft.estimates) if row.name == "deal_spread" and row.where == here]
+    gaps = [row for row in rows if column in row.spread and "&" not in row.comparison.groups.by]
+    told = [f"the error rate of all by {span(draft.estimates[at])}" for at in everyone]
+    told += [f"the gap by {row.comparison.groups.by} by {span(draft.estimates[row.spread[column]])}" for row in gaps]
+    scatter = (
+        f"On layer {task.layers[column]}, one deal scatters {listed(told)} (standard deviations); the intervals hold "
+        "that of the mean."
+        if told
+        else f"On layer {task.layers[column]} all deals gave the same."
+    )
+    draft.find(
+        "fairness.deals",
+        "info",
+        f"In {TASK_WORDS[task.task]} the clips were dealt over the folds {len(task.deals)} times, and means over the "
+        f"deals are reported. {scatter}",
+        [*everyone, *(row.spread[column] for row in gaps)],
+        **task.place(column),
+    )
 
 
 def _limit(draft: Draft, task: TaskCounts, column: int) -> str:
@@ -163,11 +192,11 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
     rest = ""
     if len(row.comparison.names) > 2:
         beyond = "above" if (others.low or 0) > 0 else "against"
-        rest = f" Its rate is {_span(others)} {beyond} that of all other groups together."
+        rest = f" Its rate is {span(others)} {beyond} that of all other groups together."
         evidence.append(row.others[column, worst])
     before = _before_the_encoder(row, column)
     if before is not None:
-        rest += f" On log-mel energies, without the encoder, that is {_span(draft.estimates[before])}."
+        rest += f" On log-mel energies, without the encoder, that is {span(draft.estimates[before])}."
         evidence.append(before)
     if (row.comparison.sums.sizes > 0).sum(1).max() > 1:
         rest += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
@@ -176,8 +205,8 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
         "fairness.gap",
         severity,
         f"In {TASK_WORDS[counts.task]}, {_layer_words(counts.layers[column])} errs more often on {worst} than on "
-        f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {_span(gap)}; "
-        f"p {_p(p)} (labels permuted over speakers, Holm).{rest}",
+        f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {span(gap)}; "
+        f"p {p_words(p)} (labels permuted over speakers, Holm).{rest}",
         evidence,
         **counts.place(column),
         by=row.comparison.groups.by,
@@ -204,7 +233,7 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests:
     if quiet:
         sentences.append(f"no difference could be shown by {'; '.join(_placed(told) for told in quiet)}.")
     if doubtful:
-        named = "; ".join(f"{_placed(told)}, p {_p(told[2])}" for told in doubtful)
+        named = "; ".join(f"{_placed(told)}, p {p_words(told[2])}" for told in doubtful)
         named += "".join(f"; {_where_told(told)}" for told in unnumbered)
         sentences.append(
             f"what was seen by {named} may be chance, given all the comparisons made (labels permuted over speakers, "
@@ -270,7 +299,7 @@ def _where_told(told: Told) -> str:
 
 
 def _placed(told: Told) -> str:
-    return f"{_where_told(told)}, {_span(told[3])}"
+    return f"{_where_told(told)}, {span(told[3])}"
 
 
 def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:
@@ -279,7 +308,7 @@ def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> No
     if row is None:
         return
     found = {kind: draft.estimates[row.correlation[kind]] for kind in row.signs}
-    numbers = ", ".join(f"{kind.replace('_', '-')} {_span(estimate)}" for kind, estimate in found.items())
+    numbers = ", ".join(f"{kind.replace('_', '-')} {span(estimate)}" for kind, estimate in found.items())
     draft.find(
         "fairness.layer-pattern",
         "info",
@@ -356,11 +385,3 @@ def _skipped_by(inputs: Inputs, by: str) -> str:
     for clip, _ in inputs.skipped:
         lost[clip.attributes[by]] = lost.get(clip.attributes[by], 0) + 1
     return f"by {by}, " + ", ".join(f"{lost.get(name, 0)} of {count} {name}" for name, count in sorted(given.items()))
-
-
-def _span(estimate: Estimate) -> str:
-    return f"{point(estimate)} ({interval(estimate)})"
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
