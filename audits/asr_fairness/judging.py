@@ -104,13 +104,16 @@ def _limit(draft: Draft, task: TaskCounts, column: int) -> str:
         return ""
     why = "learned next to nothing" if rate > 0.9 else "makes next to no errors"
     who = _layer_words(task.layers[column])
+    name, here = task.named("error_rate", column), {**task.place(column), "group": ALL}
+    # As the page writes the estimate, wherever it stands.
+    known = (point(row) for row in draft.estimates if row.name == name and row.where == here)
+    size = f"{METRIC_WORDS[task.metric]} {next(known, f'{rate:.3f}')}"
     draft.warn(
         "at-the-limit",
-        f"{who[0].upper()}{who[1:]} {why} ({METRIC_WORDS[task.metric]} {rate:.3f}): gaps are squeezed together there "
-        "and say little about the groups.",
+        f"{who[0].upper()}{who[1:]} {why} ({size}): gaps are squeezed together there and say little about the groups.",
         **task.place(column),
     )
-    return f" Mind that {who} {why} ({METRIC_WORDS[task.metric]} {rate:.2f})."
+    return f" Mind that {who} {why} ({size})."
 
 
 Told = tuple[GapRows, int, float, Estimate]
@@ -358,7 +361,7 @@ def _judge_controls(draft: Draft) -> None:
         if row.high is not None and row.value + (row.high - row.value) * wider < chance:
             draft.warn(
                 "control-above-chance",
-                f"A speaker probe trained on shuffled labels errs less than chance ({row.value:.3f} against "
+                f"A speaker probe trained on shuffled labels errs less than chance ({point(row)} against "
                 f"{chance:.3f}): the splits may leak.",
                 **row.where,
             )

@@ -24,6 +24,7 @@ from audits.asr_fairness.judging import (
 from audits.asr_fairness.report import _warn_about_attributes
 from audits.context import Cache, Context, Draft
 from audits.groups import group_sets, reported_groups
+from audits.numbers import point
 from audits.statistics import cluster_weights
 
 SPEAKERS, CLIPS = 40, 3
@@ -499,6 +500,17 @@ def test_limits_are_told_where_no_groups_could_be_compared(scene, errors: float,
     assert [warning.where for warning in draft.warnings] == [{"task": "asr", "metric": "wer", "layer": 0}] * bool(word)
     assert ("Mind that the probe on layer 0" in finding.statement) == bool(word)
     assert word in finding.statement
+
+
+def test_the_rate_at_a_limit_is_written_alike_wherever_it_stands(scene) -> None:
+    _, cohort, _, context = scene
+    counts, draft = _constant(9.44), Draft()
+    add_error_rates(draft, counts, cohort, context)
+    (row,) = _find(draft, "error_rate", group="all", layer=0)
+    judge(draft, [counts], [], SimpleNamespace(skipped=(), recordings=()), context)
+    (finding,), (warning,) = draft.findings, [one for one in draft.warnings if one.id == "at-the-limit"]
+    said = f"(word error rate {point(row)})"
+    assert said in finding.statement and said in warning.message
 
 
 def test_recordings_are_the_same_whatever_is_asked_of_them(prepared: Path, tmp_path: Path) -> None:
