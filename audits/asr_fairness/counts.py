@@ -74,7 +74,11 @@ class TaskCounts:
     def best(self) -> int:
         """Return the column of the encoder's layer with the least overall error; the first of equals."""
         columns = self.numbered()
-        return columns[int(np.argmin(self.errors[:, columns].sum(0)))]
+        return columns[int(np.argmin(self.overall(columns)))]
+
+    def overall(self, columns: list[int]) -> Floats:
+        """Return the errors of all clips in some columns; rounded, so that equal sums of means over deals tie."""
+        return self.errors[:, columns].sum(0).round(6)
 
 
 def sums_of(counts: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:

@@ -141,7 +141,7 @@ def replicate_rates(counts: TaskCounts, cohort: Cohort) -> Floats:
 def add_best_layer(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> int:
     """Add the encoder's layer with the least overall error."""
     columns = counts.numbered()
-    overall = counts.errors[:, columns].sum(0)
+    overall = counts.overall(columns)
     best = counts.layers[counts.best()]
     alike = [
         str(counts.layers[column]) for column, errors in zip(columns, overall, strict=True) if errors == min(overall)

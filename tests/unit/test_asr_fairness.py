@@ -313,6 +313,17 @@ def _constant(errors: float, metric: str = "wer") -> TaskCounts:
     return replace(counts, metric=metric)
 
 
+def test_layers_with_as_many_errors_in_all_deals_tie() -> None:
+    """Thirds, fifths and the like do not add up to the same float in every order."""
+    counts = _counts(layers=(0, 1))
+    rows = len(counts.errors)
+    counts.errors[:] = 0.0
+    counts.errors[: rows // 2] = np.array([0.1, 0.3])
+    counts.errors[rows // 2 :] = np.array([0.3, 0.1])
+    assert counts.errors[:, 0].sum() != counts.errors[:, 1].sum()
+    assert counts.best() == 0 and len(set(counts.overall([0, 1]).tolist())) == 1
+
+
 def test_equal_rates_are_compared_between_two_groups(scene) -> None:
     draft, (rows,) = _judged(_constant(0.0), scene)
     assert rows.worst[0] != rows.best[0]
