@@ -78,7 +78,8 @@ class TaskCounts:
 
     def overall(self, columns: list[int]) -> Floats:
         """Return the errors of all clips in some columns; rounded, so that equal sums of means over deals tie."""
-        return self.errors[:, columns].sum(0).round(6)
+        total: Floats = self.errors[:, columns].sum(0).round(6)
+        return total
 
 
 def sums_of(counts: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:
