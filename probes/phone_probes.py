@@ -257,7 +257,11 @@ def _logistic(design: Design, chunks: Chunks, standard: Standard) -> _Probes:
 
 
 def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], mix: Floats) -> list[Probe]:
-    """Fit one softmax probe on each set of tokens, standardised by its own, as many at once as memory allows."""
+    """Fit one softmax probe on each set of tokens, as many at once as memory allows.
+
+    The vectors keep the scale of the layer, so that one penalty means the same for every probe: scaled by the spread of
+    its own tokens, the probe of a group that keeps together would be shrunk less than one of everyone.
+    """
     classes, wanted = len(mix), torch.from_numpy(mix).float()
     longest, width = max(max(map(len, sets)), 1), values.shape[1]
     step = max(1, BATCH_VALUES // (longest * width))
@@ -267,17 +271,16 @@ def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], mix: 
         longest = max(map(len, part))
         features = torch.zeros((len(part), longest, width))
         targets, shares = torch.zeros((len(part), longest), dtype=torch.long), torch.zeros((len(part), longest))
-        means, scales = torch.zeros((len(part), width)), torch.ones((len(part), width))
+        means = torch.zeros((len(part), width))
         for row, chosen in enumerate(part):
             mine = values[torch.from_numpy(chosen)]
-            means[row], spread = mine.mean(0), mine.std(0, unbiased=False)
-            scales[row] = torch.where(spread > 1e-6, spread, torch.ones_like(spread))
-            features[row, : len(chosen)] = (mine - means[row]) / scales[row]
+            # No penalty falls on the bias: a shift changes no answer, and near the origin the fit is soon done.
+            means[row] = mine.mean(0)
+            features[row, : len(chosen)] = mine - means[row]
             targets[row, : len(chosen)] = labels[torch.from_numpy(chosen)]
             met = torch.bincount(targets[row, : len(chosen)], minlength=classes).clamp_min(1) / len(chosen)
             shares[row, : len(chosen)] = (wanted / met)[targets[row, : len(chosen)]]
         weights, biases = softmax_probe(features, targets, classes, shares=shares)
-        weights = weights / scales[:, :, None]
         biases = biases - (means[:, None] @ weights)[:, 0]
         found += list(zip(weights, biases, strict=True))
     return found

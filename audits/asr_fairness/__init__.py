@@ -52,6 +52,12 @@ class Options:
         panel=_DATA,
     )
     folds: int = option("Splits of the probes; every clip is tested in one.", 5, panel=_PROBES)
+    repeats: int = option(
+        "How often the clips are dealt over the folds anew in SID; what the deal changes is then in the intervals.",
+        5,
+        metavar="N",
+        panel=_PROBES,
+    )
     probe_epochs: int = option("Most passes of the CTC probe; it stops early.", 8, metavar="N", panel=_PROBES)
     min_utterances: int = option("Clips that a speaker needs to take part in SID.", 3, metavar="N", panel=_PROBES)
     baseline: bool = option("Probe log-mel energies too, as layer -1.", True, panel=_PROBES)
@@ -96,6 +102,6 @@ AUDIT = AuditSpec(
     estimates=(
         *_OF_A_LAYER,
         *(f"head_{name}" for name in _OF_A_LAYER),
-        *("best_layer", "fairest_layer", "layer_correlation", "control_error_rate"),
+        *("best_layer", "fairest_layer", "layer_correlation", "control_error_rate", "deal_spread"),
     ),
 )

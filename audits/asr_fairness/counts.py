@@ -37,6 +37,9 @@ class TaskCounts:
     errors, hits, sizes
         Shape (rows, layers), (rows, layers), (rows,). For SID a clip is one trial; for WER and CER the
         trials are the words or characters of the reference, and insertions can make errors exceed them.
+    deals
+        Where clips are dealt anew several times: the errors of each deal, shape (deals, rows, layers), of which
+        `errors` is the mean. None where nothing is dealt.
     """
 
     task: str
@@ -47,6 +50,7 @@ class TaskCounts:
     hits: Floats
     sizes: Floats
     control: str = ""
+    deals: NDArray[np.bool_] | None = None
 
     @property
     def where(self) -> dict[str, Any]:
@@ -70,7 +74,12 @@ class TaskCounts:
     def best(self) -> int:
         """Return the column of the encoder's layer with the least overall error; the first of equals."""
         columns = self.numbered()
-        return columns[int(np.argmin(self.errors[:, columns].sum(0)))]
+        return columns[int(np.argmin(self.overall(columns)))]
+
+    def overall(self, columns: list[int]) -> Floats:
+        """Return the errors of all clips in some columns; rounded, so that equal sums of means over deals tie."""
+        total: Floats = self.errors[:, columns].sum(0).round(6)
+        return total
 
 
 def sums_of(counts: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:

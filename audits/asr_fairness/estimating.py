@@ -1,13 +1,14 @@
 """From counts to rates: every group on every layer, with intervals over speakers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import METRIC_WORDS, TASK_WORDS, Floats, TaskCounts, sums_of
+from audits.asr_fairness.dealing import deal_rates, deal_shifts, deal_variance, with_deals
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
 from audits.groups import ALL, MIN_WORDS, reported_groups
@@ -33,12 +34,15 @@ class Cohort:
         all tasks, layers and groups, so that differences stay paired.
     names, member
         Every group that gets a rate and who is in it, shape (groups, recordings).
+    shifts
+        How much more each deal of the clips counts in each bootstrap sample, shape (repeats, deals).
     """
 
     speakers: NDArray[np.int64]
     weights: Floats
     names: list[str]
     member: NDArray[np.bool_]
+    shifts: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def cohort_of(inputs: Inputs, options: Options, context: Context) -> Cohort:
@@ -52,6 +56,7 @@ def cohort_of(inputs: Inputs, options: Options, context: Context) -> Cohort:
         weights=cluster_weights(len(known), options.bootstrap, rng),
         names=names,
         member=member,
+        shifts=deal_shifts(options.repeats, options.bootstrap, generator(context.seed, "bootstrap", "deals")),
     )
 
 
@@ -64,7 +69,10 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
     layers = len(counts.layers)
     sizes = np.repeat(sums.sizes[:, :, None], layers, axis=2)
     flat = (len(sums.sizes), -1)
-    rates = rate_intervals(sums.errors.reshape(flat), sizes.reshape(flat), cohort.weights, level=context.level)
+    between = deal_variance(deal_rates(counts, cohort.member))
+    extra = np.broadcast_to(between, sums.errors.shape[1:]).ravel()
+    errors = sums.errors.reshape(flat)
+    rates = rate_intervals(errors, sizes.reshape(flat), cohort.weights, level=context.level, extra=extra)
     name = "control_error_rate" if counts.control else "error_rate"
     indices: dict[tuple[int, str], int] = {}
     for group, label in enumerate(cohort.names):
@@ -125,14 +133,15 @@ def _warn_few_errors(draft: Draft, counts: TaskCounts, sums: SpeakerSums, group:
 def replicate_rates(counts: TaskCounts, cohort: Cohort) -> Floats:
     """Return the overall error of every layer in every bootstrap sample, shape (repeats, layers)."""
     everyone = np.ones((1, len(cohort.speakers)), dtype=bool)
-    sums = sums_of(counts, cohort.speakers, everyone)
-    return ratio(cohort.weights @ sums.errors[:, 0], cohort.weights @ sums.sizes)
+    drawn = sums_of(counts, cohort.speakers, everyone).drawn(cohort.weights)
+    drawn = with_deals(drawn, deal_rates(counts, everyone), cohort.shifts)
+    return ratio(drawn.errors[:, 0], drawn.sizes)
 
 
 def add_best_layer(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> int:
     """Add the encoder's layer with the least overall error."""
     columns = counts.numbered()
-    overall = counts.errors[:, columns].sum(0)
+    overall = counts.overall(columns)
     best = counts.layers[counts.best()]
     alike = [
         str(counts.layers[column]) for column, errors in zip(columns, overall, strict=True) if errors == min(overall)

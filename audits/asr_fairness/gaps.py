@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import KINDS, TEST, Floats, TaskCounts, sums_of
+from audits.asr_fairness.dealing import add_spread, deal_rates, with_deals
 from audits.asr_fairness.estimating import Cohort, add_layer_choice, replicate_rates
 from audits.context import Context, Draft
 from audits.groups import MIN_WORDS, GroupSet
@@ -50,6 +51,8 @@ class Comparison:
         The groups and how many speakers each has.
     sums
         Sums per speaker and group.
+    dealt
+        Rates of the groups in every deal of the clips, shape (deals, groups, layers); None where none are compared.
     """
 
     groups: GroupSet
@@ -57,6 +60,7 @@ class Comparison:
     names: tuple[str, ...]
     speakers: NDArray[np.int64]
     sums: SpeakerSums
+    dealt: Floats | None = None
 
     @property
     def people(self) -> int:
@@ -80,6 +84,7 @@ class GapRows:
     worst: dict[int, str] = field(default_factory=dict)
     best: dict[int, str] = field(default_factory=dict)
     p: dict[int, int] = field(default_factory=dict)
+    spread: dict[int, int] = field(default_factory=dict)
     found: dict[int, bool] = field(default_factory=dict)
     correlation: dict[str, int] = field(default_factory=dict)
     stretch: dict[int, float] = field(default_factory=dict)
@@ -104,6 +109,7 @@ def compare_groups(groups: GroupSet, counts: TaskCounts, cohort: Cohort, options
         names=tuple(groups.names[place] for place in chosen),
         speakers=kept.speakers,
         sums=kept,
+        dealt=deal_rates(counts, groups.masks[chosen]),
     )
 
 
@@ -120,7 +126,7 @@ def add_gaps(
     `rates` are the indices of the error rates by layer column and group.
     """
     rows = GapRows(comparison=comparison, rates=rates)
-    drawn = comparison.sums.drawn(cohort.weights)
+    drawn = with_deals(comparison.sums.drawn(cohort.weights), comparison.dealt, cohort.shifts)
     chance = _chance(comparison, options, context)
     spreads: dict[str, Floats] = {
         kind: np.full((len(cohort.weights), len(comparison.counts.layers)), np.nan) for kind in KINDS
@@ -143,6 +149,7 @@ def add_gaps(
             label, where = comparison.counts.named("gap_to_others", column), _where(rows, column, group=name)
             rows.others[column, name] = _add(draft, rows, context, label, ends, OTHERS_METHOD, **where)
         _add_chance(draft, rows, column, chance, context)
+        _add_spread(draft, rows, column, context)
     alpha = 1 - context.level
     rows.sure = [column for column in comparison.counts.numbered() if draft.estimates[rows.p[column]].value <= alpha]
     for kind in KINDS:
@@ -239,6 +246,17 @@ def _add_chance(draft: Draft, rows: GapRows, column: int, chance: Chance, contex
         left = (gap.value - floor, gap.low - floor, gap.high - floor)
         method = f"{GAP_METHOD}, less the mean under {PERMUTED}"
         _add(draft, rows, context, named("debiased_gap"), left, method, **where)
+
+
+def _add_spread(draft: Draft, rows: GapRows, column: int, context: Context) -> None:
+    """Add by how much the gap of the two groups differs from one deal of the clips to the next."""
+    dealt = rows.comparison.dealt
+    if dealt is None:
+        return
+    worst, best = (rows.comparison.names.index(ends[column]) for ends in (rows.worst, rows.best))
+    place = add_spread(draft, dealt[:, worst, column] - dealt[:, best, column], _where(rows, column), context)
+    if place is not None:
+        rows.spread[column] = place
 
 
 def _add_pattern(

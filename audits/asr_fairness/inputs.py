@@ -155,6 +155,7 @@ def _check_options(options: Options) -> None:
     check_least(
         (
             ("--folds", options.folds, 3),
+            ("--repeats", options.repeats, 1),
             ("--probe-epochs", options.probe_epochs, 0),
             ("--min-utterances", options.min_utterances, 2),
             ("--batch", options.batch, 1),

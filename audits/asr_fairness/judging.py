@@ -13,10 +13,11 @@ from audits.asr_fairness.counts import BASELINE, HEAD, METRIC_WORDS, TASK_WORDS,
 from audits.asr_fairness.gaps import PERMUTED, GapRows
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
-from audits.numbers import interval, point
+from audits.groups import ALL
+from audits.numbers import point
 from audits.records import Estimate, Severity
 from audits.statistics import adjust
-from audits.wording import p_words
+from audits.wording import listed, p_words, span
 
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
@@ -34,6 +35,7 @@ def judge(
             continue
         mine = [row for row in rows if row.comparison.counts is task]
         _judge_task(draft, task, mine, context)
+        _tell_deals(draft, task, mine)
     _judge_controls(draft)
     _judge_skipped(draft, inputs)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
@@ -69,6 +71,32 @@ def _judge_task(draft: Draft, task: TaskCounts, rows: Sequence[GapRows], context
     _tell_pattern(draft, task, [row for row, column, *_ in shown if column == task.best()])
 
 
+def _tell_deals(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:
+    """Say how often the clips were dealt, and by how much one deal differs from the next on the best layer."""
+    if task.deals is None or len(task.deals) < 2:
+        return
+    column = task.best()
+    here = {**task.place(column), "group": ALL}
+    everyone = [at for at, row in enumerate(draft.estimates) if row.name == "deal_spread" and row.where == here]
+    gaps = [row for row in rows if column in row.spread and "&" not in row.comparison.groups.by]
+    told = [f"the error rate of all by {span(draft.estimates[at])}" for at in everyone]
+    told += [f"the gap by {row.comparison.groups.by} by {span(draft.estimates[row.spread[column]])}" for row in gaps]
+    scatter = (
+        f"On layer {task.layers[column]}, one deal scatters {listed(told)} (standard deviations); the intervals hold "
+        "that of the mean."
+        if told
+        else f"On layer {task.layers[column]} all deals gave the same."
+    )
+    draft.find(
+        "fairness.deals",
+        "info",
+        f"In {TASK_WORDS[task.task]} the clips were dealt over the folds {len(task.deals)} times, and means over the "
+        f"deals are reported. {scatter}",
+        [*everyone, *(row.spread[column] for row in gaps)],
+        **task.place(column),
+    )
+
+
 def _limit(draft: Draft, task: TaskCounts, column: int) -> str:
     """Say so where a probe hears next to nothing or makes next to no error: gaps are squeezed to nothing there."""
     rate = float(task.errors[:, column].sum() / task.sizes.sum())
@@ -76,13 +104,16 @@ def _limit(draft: Draft, task: TaskCounts, column: int) -> str:
         return ""
     why = "learned next to nothing" if rate > 0.9 else "makes next to no errors"
     who = _layer_words(task.layers[column])
+    name, here = task.named("error_rate", column), {**task.place(column), "group": ALL}
+    # As the page writes the estimate, wherever it stands.
+    known = (point(row) for row in draft.estimates if row.name == name and row.where == here)
+    size = f"{METRIC_WORDS[task.metric]} {next(known, f'{rate:.3f}')}"
     draft.warn(
         "at-the-limit",
-        f"{who[0].upper()}{who[1:]} {why} ({METRIC_WORDS[task.metric]} {rate:.3f}): gaps are squeezed together there "
-        "and say little about the groups.",
+        f"{who[0].upper()}{who[1:]} {why} ({size}): gaps are squeezed together there and say little about the groups.",
         **task.place(column),
     )
-    return f" Mind that {who} {why} ({METRIC_WORDS[task.metric]} {rate:.2f})."
+    return f" Mind that {who} {why} ({size})."
 
 
 Told = tuple[GapRows, int, float, Estimate]
@@ -164,11 +195,11 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
     rest = ""
     if len(row.comparison.names) > 2:
         beyond = "above" if (others.low or 0) > 0 else "against"
-        rest = f" Its rate is {_span(others)} {beyond} that of all other groups together."
+        rest = f" Its rate is {span(others)} {beyond} that of all other groups together."
         evidence.append(row.others[column, worst])
     before = _before_the_encoder(row, column)
     if before is not None:
-        rest += f" On log-mel energies, without the encoder, that is {_span(draft.estimates[before])}."
+        rest += f" On log-mel energies, without the encoder, that is {span(draft.estimates[before])}."
         evidence.append(before)
     if (row.comparison.sums.sizes > 0).sum(1).max() > 1:
         rest += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
@@ -177,7 +208,7 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
         "fairness.gap",
         severity,
         f"In {TASK_WORDS[counts.task]}, {_layer_words(counts.layers[column])} errs more often on {worst} than on "
-        f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {_span(gap)}; "
+        f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {span(gap)}; "
         f"p {p_words(p)} (labels permuted over speakers, Holm).{rest}",
         evidence,
         **counts.place(column),
@@ -271,7 +302,7 @@ def _where_told(told: Told) -> str:
 
 
 def _placed(told: Told) -> str:
-    return f"{_where_told(told)}, {_span(told[3])}"
+    return f"{_where_told(told)}, {span(told[3])}"
 
 
 def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> None:
@@ -280,7 +311,7 @@ def _tell_pattern(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> No
     if row is None:
         return
     found = {kind: draft.estimates[row.correlation[kind]] for kind in row.signs}
-    numbers = ", ".join(f"{kind.replace('_', '-')} {_span(estimate)}" for kind, estimate in found.items())
+    numbers = ", ".join(f"{kind.replace('_', '-')} {span(estimate)}" for kind, estimate in found.items())
     draft.find(
         "fairness.layer-pattern",
         "info",
@@ -330,7 +361,7 @@ def _judge_controls(draft: Draft) -> None:
         if row.high is not None and row.value + (row.high - row.value) * wider < chance:
             draft.warn(
                 "control-above-chance",
-                f"A speaker probe trained on shuffled labels errs less than chance ({row.value:.3f} against "
+                f"A speaker probe trained on shuffled labels errs less than chance ({point(row)} against "
                 f"{chance:.3f}): the splits may leak.",
                 **row.where,
             )
@@ -357,7 +388,3 @@ def _skipped_by(inputs: Inputs, by: str) -> str:
     for clip, _ in inputs.skipped:
         lost[clip.attributes[by]] = lost.get(clip.attributes[by], 0) + 1
     return f"by {by}, " + ", ".join(f"{lost.get(name, 0)} of {count} {name}" for name, count in sorted(given.items()))
-
-
-def _span(estimate: Estimate) -> str:
-    return f"{point(estimate)} ({interval(estimate)})"

@@ -27,12 +27,12 @@ from probes.loading.vocabularies import Vocabulary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """All counts, the splits and hypotheses behind them, and the counts of the controls."""
+    """All counts, the splits (of `sid` one a deal) and hypotheses behind them, and the counts of the controls."""
 
     counts: tuple[TaskCounts, ...]
     controls: tuple[TaskCounts, ...]
     hypotheses: Hypotheses
-    sid: SidSplit | None
+    sid: tuple[SidSplit, ...]
     asr: AsrSplit | None
 
 
@@ -40,12 +40,12 @@ def measure(inputs: Inputs, options: Options, context: Context) -> Measured:
     """Measure every task on every layer, and the controls where they are asked for."""
     stack = encoder_stack(inputs, options, context)
     stacks = [baseline_stack(inputs, options, context), stack] if options.baseline else [stack]
-    sid = split_sid(inputs.recordings, options, context) if "sid" in options.tasks else None
+    sid = split_sid(inputs.recordings, options, context) if "sid" in options.tasks else ()
     asr = split_asr(inputs.recordings, options, context) if "asr" in options.tasks else None
     texts = [item.text for item in inputs.recordings]
     counts: list[TaskCounts] = []
     heard: Hypotheses = {}
-    if sid is not None:
+    if sid:
         counts.append(measure_sid(stacks, sid, options, context))
     if asr is not None:
         heard = transcribe(stacks, texts, asr, options, context)
@@ -64,7 +64,7 @@ def measure(inputs: Inputs, options: Options, context: Context) -> Measured:
 def _controls(
     stacks: list[Stack],
     texts: Sequence[str],
-    sid: SidSplit | None,
+    sid: Sequence[SidSplit],
     asr: AsrSplit | None,
     inputs: Inputs,
     options: Options,
@@ -74,7 +74,7 @@ def _controls(
     counts: list[TaskCounts] = []
     # Wrong labels on the encoder as it is; right labels on one that learned nothing.
     for control, chosen in zip(CONTROLS, (stacks, twin), strict=True):
-        if sid is not None:
+        if sid:
             counts.append(measure_sid(chosen, sid, options, context, control=control))
         if asr is not None:
             heard = transcribe(chosen, texts, asr, options, context, control)

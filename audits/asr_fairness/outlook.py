@@ -188,7 +188,9 @@ def _probing(inputs: "Inputs", options: Options, frames: int, widths: NDArray[np
     if "sid" in options.tasks:
         people = enrolled_speakers(inputs.recordings, options)
         clips = sum(people.values())
-        seconds += float((options.folds * (0.1 + 400 * clips * widths * len(people) / _PRODUCTS)).sum())
+        seconds += float(
+            (options.repeats * options.folds * (0.1 + 400 * clips * widths * len(people) / _PRODUCTS)).sum()
+        )
     return seconds
 
 

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from audits.asr_fairness import Options
 from audits.asr_fairness.asr import AsrSplit
 from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.dealing import add_spread, deal_rates
 from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates, cohort_of
 from audits.asr_fairness.figures import coverage_figure, draw
 from audits.asr_fairness.gaps import GapRows, add_gaps, compare_groups
@@ -15,6 +18,7 @@ from audits.asr_fairness.judging import judge
 from audits.asr_fairness.measuring import Measured, measure
 from audits.asr_fairness.outlook import few_clips_for_folds, silent_clips
 from audits.context import Context, Draft, Plan
+from audits.groups import ALL
 from audits.records import Coverage, Json
 from audits.statistics import enough_permutations
 from probes.frames import RATE
@@ -66,6 +70,7 @@ def _estimate(
 ) -> list[GapRows]:
     rates = add_error_rates(draft, counts, cohort, context)
     add_best_layer(draft, counts, cohort, context)
+    _add_spreads(draft, counts, cohort, context)
     rows = []
     for groups in inputs.sets:
         comparison = compare_groups(groups, counts, cohort, options)
@@ -90,6 +95,14 @@ def _estimate(
             )
         rows.append(add_gaps(draft, comparison, rates, cohort, options, context))
     return rows
+
+
+def _add_spreads(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> None:
+    """Add by how much the error of everyone differs from one deal of the clips to the next, on every layer."""
+    dealt = deal_rates(counts, np.ones((1, len(cohort.speakers)), dtype=bool))
+    if dealt is not None:
+        for column in range(len(counts.layers)):
+            add_spread(draft, dealt[:, 0, column], {**counts.place(column), "group": ALL}, context)
 
 
 def _coverage(inputs: Inputs) -> Coverage:
@@ -128,7 +141,7 @@ def _warn_about_data(draft: Draft, inputs: Inputs, measured: Measured, options: 
     if isinstance(inputs.vocabulary, str) and inputs.vocabulary:
         draft.warn("head-not-judged", f"The checkpoint's own CTC head is not judged: {inputs.vocabulary}.", task="asr")
     _warn_about_attributes(draft, inputs)
-    if measured.sid is not None:
+    if measured.sid:
         _warn_about_enrolment(draft, measured, inputs, options)
     if measured.asr is not None:
         _warn_about_stopping(draft, measured.asr)
@@ -148,18 +161,24 @@ def _warn_about_attributes(draft: Draft, inputs: Inputs) -> None:
 
 
 def _warn_about_enrolment(draft: Draft, measured: Measured, inputs: Inputs, options: Options) -> None:
-    if measured.sid is None:
-        return
-    least, most = measured.sid.enrolled
+    first, sizes = measured.sid[0], [size for split in measured.sid for size in split.enrolled]
+    least, most = min(sizes), max(sizes)
     amount = f"{least}" if least == most else f"{least} to {most}"
     draft.limitations.append(
-        f"Speaker probes were trained on {amount} clips of each of {measured.sid.classes} speakers, the same number "
+        f"Speaker probes were trained on {amount} clips of each of {first.classes} speakers, the same number "
         "for every speaker of a fold; with more, all of them would err less."
     )
+    if len(measured.sid) < 2:
+        draft.warn(
+            "one-deal",
+            "In speaker identification the clips were dealt over the folds once (--repeats 1): how much another deal "
+            "would change is not known, and is in the intervals only as far as speakers differ by it.",
+            task="sid",
+        )
     few = few_clips_for_folds(inputs.recordings, options)
     if few:
         draft.warn("few-clips-for-folds", f"In speaker identification, {few}")
-    out = [item.speaker for item, fold in zip(inputs.recordings, measured.sid.fold, strict=True) if fold < 0]
+    out = [item.speaker for item, fold in zip(inputs.recordings, first.fold, strict=True) if fold < 0]
     if out:
         draft.warn(
             "not-enrolled",
@@ -206,7 +225,9 @@ def _column(name: str) -> str:
 
 def _columns(counts: TaskCounts, row: int | None) -> dict[str, Any]:
     stem = f"{counts.task}_{counts.metric}"
-    cells: dict[str, Any] = {f"{stem}_size": "" if row is None else int(counts.sizes[row])}
+    # Each deal is a trial here, so that all cells are whole numbers.
+    times = 1 if counts.deals is None else len(counts.deals)
+    cells: dict[str, Any] = {f"{stem}_size": "" if row is None else round(times * counts.sizes[row])}
     for column, layer in enumerate(counts.layers):
-        cells[f"{stem}_errors_{layer}"] = "" if row is None else int(counts.errors[row, column])
+        cells[f"{stem}_errors_{layer}"] = "" if row is None else round(times * counts.errors[row, column])
     return cells

@@ -17,6 +17,7 @@ from audits.context import Context
 from audits.statistics import generator
 from probes.executor import Workers, check_complete, run_jobs
 from probes.linear import softmax_probe, standardise
+from probes.progress import Advance
 
 KIND = "fairness-probes"
 SHUFFLED = "shuffled-labels"
@@ -27,7 +28,7 @@ MEMORY = 4e8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidSplit:
-    """Who takes part in speaker identification, and how the clips are split.
+    """Who takes part in speaker identification, and how the clips are split in one deal.
 
     `fold` is -1 for clips of speakers that take no part; `training` holds the training clips of each fold.
     """
@@ -36,6 +37,7 @@ class SidSplit:
     training: tuple[NDArray[np.int64], ...]
     labels: NDArray[np.int64]
     classes: int
+    number: int = 0
 
     @property
     def enrolled(self) -> tuple[int, int]:
@@ -44,62 +46,80 @@ class SidSplit:
         return min(sizes), max(sizes)
 
 
-def split_sid(recordings: Sequence[Recording], options: Options, context: Context) -> SidSplit:
-    """Split the clips of every speaker with enough of them."""
+def split_sid(recordings: Sequence[Recording], options: Options, context: Context) -> tuple[SidSplit, ...]:
+    """Split the clips of every speaker with enough of them, in each deal by another random stream."""
     names = [item.speaker for item in recordings]
-    fold, training = within_speakers(
-        names,
-        [item.sha256 for item in recordings],
-        folds=options.folds,
-        least=options.min_utterances,
-        rng=generator(context.seed, "sid", "folds"),
-    )
-    known = sorted({name for name, part in zip(names, fold, strict=True) if part >= 0})
-    place = {name: number for number, name in enumerate(known)}
-    labels = np.array([place.get(name, -1) for name in names], dtype=np.int64)
-    return SidSplit(fold=fold, training=tuple(training), labels=labels, classes=len(known))
+    found: list[SidSplit] = []
+    for number in range(options.repeats):
+        fold, training = within_speakers(
+            names,
+            [item.sha256 for item in recordings],
+            folds=options.folds,
+            least=options.min_utterances,
+            # The first deal is the same however many there are.
+            rng=generator(context.seed, "sid", "folds", *_numbered(number)),
+        )
+        known = sorted({name for name, part in zip(names, fold, strict=True) if part >= 0})
+        place = {name: at for at, name in enumerate(known)}
+        labels = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+        found.append(SidSplit(fold=fold, training=tuple(training), labels=labels, classes=len(known), number=number))
+    return tuple(found)
+
+
+def _numbered(deal: int) -> tuple[str, ...]:
+    return (str(deal),) if deal else ()
 
 
 def measure_sid(
-    stacks: Sequence[Stack], split: SidSplit, options: Options, context: Context, *, control: str = ""
+    stacks: Sequence[Stack], deals: Sequence[SidSplit], options: Options, context: Context, *, control: str = ""
 ) -> TaskCounts:
-    """Return the identification errors of every clip on every layer.
+    """Return the identification errors of every clip on every layer, as means over the deals.
 
     Under the control "shuffled-labels" the probes are trained on labels shuffled over the training clips.
     """
-    clips = np.flatnonzero(split.fold >= 0)
+    # The same clips take part in every deal.
+    clips = np.flatnonzero(deals[0].fold >= 0)
     workers = workers_of(options)
     if not workers.here:
-        _fit_away(stacks, split, clips, workers, context, control)
-    columns = [_answers(stack, split, clips, context, control) for stack in stacks]
-    wrong = split.labels[clips][:, None] != np.concatenate(columns, axis=0).T
+        _fit_away(stacks, deals, workers, context, control)
+    # Shape (deals, layers, clips).
+    answers = np.concatenate([_answers(stack, deals, context, control) for stack in stacks], axis=1)
+    wrong = deals[0].labels[clips] != answers
+    wrong = wrong.transpose(0, 2, 1)
+    errors = wrong.mean(axis=0)
     return TaskCounts(
         task="sid",
         metric="error",
         layers=tuple(layer for stack in stacks for layer in stack.layers),
         clips=clips,
-        errors=wrong.astype(np.float64),
-        hits=(~wrong).astype(np.float64),
+        errors=errors,
+        hits=1 - errors,
         sizes=np.ones(len(clips)),
         control=control,
+        deals=wrong,
     )
 
 
-def _answers(
-    stack: Stack, split: SidSplit, clips: NDArray[np.int64], context: Context, control: str
-) -> NDArray[np.int64]:
-    key = _key(stack, split, context, control)
-    entry = context.cache.read(KIND, key)
-    if entry is None:
-        entry = {"answers": _fit(stack, split, clips, context, control)}
-        context.cache.write(KIND, key, entry)
-    answers: NDArray[np.int64] = entry["answers"].numpy()
-    return answers
+def _answers(stack: Stack, deals: Sequence[SidSplit], context: Context, control: str) -> NDArray[np.int64]:
+    """Return whom the probes of each deal took each clip for, shape (deals, layers, clips); fit what is not kept."""
+    found = [context.cache.read(KIND, _key(stack, split, context, control)) for split in deals]
+    missing = [place for place, entry in enumerate(found) if entry is None]
+    turns = len(_turns(stack, len(deals[0].fold)))
+    if missing:
+        count = turns * sum(len(deals[place].training) for place in missing)
+        with context.progress.phase("Speaker probes", count, "fits") as advance:
+            for place in missing:
+                found[place] = _keep(
+                    stack, deals[place], _fit(stack, deals[place], context, control, advance), context, control
+                )
+    return np.stack([entry["answers"].numpy() for entry in found if entry is not None])
 
 
 def _key(stack: Stack, split: SidSplit, context: Context, control: str) -> list[object]:
     key = ["sid", 2, stack.key, stack.places, split.labels.tolist(), split.fold.tolist(), PENALTY]
-    return [*key, [clips.tolist() for clips in split.training], context.seed, control == SHUFFLED]
+    key += [[clips.tolist() for clips in split.training], context.seed, control == SHUFFLED]
+    # Labels are shuffled anew in every deal.
+    return [*key, split.number] if split.number and control == SHUFFLED else key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,7 +139,7 @@ class _Fold:
 
 
 def _folds(split: SidSplit, context: Context, control: str) -> list[_Fold]:
-    rng = generator(context.seed, "sid", "shuffled-labels")
+    rng = generator(context.seed, "sid", "shuffled-labels", *_numbered(split.number))
     return [
         _Fold(
             train=train,
@@ -131,35 +151,42 @@ def _folds(split: SidSplit, context: Context, control: str) -> list[_Fold]:
     ]
 
 
-def _fit(stack: Stack, split: SidSplit, clips: NDArray[np.int64], context: Context, control: str) -> Tensor:
-    folds, turns = _folds(split, context, control), _turns(stack, len(split.fold))
-    answers = torch.full((len(stack.places), len(split.fold)), -1, dtype=torch.long)
-    with context.progress.phase("Speaker probes", len(turns) * len(folds), "fits") as advance:
-        for turn in turns:
-            vectors = stack.embeddings.pooled(stack.places[turn])
-            for fold in folds:
-                answers[turn, fold.tested] = fold.answers(vectors)
-                advance(1)
-    return answers[:, clips]
+def _fit(stack: Stack, split: SidSplit, context: Context, control: str, advance: Advance) -> Tensor:
+    folds, answers = _folds(split, context, control), _unanswered(stack, split)
+    for turn in _turns(stack, len(split.fold)):
+        vectors = stack.embeddings.pooled(stack.places[turn])
+        for fold in folds:
+            answers[turn, fold.tested] = fold.answers(vectors)
+            advance(1)
+    return answers
+
+
+def _unanswered(stack: Stack, split: SidSplit) -> Tensor:
+    return torch.full((len(stack.places), len(split.fold)), -1, dtype=torch.long)
+
+
+def _keep(stack: Stack, split: SidSplit, answers: Tensor, context: Context, control: str) -> dict[str, Tensor]:
+    entry = {"answers": answers[:, np.flatnonzero(split.fold >= 0)]}
+    context.cache.write(KIND, _key(stack, split, context, control), entry)
+    return entry
 
 
 def _fit_away(
-    stacks: Sequence[Stack],
-    split: SidSplit,
-    clips: NDArray[np.int64],
-    workers: Workers,
-    context: Context,
-    control: str,
+    stacks: Sequence[Stack], deals: Sequence[SidSplit], workers: Workers, context: Context, control: str
 ) -> None:
-    """Let workers fit what the cache has not, the folds of every turn side by side, and put it there."""
-    missing = [stack for stack in stacks if not context.cache.has(KIND, _key(stack, split, context, control))]
-    folds = _folds(split, context, control)
-    found = [torch.full((len(stack.places), len(split.fold)), -1, dtype=torch.long) for stack in missing]
+    """Let workers fit what the cache has not, the folds of all turns and deals side by side, and put it there."""
+    missing = [
+        (stack, split)
+        for stack in stacks
+        for split in deals
+        if not context.cache.has(KIND, _key(stack, split, context, control))
+    ]
+    found = [_unanswered(stack, split) for stack, split in missing]
     jobs = [
         (number, turn, fold)
-        for number, stack in enumerate(missing)
+        for number, (stack, split) in enumerate(missing)
         for turn in _turns(stack, len(split.fold))
-        for fold in folds
+        for fold in _folds(split, context, control)
     ]
     with context.progress.phase("Speaker probes", len(jobs), "fits") as advance:
 
@@ -168,11 +195,11 @@ def _fit_away(
             found[number][turn, fold.tested] = torch.from_numpy(answers)
             advance(1)
 
-        shipped = [stack.shipped() for stack in missing]
-        sent = [(shipped[number], turn, fold) for number, turn, fold in jobs]
+        shipped = {stack.key: stack.shipped() for stack, _ in missing}
+        sent = [(shipped[missing[number][0].key], turn, fold) for number, turn, fold in jobs]
         check_complete(run_jobs(_answer, sent, workers, done=done), len(jobs), "fits of speaker probes")
-    for stack, answers in zip(missing, found, strict=True):
-        context.cache.write(KIND, _key(stack, split, context, control), {"answers": answers[:, clips]})
+    for (stack, split), answers in zip(missing, found, strict=True):
+        _keep(stack, split, answers, context, control)
 
 
 def _answer(job: tuple[Stack, slice, _Fold]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from probes.token_moments import phone_moments, standardisation
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
-_VERSION = 8
+_VERSION = 9
 """Raised whenever what is measured changes, so that no old counts are read from the cache."""
 
 

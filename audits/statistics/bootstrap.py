@@ -93,7 +93,9 @@ STUDENTISED_FROM = 8
 """Clusters from which bootstrap quantiles are used: of fewer, some samples have next to no spread of their own."""
 
 
-def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: float = 0.95) -> RateIntervals:
+def rate_intervals(
+    errors: Floats, sizes: Floats, weights: Floats, *, level: float = 0.95, extra: Floats | float = 0.0
+) -> RateIntervals:
     """Return pooled rates sum(e) / sum(n) with intervals from whole clusters.
 
     With r the rate and s its linearised cluster standard error, s^2 = m / (m - 1) sum_i (e_i - r n_i)^2
@@ -111,6 +113,9 @@ def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: flo
         the group. Errors may exceed trials (insertions).
     weights
         From `cluster_weights`, shape (repeats, clusters).
+    extra
+        Variance of each rate that clusters do not show, shape (rates,), such as that of a random split shared by all
+        of them: it is added to s^2.
 
     Examples
     --------
@@ -126,6 +131,7 @@ def rate_intervals(errors: Floats, sizes: Floats, weights: Floats, *, level: flo
     value = ratio(total, trials)
     spread = np.maximum(((errors - value * sizes) ** 2).sum(axis=0), 0.0)
     error = ratio(np.sqrt(spread * clusters / np.maximum(clusters - 1, 1)), trials)
+    error = np.sqrt(error**2 + extra)
     tails = _studentised_quantiles(errors, sizes, weights, value, level)
     low, high, method = np.full(value.size, np.nan), np.full(value.size, np.nan), []
     alike = spread <= 1e-12 * np.maximum(total, 1.0)

@@ -188,6 +188,38 @@ def test_without_out_the_folder_is_named_by_command_and_time(
     assert [row for row in other if row["where"].get("group") == "all" and row in first] == []
 
 
+def dealt(world: Any, call_miles: Call, out: Path, times: int) -> Any:
+    words = ("--tasks", "sid", "--no-baseline", "--layers", "3", "--repeats", times, "--out", out, "--quiet")
+    done = call_miles(*world.command(*words))
+    assert done.code == 0, done.err
+    return json.loads((out / "report.json").read_bytes())
+
+
+def test_deals_of_the_clips_are_told_with_their_spread(world: Any, call_miles: Call, tmp_path: Path) -> None:
+    report = dealt(world, call_miles, tmp_path / "three", 3)
+    (told,) = [finding for finding in report["findings"] if finding["id"] == "fairness.deals"]
+    assert "dealt over the folds 3 times" in told["statement"]
+    spreads = [row for row in report["estimates"] if row["name"] == "deal_spread"]
+    assert {tuple(sorted(row["where"])) for row in spreads} >= {("group", "layer", "metric", "task")}
+    assert all(row["n"] == 3 and row["unit"] == "deals" and row["low"] < row["value"] < row["high"] for row in spreads)
+    assert set(told["evidence"]) <= {report["estimates"].index(row) for row in spreads}
+    with (tmp_path / "three" / "records.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    errors = [int(row["sid_error_errors_3"]) for row in rows if row["sid_error_size"]]
+    assert {row["sid_error_size"] for row in rows} <= {"3", ""} and set(errors) <= {0, 1, 2, 3}
+    (everyone,) = [
+        row for row in report["estimates"] if (row["name"], row["where"].get("group")) == ("error_rate", "all")
+    ]
+    assert everyone["value"] == pytest.approx(sum(errors) / len(errors) / 3)
+
+
+def test_one_deal_is_warned_of(world: Any, call_miles: Call, tmp_path: Path) -> None:
+    report = dealt(world, call_miles, tmp_path / "one", 1)
+    assert "one-deal" in {warning["id"] for warning in report["warnings"]}
+    assert "deal_spread" not in {row["name"] for row in report["estimates"]}
+    assert "fairness.deals" not in {finding["id"] for finding in report["findings"]}
+
+
 @pytest.mark.parametrize(
     ("expression", "code", "outcome"),
     [

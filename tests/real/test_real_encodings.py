@@ -69,9 +69,9 @@ def test_log_mel_speaker_errors_of_children_and_adults(encoder: Path, tmp_path: 
     context = Context(cache=Cache(tmp_path))
     inputs = plan(options, context).inputs
     assert isinstance(inputs, Inputs) and len(inputs.recordings) == 636
-    split = split_sid(inputs.recordings, options, context)
-    assert split.classes == 106 and split.enrolled == (4, 4)
-    counts = measure_sid([baseline_stack(inputs, options, context)], split, options, context)
+    deals = split_sid(inputs.recordings, options, context)
+    assert [(split.classes, split.enrolled) for split in deals] == [(106, (4, 4))] * options.repeats
+    counts = measure_sid([baseline_stack(inputs, options, context)], deals, options, context)
     right = counts.hits[:, 0]
     assert right.mean() == pytest.approx(0.868, abs=0.04)
     people = [inputs.recordings[clip].clip.attributes for clip in counts.clips]

@@ -24,6 +24,7 @@ from audits.asr_fairness.judging import (
 from audits.asr_fairness.report import _warn_about_attributes
 from audits.context import Cache, Context, Draft
 from audits.groups import group_sets, reported_groups
+from audits.numbers import point
 from audits.statistics import cluster_weights
 
 SPEAKERS, CLIPS = 40, 3
@@ -312,6 +313,17 @@ def _constant(errors: float, metric: str = "wer") -> TaskCounts:
     return replace(counts, metric=metric)
 
 
+def test_layers_with_as_many_errors_in_all_deals_tie() -> None:
+    """Thirds, fifths and the like do not add up to the same float in every order."""
+    counts = _counts(layers=(0, 1))
+    rows = len(counts.errors)
+    counts.errors[:] = 0.0
+    counts.errors[: rows // 2] = np.array([0.1, 0.3])
+    counts.errors[rows // 2 :] = np.array([0.3, 0.1])
+    assert counts.errors[:, 0].sum() != counts.errors[:, 1].sum()
+    assert counts.best() == 0 and len(set(counts.overall([0, 1]).tolist())) == 1
+
+
 def test_equal_rates_are_compared_between_two_groups(scene) -> None:
     draft, (rows,) = _judged(_constant(0.0), scene)
     assert rows.worst[0] != rows.best[0]
@@ -499,6 +511,17 @@ def test_limits_are_told_where_no_groups_could_be_compared(scene, errors: float,
     assert [warning.where for warning in draft.warnings] == [{"task": "asr", "metric": "wer", "layer": 0}] * bool(word)
     assert ("Mind that the probe on layer 0" in finding.statement) == bool(word)
     assert word in finding.statement
+
+
+def test_the_rate_at_a_limit_is_written_alike_wherever_it_stands(scene) -> None:
+    _, cohort, _, context = scene
+    counts, draft = _constant(9.44), Draft()
+    add_error_rates(draft, counts, cohort, context)
+    (row,) = _find(draft, "error_rate", group="all", layer=0)
+    judge(draft, [counts], [], SimpleNamespace(skipped=(), recordings=()), context)
+    (finding,), (warning,) = draft.findings, [one for one in draft.warnings if one.id == "at-the-limit"]
+    said = f"(word error rate {point(row)})"
+    assert said in finding.statement and said in warning.message
 
 
 def test_recordings_are_the_same_whatever_is_asked_of_them(prepared: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
     with (folder / "clips.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([("path", "speaker", "text", "gender"), *rows])
     return Options(
-        model=str(folder / "encoder"), manifest=folder / "clips.csv", by=("gender",), folds=3, probe_epochs=1,
-        min_speakers=5, controls=True,
+        model=str(folder / "encoder"), manifest=folder / "clips.csv", by=("gender",), folds=3, repeats=2,
+        probe_epochs=1, min_speakers=5, controls=True,
     )  # fmt: skip
 
 
@@ -112,7 +113,8 @@ def test_workers_change_no_bit(made: Made, tmp_path: Path, monkeypatch: pytest.M
     for module in (sid, asr):
         monkeypatch.setattr(module, "_fit", forbidden)
     assert same(one, made(tmp_path / "2", controls=False, workers=2))
-    assert len(probes(tmp_path / "1")) == 4 and probes(tmp_path / "1") == probes(tmp_path / "2")
+    # Speakers on log-mel and on the encoder in two deals each, and words on both.
+    assert len(probes(tmp_path / "1")) == 6 and probes(tmp_path / "1") == probes(tmp_path / "2")
 
 
 def test_layers_and_controls_are_fitted_side_by_side(
@@ -121,8 +123,9 @@ def test_layers_and_controls_are_fitted_side_by_side(
     small_turns(monkeypatch)
     one = made(tmp_path / "1")
     assert sent == [] and same(one, made(tmp_path / "2", workers=2))
-    # Of log-mel and four layers the speakers in three folds, and the words; shuffled too; and of the untrained twin.
-    assert sent == [15, 5, 15, 5, 12, 4]
+    # Of log-mel and four layers the speakers in three folds of two deals, and the words; shuffled too; and of the
+    # untrained twin.
+    assert sent == [30, 5, 30, 5, 24, 4]
     assert probes(tmp_path / "1") == probes(tmp_path / "2")
 
 
@@ -135,6 +138,30 @@ def test_only_what_is_missing_is_fitted(made: Made, sent: list[int], tmp_path: P
     assert same(first, made(tmp_path, controls=False, workers=2)) and probes(tmp_path) == kept
     # The folds of one stack, or the words of one.
     assert sent[2:] in ([0, 1], [3, 0])
+
+
+def test_another_deal_fits_only_that_and_leaves_the_others(made: Made, sent: list[int], tmp_path: Path) -> None:
+    two = made(tmp_path, controls=False, tasks=("sid",))
+    three = made(tmp_path, controls=False, tasks=("sid",), repeats=3, workers=2)
+    assert sent == [6]
+    dealt, more = (found.counts[0].deals for found in (two, three))
+    assert dealt is not None and more is not None and np.array_equal(more[:2], dealt)
+    assert len({split.fold.tobytes() for split in three.sid}) == 3
+    assert three.counts[0].errors == pytest.approx(more.mean(0)) and (more != more[0]).any()
+
+
+def test_labels_are_shuffled_anew_in_every_deal(options: Options, tmp_path: Path) -> None:
+    """Even where two deals happen to be alike, which is when no other part of the key differs."""
+    context = Context(cache=Cache(tmp_path))
+    inputs = plan(options, context).inputs
+    one = sid.split_sid(inputs.recordings, options, context)[0]
+    two = replace(one, number=1)
+    labels = [
+        np.concatenate([fold.labels for fold in sid._folds(split, context, sid.SHUFFLED)]) for split in (one, two)
+    ]
+    assert not np.array_equal(*labels)
+    stack = SimpleNamespace(key="k", places=(0,))
+    assert sid._key(stack, one, context, sid.SHUFFLED) != sid._key(stack, two, context, sid.SHUFFLED)  # type: ignore[arg-type]
 
 
 def test_a_worker_that_has_not_the_embeddings_says_so(
@@ -150,12 +177,12 @@ def test_a_worker_that_has_not_the_embeddings_says_so(
     monkeypatch.setattr(Stack, "shipped", cleared)
     with pytest.raises(IncompleteError, match="cannot read the embeddings"):
         made(tmp_path, controls=False, tasks=("sid",), workers=2)
-    assert sent == [6] and not probes(tmp_path)
+    assert sent == [12] and not probes(tmp_path)
 
 
 def test_fits_that_are_lost_are_told(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sid, "run_jobs", lambda *_, **more: {1: "its worker died (SIGKILL(-9))"})
-    with pytest.raises(IncompleteError, match="1 of 6 fits of speaker probes were lost; of number 2, its worker died"):
+    with pytest.raises(IncompleteError, match="1 of 12 fits of speaker probes were lost; of number 2, its worker died"):
         made(tmp_path, controls=False, workers=2)
     assert not probes(tmp_path)
 

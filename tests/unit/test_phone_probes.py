@@ -300,7 +300,8 @@ def shares(found: Hits, design: Design) -> dict[str, float]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_planted_shift_is_mended_by_the_groups_own_data_and_noise_is_not(method: str) -> None:
-    draws = 12 if method == "discriminant" else 4
+    # The difference of one draw has a standard deviation of 0.026 where nothing is planted.
+    draws = 12
 
     def mean(**far: float) -> dict[str, float]:
         found = []

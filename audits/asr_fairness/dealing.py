@@ -1,0 +1,97 @@
+"""How much does what is said of speaker identification hang on how the clips were dealt over the folds?
+
+Another deal gives other errors. Its noise in which speakers are independent shows in their spread, and so in every
+interval over speakers. What one deal does to all of them at once does not. So each rate and each gap has, beside the
+variance over speakers, that between deals over their number. What is independent is then counted twice, which makes
+intervals a little too long and never too short: of N deals the second count adds an N-th of what it is of one.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.asr_fairness.counts import Floats, TaskCounts
+from audits.context import Context, Draft
+from audits.records import Estimate
+from audits.statistics import SpeakerSums, cluster_weights, ratio
+
+SPREAD_METHOD = "standard deviation between deals, chi-squared"
+
+
+def deal_rates(counts: TaskCounts, member: NDArray[np.bool_]) -> Floats | None:
+    """Return the pooled rate of every group in every deal, shape (deals, groups, layers); None of fewer than two deals.
+
+    `member` tells who is in which group, shape (groups, recordings).
+    """
+    if counts.deals is None or len(counts.deals) < 2:
+        return None
+    inside = member[:, counts.clips].astype(np.float64)
+    # Deal by deal: all at once would take eight times the memory of what was counted.
+    errors = np.stack([inside @ wrong for wrong in counts.deals])
+    return ratio(errors, (inside @ counts.sizes)[:, None])
+
+
+def deal_variance(rates: Floats | None) -> Floats | float:
+    """Return the variance of the mean over deals, shape (groups, layers); 0 where there are no deals to compare."""
+    return 0.0 if rates is None else rates.var(axis=0, ddof=1) / len(rates)
+
+
+def deal_shifts(deals: int, samples: int, rng: np.random.Generator) -> Floats:
+    """Return how much more each deal counts in bootstrap samples of deals than on average, shape (samples, deals).
+
+    Times the values of the deals, that is by how much their mean moves, with the variance s^2 / N of N deals.
+
+    Examples
+    --------
+    >>> shifts = deal_shifts(4, 20_000, np.random.default_rng(0))
+    >>> values = np.array([0.1, 0.2, 0.2, 0.5])
+    >>> round(float((shifts @ values).var() / (values.var(ddof=1) / 4)), 1)
+    1.0
+    """
+    if deals < 2:
+        return np.zeros((samples, deals))
+    # The variance of a bootstrapped mean of N is (N - 1) / N of the unbiased one.
+    shifts: Floats = (cluster_weights(deals, samples, rng) - 1) / deals * np.sqrt(deals / (deals - 1))
+    return shifts
+
+
+def with_deals(drawn: SpeakerSums, rates: Floats | None, shifts: Floats) -> SpeakerSums:
+    """Return sums of bootstrap samples of speakers with the errors that samples of deals would have made.
+
+    Parameters
+    ----------
+    drawn
+        Of every sample of speakers, of errors that count 0 to 1 a trial.
+    rates, shifts
+        From `deal_rates` and `deal_shifts`.
+    """
+    if rates is None:
+        return drawn
+    sizes = drawn.sizes[..., None]
+    moved = np.einsum("sd,dgl->sgl", shifts, rates)
+    errors = np.clip(drawn.errors + sizes * moved, 0.0, sizes)
+    return SpeakerSums(errors=errors, hits=sizes - errors, sizes=drawn.sizes)
+
+
+def add_spread(draft: Draft, values: Floats, where: dict[str, str | int], context: Context) -> int | None:
+    """Add by how much one deal differs from the next, shape (deals,); None where all deals gave the same."""
+    from scipy.stats import chi2
+
+    spread, freedom = float(values.std(ddof=1)), len(values) - 1
+    if spread <= 1e-12:
+        draft.warn("deals-alike", f"All {len(values)} deals of the clips gave the same: no spread is told.", **where)
+        return None
+    tail = (1 - context.level) / 2
+    low, high = (spread * float(np.sqrt(freedom / chi2.isf(share, freedom))) for share in (tail, 1 - tail))
+    return draft.add(
+        Estimate(
+            name="deal_spread",
+            value=spread,
+            low=low,
+            high=high,
+            level=context.level,
+            method=SPREAD_METHOD,
+            n=len(values),
+            unit="deals",
+            where=where,
+        )
+    )

@@ -1,0 +1,83 @@
+"""Do intervals of speaker identification hold the truth, where the deal of the clips moves all speakers of a group?"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from audits.asr_fairness import Options
+from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.dealing import deal_shifts
+from audits.asr_fairness.estimating import Cohort, add_error_rates
+from audits.asr_fairness.gaps import add_gaps, compare_groups
+from audits.context import Cache, Context, Draft
+from audits.groups import group_sets, reported_groups
+from audits.statistics import cluster_weights
+
+Ends = tuple[float, float]
+PEOPLE, CLIPS, RATES = 15, 8, (0.3, 0.45)
+"""Speakers of each of two groups, clips of each, and how often the probes mistake the speakers of each group."""
+
+
+def judged(deals: int, shared: float, rng: np.random.Generator, tmp: Path) -> tuple[Ends, Ends]:
+    """Return the ends of the gap of the second group over the first, and of the rate of the first.
+
+    Speakers, clips and deals are drawn anew. `shared` is the standard deviation of what one deal adds to the error
+    rate of everyone in a group. Beside that, each deal is a chance of its own for every clip.
+    """
+    speaker = np.repeat(np.arange(2 * PEOPLE), CLIPS)
+    group = speaker // PEOPLE
+    own = np.array(RATES)[group] + rng.normal(0, 0.06, 2 * PEOPLE)[speaker]
+    # Uniform for each clip and deal, of which most is the clip's own and the same in every deal.
+    clip, dealt = rng.normal(size=len(speaker)), rng.normal(size=(deals, len(speaker)))
+    luck = norm.cdf(np.sqrt(0.8) * clip + np.sqrt(0.2) * dealt)
+    wrong: NDArray[np.bool_] = (luck < own + rng.normal(0, shared, (deals, 2))[:, group])[:, :, None]
+    errors = wrong.mean(0)
+    counts = TaskCounts(
+        task="sid", metric="error", layers=(0,), clips=np.arange(len(speaker)), errors=errors, hits=1 - errors,
+        sizes=np.ones(len(speaker)), deals=wrong,
+    )  # fmt: skip
+    labels = [{"by": str(label)} for label in group]
+    sets = group_sets(labels, ["by"], max_order=1)
+    names, member = reported_groups(labels, sets)
+    weights, shifts = cluster_weights(2 * PEOPLE, 400, rng), deal_shifts(deals, 400, rng)
+    cohort = Cohort(speakers=speaker, weights=weights, names=names, member=member, shifts=shifts)
+    options = Options(model="m", manifest=tmp, by=("by",), min_speakers=5, bootstrap=400, permutations=100)
+    context, draft = Context(seed=int(rng.integers(2**31)), cache=Cache(tmp)), Draft()
+    rates = add_error_rates(draft, counts, cohort, context)
+    comparison = compare_groups(sets[0], counts, cohort, options)
+    assert comparison is not None
+    rows = add_gaps(draft, comparison, rates, cohort, options, context)
+    gap, rate = draft.estimates[rows.gap[0, "absolute"]], draft.estimates[rates[0, "by=0"]]
+    assert None not in (gap.low, gap.high, rate.low, rate.high)
+    low, high = float(gap.low or 0), float(gap.high or 0)
+    ends = (low, high) if rows.worst[0] == "by=1" else (-high, -low)
+    return ends, (float(rate.low or 0), float(rate.high or 0))
+
+
+def covered(deals: int, shared: float, tmp: Path, replications: int = 250) -> tuple[float, float]:
+    """Return how often the gap, and the rate of the first group, lie in their intervals."""
+    rng = np.random.default_rng(20)
+    ends = np.array([judged(deals, shared, rng, tmp) for _ in range(replications)])
+    truth = np.array([RATES[1] - RATES[0], RATES[0]])
+    gap, rate = ((ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1])).mean(0).tolist()
+    return gap, rate
+
+
+def test_what_a_deal_does_to_all_of_a_group_is_in_the_intervals(tmp_path: Path) -> None:
+    """By the spread of speakers alone, the gap would be covered 0.916 times and the rate 0.892 times."""
+    gap, rate = covered(5, 0.06, tmp_path)
+    assert gap >= 0.935 and rate >= 0.935, (gap, rate)
+
+
+def test_of_one_deal_it_is_not(tmp_path: Path) -> None:
+    """Which is why a warning says so."""
+    gap, rate = covered(1, 0.06, tmp_path)
+    assert gap < 0.85 and rate < 0.85, (gap, rate)
+
+
+def test_deals_that_speakers_do_not_share_are_covered_by_speakers_already(tmp_path: Path) -> None:
+    for deals in (1, 5):
+        gap, rate = covered(deals, 0.0, tmp_path)
+        assert 0.92 <= gap <= 0.995 and 0.92 <= rate <= 0.995, (deals, gap, rate)
