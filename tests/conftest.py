@@ -7,6 +7,7 @@ from itertools import combinations, product
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
 from audits.numbers import described
@@ -27,6 +28,10 @@ from audits.records import (
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No test rests on a time: what is slow beside other work is not wrong.
+settings.register_profile("miles", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("miles")
 
 # They are run by hand, and import each other.
 collect_ignore = ["benchmarks"]

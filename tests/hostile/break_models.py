@@ -25,7 +25,7 @@ import torch
 
 from probes.errors import MilesError
 
-LONGEST = 10
+LONGEST = 60
 _MORE = 200 * 2**20
 _ACTS = (
     "os.system",

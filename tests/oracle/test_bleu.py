@@ -5,6 +5,8 @@ import pytest
 
 from probes.ngram_diversity import NgramTable, ngram_table, self_bleu, split_words
 
+pytestmark = pytest.mark.numerical
+
 bleu_score = pytest.importorskip("nltk.translate.bleu_score")
 
 

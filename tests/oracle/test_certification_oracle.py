@@ -33,6 +33,8 @@ from audits.certification.radii import (
     uniform_radius,
 )
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 UNIT = Geometry("l2", 1.0)
 KINDS: tuple[Any, ...] = ("one-sided", "two-class")

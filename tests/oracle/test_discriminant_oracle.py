@@ -9,6 +9,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from probes.discriminant import ClassMoments, Probe, fit_discriminant
 
+pytestmark = pytest.mark.numerical
+
 
 def problem(count: int, width: int, classes: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return vectors with correlated dimensions and unequally frequent classes."""

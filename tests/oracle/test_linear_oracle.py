@@ -10,6 +10,8 @@ from torch import Tensor
 
 from probes.linear import softmax_probe, standardise
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:

@@ -13,6 +13,8 @@ from probes import phone_probes
 from probes.phone_probes import Design, Hits, deal, read_phones
 from probes.token_moments import standardisation
 
+pytestmark = pytest.mark.numerical
+
 Vectors = NDArray[np.float32]
 Labels = NDArray[np.int64]
 Shares = NDArray[np.float64]

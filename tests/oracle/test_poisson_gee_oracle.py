@@ -5,6 +5,8 @@ import pytest
 
 from audits.statistics.poisson_gee import PoissonFit, fit_poisson_gee
 
+pytestmark = pytest.mark.numerical
+
 Clips = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from probes import knn
 from probes.support_metrics import Side, balls, evaluate, ground, reach
 
+pytestmark = pytest.mark.numerical
+
 NAMES = ("precision", "recall", "density", "coverage")
 
 

@@ -21,6 +21,8 @@ from audits.statistics import (
     wilson,
 )
 
+pytestmark = pytest.mark.numerical
+
 CASES = [(0, 1), (1, 1), (0, 24), (24, 24), (3, 10), (1, 1000), (500, 1000), (999, 1000)]
 
 

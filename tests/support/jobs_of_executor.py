@@ -45,7 +45,7 @@ def refuses(job: tuple[str, int]) -> int:
     begun(Path(folder), number)
     if number == 1:
         raise InputError("The file is empty.", where="points.csv, line 1", hint="Give points.")
-    time.sleep(60)
+    time.sleep(600)
     return number
 
 
@@ -64,7 +64,7 @@ def fails(number: int) -> int:
 
 def sleeps(folder: str) -> None:
     begun(Path(folder), 0)
-    time.sleep(60)
+    time.sleep(600)
 
 
 def train_forever(folder: str, backend: str) -> None:

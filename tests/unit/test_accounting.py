@@ -7,6 +7,8 @@ from scipy.integrate import quad
 from probes.accounting import MIN_NOISE, ORDERS, Stage, noise_for, rdp_epsilon, renyi
 from probes.errors import InputError
 
+pytestmark = pytest.mark.numerical
+
 
 def integral(noise: float, rate: float, order: float) -> float:
     """Return the divergence from its definition, as an integral over z."""

@@ -11,6 +11,8 @@ from probes import aliasing
 from probes.aliasing import activation_aliasing
 from probes.resampling import upsample
 
+pytestmark = pytest.mark.numerical
+
 
 def wave(size: int, cycles: int = 1) -> Tensor:
     return torch.cos(2 * math.pi * cycles * torch.arange(size, dtype=torch.float64) / size)[None, None]

@@ -16,6 +16,8 @@ from probes.loading.guarded import compiled_aligner_available
 from probes.loading.vocabularies import Vocabulary
 from probes.phones import PhoneInterval
 
+pytestmark = pytest.mark.numerical
+
 LETTERS = Vocabulary(symbols={1: " ", 2: "A", 3: "B", 4: "É"}, blank=0)
 PHONES = Vocabulary(symbols={1: "aɪ", 2: "tʃ", 3: "AH", 4: "s", 5: "AH1", 6: "t", 7: "l̩", 8: "ah"}, blank=0)
 AND_SPACE = Vocabulary(symbols={**PHONES.symbols, 9: " "}, blank=0)

@@ -10,6 +10,8 @@ from scipy.stats import kstest, rankdata, spearmanr
 from audits.phoneme_errors.correlating import Correlation, group_correlation, rank_correlation
 from audits.statistics.rank_correlation import EXACT_UP_TO
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 
 

@@ -9,6 +9,8 @@ from scipy.stats import t
 from audits.statistics.crossed import CAUTION, Contrast, Part, _independent, crossed_intervals
 from audits.statistics.moderated import squeeze
 
+pytestmark = pytest.mark.numerical
+
 
 def part(seeds: int = 3, sentences: int = 40, seed: int = 0, factor: float = 1.0) -> Part:
     rng = np.random.default_rng(seed)

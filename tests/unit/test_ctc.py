@@ -17,6 +17,8 @@ from probes.ctc.passes import even_alignment, forward_backward, scores
 from probes.ctc.utterances import chunks
 from probes.ctc.whitening import whiten
 
+pytestmark = pytest.mark.numerical
+
 FOLDS, LAYERS, WIDTH, SYMBOLS = 3, 2, 6, 5
 
 

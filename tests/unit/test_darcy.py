@@ -7,6 +7,8 @@ from scipy import sparse
 from probes.errors import InputError
 from probes.synthetic.darcy import HIGH, LOW, MODES, _field, darcy_samples, solve, stiffness
 
+pytestmark = pytest.mark.numerical
+
 
 def ground(size: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)

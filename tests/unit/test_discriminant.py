@@ -7,6 +7,8 @@ from torch import Tensor
 
 from probes.discriminant import ClassMoments, Probe, fit_discriminant
 
+pytestmark = pytest.mark.numerical
+
 CLASSES, WIDTH = 4, 5
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from probes.divergence_curves import EDGE, frontier_integral, mauve, prd_curve, prd_scores, prd_slopes
 
+pytestmark = pytest.mark.numerical
+
 LAMBDAS = np.array([0.01, 0.2, 0.5, 1.0, 1.5, 4.0, 100.0])
 
 

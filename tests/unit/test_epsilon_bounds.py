@@ -20,6 +20,8 @@ from audits.statistics.epsilon_bounds import (
     upper_rate,
 )
 
+pytestmark = pytest.mark.numerical
+
 GAUSSIAN = [(0.25, 0.926), (0.5, 1.993), (1.0, 4.377), (2.0, 9.997), (3.0, 16.676)]
 """mu, and epsilon at delta = 1e-5."""
 

@@ -85,7 +85,9 @@ def test_long_lists_are_cut_and_counted(sample_report: Report) -> None:
     assert "and 3 more warnings in report.json" in root.findtext("testsuite/system-out")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(text=st.text(st.characters(codec=None), max_size=12))
 @example(text="".join(map(chr, range(32))) + '\x7f\x85\ud800\ufffe\uffff<&>"]]>\U0001f600')
 def test_it_is_xml_whatever_the_report_says(sample_report: Report, text: str) -> None:

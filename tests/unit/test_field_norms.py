@@ -10,6 +10,8 @@ from probes.field_norms import sobolev_squares, squares
 from probes.fno.layers import GridKind, coordinates
 from probes.resampling import upsample
 
+pytestmark = pytest.mark.numerical
+
 
 def grid(kind: GridKind, *sizes: int) -> Tensor:
     return coordinates(kind, sizes).double()

@@ -9,6 +9,8 @@ from scipy.stats import norm, t
 from audits.statistics import wilson
 from audits.statistics.halves import Halved, half_splits, halved
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.parametrize("units", [0, 1, 2, 9, 100])
 def test_halves_are_halves(units: int) -> None:

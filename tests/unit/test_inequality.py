@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from audits.statistics import cluster_weights
 from audits.statistics.inequality import Split, atkinson, differential_fairness, generalised_entropy
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 Index = Callable[[Floats, NDArray[np.int64], Floats], Split]
 ALPHAS = (0.0, 0.5, 1.0, 2.0, 3.0)

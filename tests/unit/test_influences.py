@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from audits.statistics.influences import Moved, left_out, rate
 from audits.statistics.linearised import linearised_differences
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 
 

@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 
 from audits.statistics.joint_beta import joint_beta
 
+pytestmark = pytest.mark.numerical
+
 
 def posterior(tp: int, tn: int, fp: int, fn: int, delta: float, draws: int) -> NDArray[np.float64]:
     """Draw pairs of rates and return the smallest epsilon that allows each."""

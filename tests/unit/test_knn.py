@@ -11,6 +11,8 @@ from scipy.spatial.distance import cdist
 from probes import knn
 from probes.errors import IncompleteError, InputError
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 
 

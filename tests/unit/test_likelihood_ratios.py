@@ -12,6 +12,8 @@ from probes.attacks import likelihood_ratios
 from probes.attacks.likelihood_ratios import complements, count_gap, left_out, lira, rmia
 from probes.errors import InputError
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 MODES: tuple[Any, ...] = ("online", "offline", "offline-two-sided")
 

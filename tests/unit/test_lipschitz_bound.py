@@ -16,6 +16,8 @@ from probes.lipschitz_constants import GELU
 from probes.lipschitz_steps import read_steps
 from probes.spectral_norm import measure
 
+pytestmark = pytest.mark.numerical
+
 SHAPE = (2, 6, 6)
 
 

@@ -8,6 +8,8 @@ from scipy.special import polygamma
 
 from audits.statistics.moderated import inverse_trigamma, squeeze
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.parametrize("y", [1e-5, 0.01, 0.5, 1.0, 3.0, 250.0, 1e6, 1e9])
 def test_the_inverse_of_trigamma(y: float) -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from probes.ngram_diversity import EPSILON, distinct, ngram_table, self_bleu, split_words
 
+pytestmark = pytest.mark.numerical
+
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=7).map(" ".join), min_size=2, max_size=6)
 EVERYONE = {count: np.ones((1, count), dtype=bool) for count in range(1, 7)}
 

@@ -17,6 +17,8 @@ from audits.statistics.one_run import (
 )
 from audits.statistics.one_run_fdp import one_run_fdp_epsilon, one_run_mu
 
+pytestmark = pytest.mark.numerical
+
 
 def defined_p(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """Return the p-value with every i tried."""

@@ -15,6 +15,8 @@ from probes import phone_probes
 from probes.phone_probes import Design, Hits, affordable, deal, mean_hits, read_phones
 from probes.token_moments import standardisation
 
+pytestmark = pytest.mark.numerical
+
 METHODS = ("discriminant", "logistic")
 KINDS = ("everyone", "matched", "inside", "outside")
 Vectors = NDArray[np.float32]

@@ -12,6 +12,8 @@ from phone_tokens import BETWEEN, WIDTH, WITHIN, Planted, draw_tokens, true_vari
 from probes.phone_scatter import Scatter, measure_scatter, pair_variance
 from probes.token_moments import PhoneMoments, Standard, phone_moments
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 GROUPS = {"near": Planted(speakers=6), "far": Planted(speakers=9, shift=1.0, inflation=2.0)}
 TRIALS = 60

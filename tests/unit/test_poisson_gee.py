@@ -15,6 +15,8 @@ from audits.statistics.poisson_gee import (
     wald_test,
 )
 
+pytestmark = pytest.mark.numerical
+
 AGES = np.array([0.0, 0.4, 0.9])
 SHARES = np.array([[0.5, 0.3, 0.2], [0.15, 0.35, 0.5]])
 FADED = float(np.log((SHARES[1] @ np.exp(AGES)) / (SHARES[0] @ np.exp(AGES))))

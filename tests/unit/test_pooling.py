@@ -7,6 +7,8 @@ from scipy.stats import gamma, multivariate_normal, norm, t
 
 from audits.statistics.pooling import shrink_rates
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 
 

@@ -15,6 +15,8 @@ from probes.accounting import Stage, rdp_epsilon
 from probes.errors import InputError
 from probes.privacy_loss import CELLS, least_epsilon
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (1.0, 10), (3.0, 400), (0.5, 4)])
 def test_without_sampling_it_is_the_epsilon_of_a_gaussian(noise: float, steps: int) -> None:

@@ -12,6 +12,8 @@ from scipy.stats import spearmanr
 
 from audits.statistics.qap import Undefined, permutation_test, symmetries
 
+pytestmark = pytest.mark.numerical
+
 
 def same(*labels: int) -> np.ndarray:
     return np.equal.outer(labels, labels).astype(float)

@@ -13,6 +13,8 @@ from probes.fno.layers import GridKind
 from probes.radial_spectrum import RadialSpectrum, View
 from probes.resampling import upsample
 
+pytestmark = pytest.mark.numerical
+
 KINDS: tuple[GridKind, ...] = ("open", "closed", "cell")
 VIEWS: tuple[View, ...] = ("periodic", "even", "hann")
 GRIDS = [(8,), (9,), (8, 9), (9, 16), (7, 8), (4, 5, 6), (5, 4, 7)]

@@ -9,6 +9,8 @@ from scipy.stats import spearmanr
 
 from audits.statistics.rank_correlation import EXACT_UP_TO, bonett_wright, order_p, spearman
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("levels", [3, 1000])

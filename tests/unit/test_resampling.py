@@ -15,6 +15,8 @@ from probes.fno.layers import GridKind, Padding, Pointwise, SpectralConv
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
 from probes.resampling import METHODS, Method, suitable, upsample
 
+pytestmark = pytest.mark.numerical
+
 SIZES = (8, 9, 16, 31)
 PAIRS = [(kind, method) for kind, methods in METHODS.items() for method in methods]
 

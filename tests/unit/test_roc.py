@@ -22,6 +22,8 @@ from audits.statistics.roc import (
     roc,
 )
 
+pytestmark = pytest.mark.numerical
+
 CASES = {
     "apart": ([4.0, 3.0, 2.0, 1.0], [1, 1, 0, 0]),
     "the wrong way round": ([4.0, 3.0, 2.0, 1.0], [0, 0, 1, 1]),

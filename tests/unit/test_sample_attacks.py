@@ -18,6 +18,8 @@ from probes.attacks.samples import calibrated, monte_carlo, nearest
 from probes.errors import InputError
 from probes.loading.point_sets import PointSet, read_points
 
+pytestmark = pytest.mark.numerical
+
 Singles = NDArray[np.float32]
 
 

@@ -20,6 +20,8 @@ from probes.errors import InputError
 from probes.noise import BLOCK, STREAMS, Noise, Stream
 from probes.smoothing import BATCHES, MOST, ONE, ImageCounts, Sampler, Tally
 
+pytestmark = pytest.mark.numerical
+
 SHAPE = (1, 12, 12)
 GAUSSIAN = Noise("gaussian", 0.5)
 UNIFORM = Noise("uniform", 0.5)

@@ -23,6 +23,8 @@ from probes.spectral_norm import (
     symbol_grid,
 )
 
+pytestmark = pytest.mark.numerical
+
 
 def weights(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

@@ -26,6 +26,8 @@ from probes.support_metrics import (
     widened,
 )
 
+pytestmark = pytest.mark.numerical
+
 Floats = NDArray[np.float64]
 Weights = NDArray[np.int32]
 

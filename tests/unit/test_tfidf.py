@@ -5,6 +5,8 @@ import pytest
 
 from probes.tfidf import WIDTH, TfIdf
 
+pytestmark = pytest.mark.numerical
+
 REFERENCE = ["the red house", "the blue house", "the old dog", "a cat and the dog"]
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from probes.token_moments import PhoneMoments, Standard, phone_moments, standardisation
 
+pytestmark = pytest.mark.numerical
+
 Vectors = NDArray[np.float32]
 PEOPLE, PHONES, WIDTH = 5, 4, 3
 

@@ -6,6 +6,8 @@ import torch
 
 from probes.token_windows import Windows, cut, hidden, masked_positions
 
+pytestmark = pytest.mark.numerical
+
 SEPARATOR = 10
 
 
