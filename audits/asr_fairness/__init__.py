@@ -102,6 +102,7 @@ AUDIT = AuditSpec(
     estimates=(
         *_OF_A_LAYER,
         *(f"head_{name}" for name in _OF_A_LAYER),
-        *("best_layer", "fairest_layer", "layer_correlation", "control_error_rate", "deal_spread"),
+        *("best_layer", "fairest_layer", "layer_correlation", "control_error_rate"),
+        *("deal_spread", "gap_deal_spread"),
     ),
 )

@@ -84,7 +84,7 @@ def add_spread(draft: Draft, values: Floats, where: dict[str, str | int], contex
     low, high = (spread * float(np.sqrt(freedom / chi2.isf(share, freedom))) for share in (tail, 1 - tail))
     return draft.add(
         Estimate(
-            name="deal_spread",
+            name="deal_spread" if "group" in where else "gap_deal_spread",
             value=spread,
             low=low,
             high=high,

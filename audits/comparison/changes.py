@@ -30,7 +30,8 @@ SIGNED = frozenset({"gap_to_others", "head_gap_to_others"})
 """Of those, estimates that are best at zero: they get worse by moving away from it, on either side."""
 
 WITHOUT_CHANGE = frozenset(
-    {"p_value", "head_p_value", "noise_floor", "head_noise_floor", "epsilon_lower", "epsilon_credible", "deal_spread"}
+    {"p_value", "head_p_value", "noise_floor", "head_noise_floor"}
+    | {"epsilon_lower", "epsilon_credible", "deal_spread", "gap_deal_spread"}
 )
 """Estimates about one run's evidence: their difference says nothing about the models."""
 

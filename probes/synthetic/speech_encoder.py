@@ -218,8 +218,9 @@ def mel_waves(filters: int, length: int) -> torch.Tensor:
     hertz = 700 * (10 ** (mel / 2595) - 1)
     angles = 2 * math.pi * torch.arange(length) / SAMPLE_RATE * hertz[:, None, None]
     phases = torch.arange(4)[:, None] * math.pi / 2
-    waves: torch.Tensor = (torch.hann_window(length, periodic=False) * torch.cos(angles + phases)).flatten(0, 1)
-    return (waves / waves.norm(dim=1, keepdim=True)).float()
+    waves = (torch.hann_window(length, periodic=False) * torch.cos(angles + phases)).flatten(0, 1)
+    unit: torch.Tensor = (waves / waves.norm(dim=1, keepdim=True)).float()
+    return unit
 
 
 def _batches(examples: Sequence[_Example], generator: torch.Generator) -> Iterator[list[_Example]]:

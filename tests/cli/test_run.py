@@ -199,8 +199,13 @@ def test_deals_of_the_clips_are_told_with_their_spread(world: Any, call_miles: C
     report = dealt(world, call_miles, tmp_path / "three", 3)
     (told,) = [finding for finding in report["findings"] if finding["id"] == "fairness.deals"]
     assert "dealt over the folds 3 times" in told["statement"]
-    spreads = [row for row in report["estimates"] if row["name"] == "deal_spread"]
-    assert {tuple(sorted(row["where"])) for row in spreads} >= {("group", "layer", "metric", "task")}
+    spreads = [row for row in report["estimates"] if row["name"] in ("deal_spread", "gap_deal_spread")]
+    keys = {(row["name"], *sorted(row["where"])) for row in spreads}
+    assert ("deal_spread", "group", "layer", "metric", "task") in keys
+    assert keys <= {
+        ("deal_spread", "group", "layer", "metric", "task"),
+        ("gap_deal_spread", "by", "layer", "metric", "task"),
+    }
     assert all(row["n"] == 3 and row["unit"] == "deals" and row["low"] < row["value"] < row["high"] for row in spreads)
     assert set(told["evidence"]) <= {report["estimates"].index(row) for row in spreads}
     with (tmp_path / "three" / "records.csv").open(newline="", encoding="utf-8") as file:
