@@ -129,15 +129,18 @@ def probability(p: float) -> str:
     >>> [probability(p) for p in (0.0025, 0.0005, 0.0374, 0.4358, 0.0496, 0.05, 1.0)]
     ['0.0025', '0.0005', '0.038', '0.436', '0.0496', '0.050', '1.000']
     """
-    places = max(3, 1 - math.floor(math.log10(p))) if p > 0 else 3
+    if p <= 0:
+        return "0.000"
+    # Twelve digits: the rounding of a float must not raise the last one that is shown.
+    exact = Decimal(f"{p:.12g}")
+    places = max(3, 1 - exact.adjusted())
     if places > MOST_DECIMALS:
         return bounded(p, 2, up=True)
     while True:
-        # Beside the rounding of a float, which must not raise the last digit.
-        raised = math.ceil(p * 10**places - 1e-6) / 10**places
-        text = f"{raised:.{places}f}"
-        carried = raised > p * (1 + 1e-9) and not round(raised * 10**places) % 10 ** (places - 2)
+        raised = exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING)
+        carried = raised > exact and not int(raised.scaleb(places)) % 10 ** (places - 2)
         if not carried or places >= MOST_DECIMALS or p >= 0.5:
+            text = f"{raised:f}"
             return text if len(text) <= 5 else text[:5] + text[5:].rstrip("0")
         places += 1
 

@@ -15,11 +15,13 @@ def span(estimate: Estimate) -> str:
 def p_words(p: float) -> str:
     """Return a p-value as a sentence carries it: as in tables, and never rounded down.
 
-    >>> p_words(0.0025), p_words(0.0374), p_words(0.0005)
-    ('= 0.0025', '= 0.038', '< 0.001')
+    >>> p_words(0.0025), p_words(0.0374), p_words(0.0005), p_words(1e-300)
+    ('= 0.0025', '= 0.038', '< 0.001', '< 0.001')
     """
-    text = probability(p)
-    return "< 0.001" if float(text) < 0.001 else f"= {text}"
+    # Less than this has no plain digits to compare.
+    if p < 1e-4 or float(probability(p)) < 0.001:
+        return "< 0.001"
+    return f"= {probability(p)}"
 
 
 def size_words(estimate: Estimate) -> str:

@@ -20,14 +20,18 @@ Floats = NDArray[np.float64]
 CELLS = 2**20
 _ABOVE, _BELOW = 3.0, 25.0
 """How far the grid reaches above the upper bound, and below the logarithm of delta."""
-_TRANSFORM = 1e-12
-"""What Fourier transforms in 64 bits may add to a probability: it is taken off."""
+_TRANSFORM = np.finfo(np.float64).eps * math.log2(CELLS) * math.sqrt(CELLS)
+"""What Fourier transforms in 64 bits may add to delta for every step: it is taken off.
+
+A transform of n values errs by eps log2(n) of their Euclidean norm, a power of it by so many times that, and a sum over
+n cells sees at most sqrt(n) times the norm of their errors.
+"""
 
 
 def least_epsilon(history: Sequence[Stage], delta: float) -> float:
     """Return an epsilon that training of these stages exceeds at `delta`, whatever accountant looks at it.
 
-    It is 0 where the steps are so many that nothing is left of it on the grid.
+    It is 0 where the steps are so many, or delta so small, that nothing is left of it on the grid or beside rounding.
 
     Raises
     ------
@@ -55,8 +59,9 @@ def least_epsilon(history: Sequence[Stage], delta: float) -> float:
     for stage in history:
         # The loss of 0 comes first, as a transform takes it.
         sums *= np.fft.rfft(np.roll(_step(stage, losses), -start)) ** stage.steps
-    together: Floats = np.maximum(np.roll(np.fft.irfft(sums, CELLS), start), 0.0)
-    return _solved(losses, together, delta)
+    # Noise below zero stays: without it that above zero would add up.
+    together: Floats = np.roll(np.fft.irfft(sums, CELLS), start)
+    return _solved(losses, together, delta, steps * _TRANSFORM)
 
 
 def _step(stage: Stage, losses: Floats) -> Floats:
@@ -77,12 +82,12 @@ def _step(stage: Stage, losses: Floats) -> Floats:
     return np.asarray(reached - np.append(reached[1:], 0.0))
 
 
-def _solved(losses: Floats, chances: Floats, delta: float) -> float:
-    """Return the largest epsilon at which E[max(0, 1 - e^(epsilon - loss))] is still above delta."""
+def _solved(losses: Floats, chances: Floats, delta: float, noise: float) -> float:
+    """Return the largest epsilon at which E[max(0, 1 - e^(epsilon - loss))] is above delta by more than the noise."""
     positive = losses > 0
     losses, chances = losses[positive], chances[positive]
     # What falls off the lower end, in a step or in all, comes in again at the upper one: less than e^-25 of delta each.
-    goal = delta * (1 + 1e-5) + _TRANSFORM
+    goal = delta * (1 + 1e-5) + noise
 
     def shown(epsilon: float) -> bool:
         over = losses > epsilon

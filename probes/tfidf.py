@@ -5,7 +5,7 @@ weights are projected at random, so a word that the reference lacks counts as mu
 axes fitted to the reference would show the reference better than any other text, and so make it look different.
 """
 
-import re
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +21,20 @@ _BUCKETS = 2**18
 _ENTRIES = 8
 """Coordinates that each n-gram is spread over; more change little and cost more."""
 _STEP = 1000
-_WORD = re.compile(r"\w+")
+
+
+class _Plain(dict[int, str]):
+    """A table for `str.translate`, filled as it is asked: what is no letter, mark, number or line below is a space."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        # Marks belong to their letter, and joiners decide how Indic and Persian words are written.
+        kept = unicodedata.category(letter)[0] in "LMN" or letter in "_\u200c\u200d"
+        self[code] = letter if kept else " "
+        return self[code]
+
+
+_PLAIN = _Plain()
 
 
 class TfIdf:
@@ -86,10 +99,10 @@ class _Part:
 def _words(text: str) -> list[str]:
     """Return the words of a text without punctuation; one letter or digit is a word too.
 
-    >>> _words("a red-brown house"), _words("我用Python，好")
-    (['a', 'red', 'brown', 'house'], ['我', '用', 'Python', '好'])
+    >>> _words("a red-brown house"), _words("我用Python，好"), _words("हिन्दी ที่")
+    (['a', 'red', 'brown', 'house'], ['我', '用', 'Python', '好'], ['हिन्दी', 'ที่'])
     """
-    return words_of(" ".join(_WORD.findall(text)))
+    return words_of(text.translate(_PLAIN))
 
 
 def _projection(seed: int) -> csr_matrix:

@@ -2,8 +2,8 @@
 
 Another deal gives other errors. Its noise in which speakers are independent shows in their spread, and so in every
 interval over speakers. What one deal does to all of them at once does not. So each rate and each gap has, beside the
-variance over speakers, that between deals over their number. What is independent is then counted twice, which makes
-intervals a little too long and never too short: of N deals the second count adds an N-th of what it is of one.
+variance over speakers, that between deals over their number, with the Student factor of so few deals. What is
+independent is then counted twice, which makes intervals a little too long.
 """
 
 import numpy as np
@@ -30,28 +30,46 @@ def deal_rates(counts: TaskCounts, member: NDArray[np.bool_]) -> Floats | None:
     return ratio(errors, (inside @ counts.sizes)[:, None])
 
 
-def deal_variance(rates: Floats | None) -> Floats | float:
-    """Return the variance of the mean over deals, shape (groups, layers); 0 where there are no deals to compare."""
-    return 0.0 if rates is None else rates.var(axis=0, ddof=1) / len(rates)
+def few_deals(deals: int, level: float) -> float:
+    """Return by how much the standard deviation of so few deals is multiplied: Student's quantile over the normal one.
 
-
-def deal_shifts(deals: int, samples: int, rng: np.random.Generator) -> Floats:
-    """Return how much more each deal counts in bootstrap samples of deals than on average, shape (samples, deals).
-
-    Times the values of the deals, that is by how much their mean moves, with the variance s^2 / N of N deals.
+    Other parts of an interval are of many speakers and take normal quantiles. Where nothing but the deals matters, the
+    product is Student's interval of them.
 
     Examples
     --------
-    >>> shifts = deal_shifts(4, 20_000, np.random.default_rng(0))
+    >>> [round(few_deals(deals, 0.95), 2) for deals in (2, 3, 5, 20)]
+    [6.48, 2.2, 1.42, 1.07]
+    """
+    from scipy.stats import norm, t
+
+    tail = (1 - level) / 2
+    return float(t.isf(tail, deals - 1) / norm.isf(tail))
+
+
+def deal_variance(rates: Floats | None, level: float) -> Floats | float:
+    """Return what the mean over deals adds to the variance of every rate, shape (groups, layers); 0 of one deal."""
+    return 0.0 if rates is None else rates.var(axis=0, ddof=1) / len(rates) * few_deals(len(rates), level) ** 2
+
+
+def deal_shifts(deals: int, samples: int, rng: np.random.Generator, *, level: float) -> Floats:
+    """Return how much more each deal counts in bootstrap samples of deals than on average, shape (samples, deals).
+
+    Times the values of the deals, that is by how much their mean moves, with the variance s^2 / N of N deals times the
+    square of `few_deals`.
+
+    Examples
+    --------
+    >>> shifts = deal_shifts(4, 20_000, np.random.default_rng(0), level=0.95)
     >>> values = np.array([0.1, 0.2, 0.2, 0.5])
-    >>> round(float((shifts @ values).var() / (values.var(ddof=1) / 4)), 1)
+    >>> round(float((shifts @ values).std() / np.sqrt(values.var(ddof=1) / 4) / few_deals(4, 0.95)), 1)
     1.0
     """
     if deals < 2:
         return np.zeros((samples, deals))
     # The variance of a bootstrapped mean of N is (N - 1) / N of the unbiased one.
-    shifts: Floats = (cluster_weights(deals, samples, rng) - 1) / deals * np.sqrt(deals / (deals - 1))
-    return shifts
+    shifts = (cluster_weights(deals, samples, rng) - 1) / deals * np.sqrt(deals / (deals - 1))
+    return shifts * few_deals(deals, level)
 
 
 def with_deals(drawn: SpeakerSums, rates: Floats | None, shifts: Floats) -> SpeakerSums:

@@ -56,7 +56,9 @@ def cohort_of(inputs: Inputs, options: Options, context: Context) -> Cohort:
         weights=cluster_weights(len(known), options.bootstrap, rng),
         names=names,
         member=member,
-        shifts=deal_shifts(options.repeats, options.bootstrap, generator(context.seed, "bootstrap", "deals")),
+        shifts=deal_shifts(
+            options.repeats, options.bootstrap, generator(context.seed, "bootstrap", "deals"), level=context.level
+        ),
     )
 
 
@@ -69,7 +71,7 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
     layers = len(counts.layers)
     sizes = np.repeat(sums.sizes[:, :, None], layers, axis=2)
     flat = (len(sums.sizes), -1)
-    between = deal_variance(deal_rates(counts, cohort.member))
+    between = deal_variance(deal_rates(counts, cohort.member), context.level)
     extra = np.broadcast_to(between, sums.errors.shape[1:]).ravel()
     errors = sums.errors.reshape(flat)
     rates = rate_intervals(errors, sizes.reshape(flat), cohort.weights, level=context.level, extra=extra)

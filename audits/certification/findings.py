@@ -116,7 +116,9 @@ def _certain(rule: Rule, reading: Reading | None) -> str:
     """Return how likely a certificate is to be false; of a log by what its radii allow."""
     alpha = reading.alpha if reading else rule.alpha
     if alpha is not None:
-        return f"each certificate false with probability {alpha:g} at most"
+        # Where the radii fit several, the one that was named is no more than that.
+        given = f", if alpha was {alpha:g}" if reading and reading.outcome == "fits" and reading.fitting(alpha) else ""
+        return f"each certificate false with probability {alpha:g} at most{given}"
     if reading and reading.needed and reading.outcome == "larger alpha":
         return f"each certificate with an error probability of {bounded(reading.needed[1])} or more"
     return "with which error probability, is not known"

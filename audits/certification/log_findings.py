@@ -106,8 +106,8 @@ def _judge(draft: Draft, log: Log, rule: Rule, reading: Reading, evidence: list[
             "certify.implied-alpha",
             "high",
             f"The log's largest radius cannot come from {named}: even unanimous votes need an alpha of at least "
-            f"{bounded(reading.needed[1])}.{_others(reading, rule)} Its certificates are weaker than alpha = "
-            f"{rule.alpha:g} says.",
+            f"{bounded(reading.needed[1])}.{_others(reading, rule)} Its certificates are weaker than those "
+            f"of alpha = {rule.alpha:g}.",
             evidence,
         )
     elif reading.outcome == "other alpha":

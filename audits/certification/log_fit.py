@@ -27,8 +27,8 @@ class Fit:
 
     @property
     def roundings(self) -> tuple[Rounding, ...]:
-        """The ways of rounding under which every radius that can tell fits."""
-        return tuple(way for way, (met, told) in self.counts.items() if met == told > 0)
+        """The ways of rounding that no radius contradicts, of an alpha of which any radius can tell."""
+        return tuple(way for way, (met, told) in self.counts.items() if met == told) if self.tells else ()
 
     @property
     def tells(self) -> bool:
@@ -89,7 +89,9 @@ def _outcome(least: float, fits: dict[float, Fit], rule: Rule) -> Outcome:
     if not own.roundings:
         return "other alpha"
     # Most tools print to the nearest digit: an alpha that fits that print is the likelier one.
-    better = "nearest" not in own.roundings and any("nearest" in fit.roundings for fit in fits.values())
+    better = "nearest" not in own.roundings and any(
+        "nearest" in fit.roundings and fit.counts["nearest"][0] > 0 for fit in fits.values()
+    )
     return "doubtful" if better else "fits"
 
 

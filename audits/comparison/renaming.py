@@ -22,19 +22,23 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
     InputError
         Where it names no value of the first run and of a later one, could be read in two ways, or names one twice.
     """
-    old, new = _values([before]), _values(later)
+    old, new = _names([before]), _names(later)
     found: dict[str, str] = {}
     for text in texts:
         places = [place for place, letter in enumerate(text) if letter == "="]
         splits = [(text[:place].strip(), text[place + 1 :].strip()) for place in places]
+        splits = [pair for pair in splits if pair[0] != pair[1]]
         if not splits:
             raise InputError(f"{text!r} is not OLD=NEW.", where=OPTION, hint="Such as --match asr-v1=asr-v2")
         fitting = [pair for pair in splits if pair[0] in old and pair[1] in new]
         if not fitting:
             known = [pair for pair in splits if pair[0] in old]
             run, name, names = ("a later", known[0][1], new) if known else ("the first", splits[0][0], old)
+            turned = next((pair for pair in splits if pair[0] in new and pair[1] in old), None)
             raise InputError(
-                f"No estimate of {run} run has a coordinate {name!r}.", where=OPTION, hint=suggest(name, sorted(names))
+                f"No estimate of {run} run is of a {', '.join(NAMED[:-1])}, {NAMED[-1]} or group named {name!r}.",
+                where=OPTION,
+                hint=f"{OPTION} {turned[1]}={turned[0]}" if turned else suggest(name, sorted(names)),
             )
         if len(fitting) > 1:
             raise InputError(f"{text!r} can be read in two ways.", where=OPTION, hint="Rename one of them in a run.")
@@ -45,9 +49,15 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
     return found
 
 
-def _values(reports: Iterable[Report]) -> set[str]:
+def _names(reports: Iterable[Report]) -> set[str]:
+    """Return what users named: metrics, kinds and the like are names of ours, and mean the same in every run."""
     rows = (row for report in reports for row in report.estimates)
-    return {value for row in rows for value in row.where.values() if isinstance(value, str)}
+    return {
+        value
+        for row in rows
+        for key, value in row.where.items()
+        if isinstance(value, str) and key in (*NAMED, "group", "against")
+    }
 
 
 def other_names(before: Report, after: Report, renames: Renames) -> list[tuple[str, list[str], list[str]]]:

@@ -171,11 +171,11 @@ def _nothing(leak: Leak, given: str, half: str, row: Estimate, results: "Results
     if tells_nothing(leak.area):
         return f"nothing can be said of leakage: all scores of {given} are equal."
     copied = told_of(results.copies, leak.model, context.level) is not None
-    apart = "apart from the copies " if copied else ""
+    but = " (points that are copied included)" if copied else ""
     least = detectable(leak.area, 1 - (1 - context.level) / len(results.leaks))
     return (
-        f"{apart}no attack was shown to tell members from non-members: the best, {given}{half or ','} has an AUC of "
-        f"{span(row)}. One of {least:.2f} would have been shown in four of five such audits."
+        f"no attack was shown to tell members from non-members{but}: the best, {given}{half or ','} has an "
+        f"AUC of {span(row)}. One of {least:.2f} would have been shown in four of five such audits."
     )
 
 

@@ -101,7 +101,7 @@ def _plainly(scene: Scene, name: str, kinds: Sequence[str]) -> str:
         return ""
     parts = listed([f"its {metric} is {span(row)}" for metric, row in known])
     values = listed([point(scene.draft.estimates[place]) for place in would])
-    text = f" {parts[0].upper()}{parts[1:]}; sets of one source would have {values}."
+    text = f" {parts[0].upper()}{parts[1:]}; sets of independent texts of one source would have {values}."
     if kinds == ["diversity"] and rows["precision"] is not None:
         text += f" So {name} is less diverse, and not shown to be less precise."
     return text
@@ -164,7 +164,7 @@ def _tell_copied(scene: Scene, name: str) -> None:
         return
     text = (
         f"Of the texts of {name} {span(row)} stand word for word in the reference: learnt by heart, or in both by "
-        "mistake. They count as good in every score."
+        "mistake. Where a draw holds both, such a text counts as good in every score."
     )
     place = scene.place("copied", name)
     scene.draft.find("texts.copied", _severity(row.low), text, [] if place is None else [place], candidate=name)

@@ -37,7 +37,8 @@ LIMITATIONS = (
     "Recall is generous to noisy texts: their balls are wide and reach many reference texts. Where density falls and "
     "recall does not, trust density and coverage.",
     "Intervals hold the texts that were drawn to be a sample of what the model writes and of what people write. They "
-    "do not hold another training run, other prompts or another encoder.",
+    "do not hold another training run, other prompts or another encoder, nor texts that come in families, such as ten "
+    "answers to one prompt: these are held to be independent, and differences are then shown too easily.",
     "MAUVE, Self-BLEU and distinct-n depend on the number of texts: compare them within this report only.",
 )
 

@@ -246,7 +246,7 @@ def _holdable(
     """Return the clips among which every control of words can be held fixed, and the controls that cannot be.
 
     A level with too few speakers, or without an error, has no rate of its own to hold fixed: its clips are left out.
-    A control that would so cost most clips is given up instead.
+    A control that would so cost most clips is given up instead, of several the one that costs most.
     """
     labels = {
         name: _words(values)
@@ -257,11 +257,11 @@ def _holdable(
     while True:
         kept, crowded = rows, ""
         while not crowded:
-            inside = np.ones(len(kept), dtype=bool)
-            for name in labels.keys() - given_up:
+            inside, most = np.ones(len(kept), dtype=bool), MOST_POOLED * len(kept)
+            for name in (name for name in labels if name not in given_up):
                 few = _in_few(labels[name][kept], data.speakers[kept], counts.errors[kept, system])
-                if few.sum() > MOST_POOLED * len(kept):
-                    crowded = name
+                if few.sum() > most:
+                    crowded, most = name, few.sum()
                 inside &= ~few
             if inside.all():
                 break

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
 
 HIGH, MEDIUM = 0.10, 0.03
+NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
 POWER = 0.84
 """Normal quantile of four in five."""
 
@@ -193,6 +194,7 @@ def _tell_gap(
             f"{whose(data, system)} more often on {verdict.group} than on {verdict.against}{fixed}: an adjusted gap in "
             f"{rate_words(row.counts)} of {span(gap)}; p {p_words(verdict.p)} (Wald test, Holm)."
         )
+        text += "" if held else f" {NOTHING_HELD}"
         rung, spurious = None, False
     else:
         rates = results.rates.rows[row.counts.metric]
@@ -238,7 +240,7 @@ def _rung_of(adjusted: Adjusted, verdict: Verdict) -> Rung | None:
 
 def _ladder_words(draft: Draft, rung: Rung) -> str:
     if not rung.held:
-        return "No other attribute or control is in the model to hold fixed."
+        return NOTHING_HELD
     before, after = (draft.estimates[place] for place in rung.places)
     kept = f"with {listed(rung.held_words)} held fixed"
     explained = listed(rung.explained_by)

@@ -71,7 +71,7 @@ class TextEncoderSpec:
         return {
             "encoder": self.folder.sha256 if self.folder else self.kind,
             # Raised when the vectors of the same model change, so that a cache gives none of before.
-            "version": 3 if self.weak else 2,
+            "version": 4 if self.weak else 2,
             "pooling": self.pooling,
             "layer": self.layer,
             "max_tokens": self.max_tokens,

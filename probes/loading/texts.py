@@ -85,10 +85,11 @@ class _Found:
     def add(self, place: int, text: str) -> None:
         self.given += 1
         text = _encodable(text).strip()
-        if not text:
+        # Spaces of no width are no text either.
+        words = count_words(text)
+        if not words:
             self.skipped[EMPTY] += 1
             return
-        words = count_words(text)
         if self.max_words is not None and words > self.max_words:
             text = first_words(text, self.max_words)
             self.shortened += 1

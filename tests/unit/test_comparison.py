@@ -278,8 +278,10 @@ def test_groups_can_be_matched_and_systems_can_swap_names(sample_report: Report,
     ("match", "message"),
     [
         (("old",), "is not OLD=NEW"),
-        (("older=new",), "No estimate of the first run has a coordinate 'older'"),
-        (("old=never",), "No estimate of a later run has a coordinate 'never'"),
+        (("older=new",), "group named 'older'"),
+        (("old=never",), "No estimate of a later run is of a system.* named 'never'"),
+        (("wer=cer",), "group named 'wer'"),
+        (("old=old",), "is not OLD=NEW"),
         (("old=both",), "has a 'old' of its own|would be matched with one"),
         (("old=new", "both=new"), "is matched already"),
     ],
@@ -289,6 +291,12 @@ def test_matches_that_cannot_be_are_refused(sample_report: Report, tmp_path, mat
     with pytest.raises(InputError, match=message) as error:
         compared(tmp_path, before, after, match=match)
     assert error.value.where == "--match" and error.value.hint
+
+
+def test_a_match_the_wrong_way_round_is_turned_in_the_hint(sample_report: Report, tmp_path) -> None:
+    with pytest.raises(InputError) as error:
+        compared(tmp_path, systems(sample_report, "old"), systems(sample_report, "new"), match=("new=old",))
+    assert error.value.hint == "--match old=new"
 
 
 def test_runs_that_share_nothing_are_said_to(sample_report: Report, tmp_path) -> None:

@@ -219,3 +219,14 @@ def test_every_column_of_groups_is_told_of_whether_or_not_its_groups_differ(tmp_
 
 def test_without_columns_nothing_is_said_of_groups(published: Path) -> None:
     assert "even" not in ids(audited(published, alpha=0.01))
+
+
+@pytest.mark.parametrize(("n", "missing"), [(100_000, tuple(range(26))), (2000, (4,)), (500, (51,)), (1000, (0, 2, 9))])
+@pytest.mark.parametrize("sigma", [0.12, 0.25, 1.0])
+def test_an_honest_log_is_not_accused_for_a_rounding_that_cannot_tell(
+    tmp_path: Path, sigma: float, n: int, missing: tuple[int, ...]
+) -> None:
+    radii = [f"{sigma * radius(count, 0.001, n):.2f}" for count in missing]
+    told = audited(log_of(tmp_path, radii), sigma=sigma, n=n, alpha=0.001)
+    assert ids(told).isdisjoint({"unreachable-radii", "doubtful-alpha", "implied-alpha", "other-settings"}), radii
+    assert all(row.severity == "info" for row in told.findings)

@@ -516,7 +516,7 @@ def test_near_copies_are_told_where_exact_ones_are_not_shown_and_none_where_ther
     (told,) = found["copies"]
     assert told.statement.startswith("1 of 60 samples of gan repeats a member nearly, 0 a non-member")
     assert told.where == {"match": "near", "model": "gan"} and "copies-alike" not in found
-    assert ["apart from the copies" in one.statement for one in found["no-leak"]] == [True, False]
+    assert ["points that are copied included" in one.statement for one in found["no-leak"]] == [True, False]
 
 
 def test_copies_of_sides_that_differ_may_be_that_difference() -> None:

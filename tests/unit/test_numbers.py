@@ -175,3 +175,18 @@ def test_a_p_value_is_never_rounded_down_nor_up_to_a_usual_threshold(p: float) -
 def test_a_table_writes_a_p_value_as_a_sentence_does() -> None:
     row = Estimate(name="p_value", value=0.0024987, low=0.0, high=0.0092, method="permutation", n=9, unit="speakers")
     assert (point(row), p_words(row.value)) == ("0.0025", "= 0.0025")
+
+
+@given(st.floats(1e-300, 1.0))
+def test_a_p_value_is_never_written_smaller_than_it_is(p: float) -> None:
+    shown = float(probability(p).replace(" x 10^", "e"))
+    assert shown >= float(f"{p:.12g}") and (shown > 0.05) == (float(f"{p:.12g}") > 0.05)
+    assert p_words(p).startswith(("= ", "< 0.001"))
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"),
+    [(0.0500000001, "0.051"), (0.05 + 1e-17, "0.050"), (6 / 2400, "0.0025"), (1e-9, "1.0 x 10^-9"), (0.0, "0.000")],
+)
+def test_p_values_at_the_edge_of_their_digits(p: float, shown: str) -> None:
+    assert probability(p) == shown

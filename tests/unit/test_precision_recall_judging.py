@@ -274,8 +274,8 @@ def test_without_a_ceiling_what_is_precise_but_less_diverse_is_told_beside_sets_
     assert short.statement == (
         "one falls short of a set of the reference's own source in diversity: recall by 0.336 (0.306 to 0.366). In "
         "precision, density and coverage no difference could be shown. Its precision is 0.966 (0.946 to 0.986) and "
-        "its recall is 0.614 (0.594 to 0.634); sets of one source would have 0.95 and 0.95. So one is less diverse, "
-        "and not shown to be less precise."
+        "its recall is 0.614 (0.594 to 0.634); sets of independent texts of one source would have 0.95 and 0.95. "
+        "So one is less diverse, and not shown to be less precise."
     )
     rows = [world.draft.estimates[place] for place in short.evidence]
     assert [row.name for row in rows[:1] + rows[5:]] == ["difference", *["relabelled"] * 4] and rows[0].value == -0.336
