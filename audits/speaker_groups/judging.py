@@ -22,7 +22,7 @@ from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.telling import tell_columns, tell_explained, tell_search, tell_skipped, tell_systems
 from audits.speaker_groups.wording import gap_words, whose
 from audits.statistics import MaybeEnds, adjust, scaled
-from audits.wording import listed, p_words, span
+from audits.wording import listed, many, p_words, span
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
@@ -218,6 +218,12 @@ def _tell_gap(
     missing = results.adjusted.left_out.get(system, ())
     if missing:
         text += f" {listed(missing)} could not be held fixed: too few {data.unit}, words or errors a level."
+    bare = int(((row.counts.sizes == 0) & (row.counts.errors[:, system] > 0)).sum())
+    if bare:
+        text += (
+            f" {many(bare, 'clip has', 'clips have')} no word to be read, and what was written there counts as errors, "
+            "but in no model: see --on-empty-reference."
+        )
     if (row.sums.sizes > 0).sum(1).max() > 1:
         text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
     draft.find(

@@ -812,3 +812,12 @@ def test_every_clip_twice_is_no_more_evidence(tmp_path: Path) -> None:
         told = row.where.get("kind", "absolute") == "absolute" and row.where.get("adjusted") != "yes"
         if told and row.name in ("gap", "system_difference", "gap_to_reference"):
             assert numbers(row) == pytest.approx(numbers(other[key]), rel=1e-5, abs=1e-8), key
+
+
+def test_a_gap_to_which_references_without_words_add_says_so(hear: Hear) -> None:
+    rows = written(clips())
+    for row in rows[:3]:
+        row["text"], row["prediction"] = "?!", "uh uh"
+    said = hear(rows).said("groups.gap")
+    assert "3 clips have no word to be read, and what was written there counts as errors" in said
+    assert "no word to be read" not in hear(rows, on_empty_reference="skip").said("groups.gap")
