@@ -68,8 +68,9 @@ def deal_shifts(deals: int, samples: int, rng: np.random.Generator, *, level: fl
     if deals < 2:
         return np.zeros((samples, deals))
     # The variance of a bootstrapped mean of N is (N - 1) / N of the unbiased one.
-    shifts = (cluster_weights(deals, samples, rng) - 1) / deals * np.sqrt(deals / (deals - 1))
-    return shifts * few_deals(deals, level)
+    scale = np.sqrt(deals / (deals - 1)) * few_deals(deals, level)
+    shifts: Floats = (cluster_weights(deals, samples, rng) - 1) / deals * scale
+    return shifts
 
 
 def with_deals(drawn: SpeakerSums, rates: Floats | None, shifts: Floats) -> SpeakerSums:
