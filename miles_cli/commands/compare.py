@@ -26,7 +26,7 @@ def command(
     ] = None,
     match: Annotated[
         list[str] | None,
-        typer.Option("--match", help="OLD=NEW: a system, or another coordinate, with another name in the later runs."),
+        typer.Option("--match", help="OLD=NEW: a system, candidate, model or group with another name in later runs."),
     ] = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[
