@@ -258,7 +258,8 @@ def _holdable(
         kept, crowded = rows, ""
         while not crowded:
             inside, most = np.ones(len(kept), dtype=bool), MOST_POOLED * len(kept)
-            for name in (name for name in labels if name not in given_up):
+            # In one order, whichever the options were given in: of two that cost as much, the first is given up.
+            for name in sorted(labels.keys() - given_up):
                 few = _in_few(labels[name][kept], data.speakers[kept], counts.errors[kept, system])
                 if few.sum() > most:
                     crowded, most = name, few.sum()

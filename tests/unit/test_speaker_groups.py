@@ -17,6 +17,7 @@ from audits.groups import UNKNOWN, group_sets, reported_groups
 from audits.records import Estimate
 from audits.speaker_groups import AUDIT, Options, report
 from audits.speaker_groups.counts import Counts, Utterances
+from audits.speaker_groups.designs import _holdable
 from audits.speaker_groups.inputs import plan
 from probes.errors import InputError
 
@@ -821,3 +822,25 @@ def test_a_gap_to_which_references_without_words_add_says_so(hear: Hear) -> None
     said = hear(rows).said("groups.gap")
     assert "3 clips have no word to be read, and what was written there counts as errors" in said
     assert "no word to be read" not in hear(rows, on_empty_reference="skip").said("groups.gap")
+
+
+@pytest.mark.parametrize("seed", [21, 24, 31, 43])
+def test_which_crowded_control_is_given_up_does_not_hang_on_their_order(seed: int) -> None:
+    rng, people = np.random.default_rng(seed), 60
+    named = {
+        name: [f"{name}{level}" for level in rng.exponential(rng.uniform(3, 6), people).astype(int)] for name in "ab"
+    }
+    errors = rng.poisson(1.0, (people, 1)).astype(float)
+    sizes = np.full(people, 10.0)
+    counts = Counts(metric="wer", errors=errors, hits=10 - errors, sizes=sizes, parts={})
+    common: Any = {"systems": ("s",), "counts": (counts,), "speakers": np.arange(people), "sets": ()}
+    first, second = (
+        _holdable(
+            Utterances(**common, attributes=[{}] * people, controls={name: named[name] for name in order}),
+            counts,
+            0,
+            np.arange(people),
+        )
+        for order in ("ab", "ba")
+    )
+    assert first[2] == second[2] == {"a"} and first[0].tolist() == second[0].tolist()
