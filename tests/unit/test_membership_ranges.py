@@ -65,7 +65,7 @@ def scored(draw: st.DrawFn) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(scored(), st.sampled_from(({}, {"coin_flip": 0.5}, {"selection": "bonferroni"})))
 def test_every_number_and_its_interval_lie_in_their_range(
