@@ -28,7 +28,8 @@ COUNTS = [
 
 def folder(package: str) -> Path:
     """Find where a package lies; it is not imported."""
-    if named := os.environ.get("MILES_JAX_PRIVACY"):
+    named = os.environ.get("MILES_JAX_PRIVACY")
+    if named and (Path(named) / package).is_dir():
         return Path(named) / package
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
