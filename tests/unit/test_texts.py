@@ -335,6 +335,11 @@ def test_embeddings_come_back_as_float32(tmp_path, monkeypatch, form, dtype, ord
     assert (found.skipped, found.shortened, found.sha256) == ({}, 0, sha256_file(path))
 
 
+def test_spaces_of_no_width_are_an_empty_text(tmp_path: Path) -> None:
+    found = read_texts(write(tmp_path, "a.txt", "a\n\u200b\n\u200b \u200b\nb\n"))
+    assert (found.texts, found.skipped, found.given) == (("a", "b"), {EMPTY: 2}, 4)
+
+
 @pytest.mark.parametrize("name", ["text", "texts"])
 @pytest.mark.parametrize("saver", [np.savez, np.savez_compressed])
 def test_texts_beside_embeddings_stay_whole_and_an_empty_one_takes_its_row_along(
