@@ -133,12 +133,9 @@ class Calibration:
         return [one for one in self.checks if case.world in one.worlds and case.effect in one.effects]
 
 
-NOT_YET: dict[str, str] = {
-    name: "not yet calibrated"
-    for name in (
-        *("certification", "interference", "lipschitz", "membership", "phoneme_errors", "precision_recall", "spectra"),
-    )
-}
+NOT_YET = (
+    *("certification", "interference", "lipschitz", "membership", "phoneme_errors", "precision_recall", "spectra"),
+)
 """Audits whose module in this package is still to be written."""
 
 
@@ -214,7 +211,7 @@ def fingerprint(stem: str) -> str:
     folders = [ROOT / "audits" / stem, ROOT / "audits" / "statistics", ROOT / "probes"]
     here = ROOT / "tests" / "calibration"
     files = sorted({*_python(folders), *(ROOT / "audits").glob("*.py")})
-    files += [here / "worlds.py", here / "running.py", here / f"{stem}.py"]
+    files += [here / "worlds.py", here / "running.py", *sorted(here.glob(f"{stem}*.py"))]
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.relative_to(ROOT).as_posix().encode())
