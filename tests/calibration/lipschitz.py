@@ -62,7 +62,7 @@ CALIBRATION = Calibration(
             name="margin_radius", kind="estimate", estimand="median radius of images like these", worlds=WORLDS_HERE,
         ),
         Check(
-            name="lipschitz.vacuous", kind="finding", estimand="median radius below 1/255 (it is that)", effects=(EDGE,),
+            name="lipschitz.vacuous", kind="finding", estimand="median radius below 1/255", effects=(EDGE,),
             family="itself", worlds=WITH_RADII,
         ),
         Check(
