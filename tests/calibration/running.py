@@ -217,9 +217,14 @@ def _text(head: Row, rows: Sequence[Row]) -> str:
 
 
 def revision() -> str:
-    """Return which revision of the repository this is."""
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
+    """Return which revision of the repository this is; `-dirty` where the code that numbers rest on is another."""
     try:
-        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        name = _git("describe", "--always", "--abbrev=10", "--exclude=*").strip()
+        changed = _git("status", "--porcelain", "--", "audits", "probes", "tests/calibration")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return f"{name}-dirty" if changed else name
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
