@@ -15,7 +15,7 @@ from audits.statistics.bootstrap import (
     resampled_sums,
 )
 from audits.statistics.contrasts import Contrasts, simultaneous_contrasts
-from audits.statistics.differences import independent_difference, paired_difference
+from audits.statistics.differences import independent_difference
 from audits.statistics.faas import Undefined, fairness_adjusted_score
 from audits.statistics.group_gaps import (
     GAP_METHOD,
@@ -57,6 +57,8 @@ from audits.statistics.poisson_gee import (
 from audits.statistics.pooling import Shrunken, shrink_rates
 from audits.statistics.score_effects import score_effects
 from audits.statistics.seeds import generator
+from audits.statistics.student_contrasts import StudentContrasts, student_contrasts
+from audits.statistics.unit_moves import Floats, Side, change_of_rate, student, variance_or_least
 
 __all__ = [
     "GAP_METHOD",
@@ -67,19 +69,23 @@ __all__ = [
     "Differences",
     "DifferentialFairness",
     "Ends",
+    "Floats",
     "Kind",
     "MaybeEnds",
     "NotFitted",
     "PoissonFit",
     "RateIntervals",
     "Shrunken",
+    "Side",
     "SpeakerSums",
     "Split",
+    "StudentContrasts",
     "Undefined",
     "adjust",
     "all_pairs",
     "atkinson",
     "attenuation",
+    "change_of_rate",
     "clopper_pearson",
     "cluster_weights",
     "coefficient_interval",
@@ -99,7 +105,6 @@ __all__ = [
     "mean_interval",
     "monte_carlo_p",
     "on_scale",
-    "paired_difference",
     "percentile_interval",
     "permuted_group_sums",
     "rate_intervals",
@@ -112,9 +117,12 @@ __all__ = [
     "simultaneous_contrasts",
     "spread_floor",
     "stretched",
+    "student",
+    "student_contrasts",
     "sum_by_speaker",
     "undefined",
     "unscaled",
+    "variance_or_least",
     "wald_test",
     "wilson",
 ]
