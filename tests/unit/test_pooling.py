@@ -193,7 +193,7 @@ def test_few_speakers_still_have_rates_and_intervals(errors: list[list[float]], 
     assert np.all(np.diff(numbers, axis=0) >= 0) and np.all(found.low >= 0) and np.all(found.value > 0)
     assert np.all(found.high - found.low > 0)
     assert not found.low[wrong.sum(0) == 0].any()
-    assert np.all((0 < found.prior_words) & (found.prior_words <= sizes.sum()))
+    assert np.all((found.prior_words > 0) & (found.prior_words <= sizes.sum()))
     assert np.all(found.design_effect >= 1)
 
 
