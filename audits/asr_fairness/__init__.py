@@ -84,7 +84,7 @@ class Options:
     permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", panel=_GROUPS)
 
 
-_OF_A_LAYER = ("error_rate", "gap", "gap_to_others", "debiased_gap", "noise_floor", "p_value")
+_OF_A_LAYER = ("error_rate", "gap", "gap_to_others", "noise_floor", "p_value")
 
 AUDIT = AuditSpec(
     name="audit-fairness",

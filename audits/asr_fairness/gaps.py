@@ -222,8 +222,7 @@ def _chance(comparison: Comparison, options: Options, context: Context) -> Chanc
 
 
 def _add_chance(draft: Draft, rows: GapRows, column: int, chance: Chance, context: Context) -> None:
-    """Add the p-value of the gap, the gap that chance alone makes, and what is left of the gap without it."""
-    gap = draft.estimates[rows.gap[column, "absolute"]]
+    """Add the p-value of the gap, and the gap that chance alone makes."""
     found = monte_carlo_p(
         float(chance.observed["pairs"][column]), chance.shuffled["pairs"][:, column], level=context.level
     )
@@ -240,10 +239,6 @@ def _add_chance(draft: Draft, rows: GapRows, column: int, chance: Chance, contex
     floor = float(permuted.mean())
     ends = (floor, min(low, floor), max(high, floor))
     _add(draft, rows, context, named("noise_floor"), ends, PERMUTED, **where)
-    if gap.low is not None and gap.high is not None:
-        left = (gap.value - floor, gap.low - floor, gap.high - floor)
-        method = f"{GAP_METHOD}, less the mean under {PERMUTED}"
-        _add(draft, rows, context, named("debiased_gap"), left, method, **where)
 
 
 def _add_spread(draft: Draft, rows: GapRows, column: int, context: Context) -> None:

@@ -159,7 +159,8 @@ def _find_noise(draft: Draft, rows: dict[str, int]) -> None:
 def _find_parts(draft: Draft, rule: Rule, groups: Groups) -> None:
     """Tell of classes, and of each column's groups, whether they differ at the middle radius.
 
-    Told are differences by intervals that hold for all classes, or for all groups of all columns, at once.
+    Told are differences by intervals that hold for all classes, or for all groups of one column, at once: each column
+    is a family of its own, as each is a question of its own.
     """
     radius = rule.radii[len(rule.radii) // 2]
     at = [
@@ -168,15 +169,14 @@ def _find_parts(draft: Draft, rule: Rule, groups: Groups) -> None:
         if row.name == "certified_accuracy" and row.where["radius"] == radius
     ]
     classes = [pair for pair in at if "label" in pair[1].where]
-    _find_uneven(draft, classes, len(classes), "label", "classes", radius)
-    tests = sum("group" in row.where for _, row in at)
+    _find_uneven(draft, classes, "label", "classes", radius)
     even, bare = [], []
     for column, levels in sorted(groups.items()):
         names = {f"{column}={level}" for level in levels}
         own = [pair for pair in at if pair[1].where.get("group") in names]
         if len(own) < 2:
             bare.append(column)
-        elif not _find_uneven(draft, own, tests, "group", f"groups of {column}", radius):
+        elif not _find_uneven(draft, own, "group", f"groups of {column}", radius):
             even.append((column, own))
     said = []
     if even:
@@ -203,11 +203,11 @@ def _ends(rows: Rows) -> str:
     return " to ".join(f"{_name(row, 'group')} {described(row)}" for _, row in _extremes(rows))
 
 
-def _find_uneven(draft: Draft, rows: Rows, tests: int, key: str, what: str, radius: float) -> bool:
-    """Tell of two parts whose intervals lie apart, each at the level that `tests` of them hold at once."""
+def _find_uneven(draft: Draft, rows: Rows, key: str, what: str, radius: float) -> bool:
+    """Tell of two parts whose intervals lie apart, each at the level at which all of them hold at once."""
     if len(rows) < 2:
         return False
-    level = 1 - (1 - rows[0][1].level) / tests
+    level = 1 - (1 - rows[0][1].level) / len(rows)
     ends = {index: clopper_pearson(round(row.value * row.n), row.n, level=level) for index, row in rows}
     worst = min(rows, key=lambda pair: ends[pair[0]][1])
     best = max(rows, key=lambda pair: ends[pair[0]][0])
@@ -218,7 +218,7 @@ def _find_uneven(draft: Draft, rows: Rows, tests: int, key: str, what: str, radi
         "medium",
         f"The certificates are uneven over {what}: at radius {radius:g}, {_name(worst[1], key)} has "
         f"{described(worst[1])}, and {_name(best[1], key)} {described(best[1])}; the two differ also by "
-        f"intervals that hold for all {tests} {what.partition(' ')[0]} at once.",
+        f"intervals that hold for all {len(rows)} {what} at once.",
         [worst[0], best[0]],
         **{key: worst[1].where[key]},
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from audits.comparison.parts import Bools, Integers, Pairing, Parts, Records, measured, shares, within_one
-from audits.comparison.spread import Side, freedom, student, together
 from audits.comparison.tables import Floats, Table
 from audits.records import Estimate, Report
+from audits.statistics.unit_moves import Side, freedom, student, together
 
 LEAST = 5
 """Units that a paired interval rests on at least: on each side of an area, and as many equal ones where they differ."""

@@ -126,7 +126,6 @@ AUDIT = AuditSpec(
         "gap_to_reference",
         "excess",
         "noise_floor",
-        "debiased_gap",
         "rate_ratio",
         "attenuation",
         "stratum_ratio",

@@ -297,18 +297,13 @@ def name_of(kind: Kind) -> str:
 
 
 def _add_chance(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:
-    """Add the gap that shuffled labels make, and what is left of the observed one without it."""
-    gap = draft.estimates[row.gap[system, "absolute"]]
+    """Add the gap that shuffled labels make."""
     tail = (1 - context.level) / 2
     permuted = row.chance.gaps[:, system]
     low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()
     floor = float(permuted.mean())
     ends = (floor, min(low, floor), max(high, floor))
     row.floor[system] = add(draft, data, row, "noise_floor", ends, PERMUTED, context, system)
-    if gap.low is not None and gap.high is not None:
-        left = (gap.value - floor, gap.low - floor, gap.high - floor)
-        method = f"{GAP_METHOD}, less the mean under {PERMUTED}"
-        add(draft, data, row, "debiased_gap", left, method, context, system)
 
 
 def tested(row: GapRow, system: int, hypothesis: str, context: Context) -> MaybeEnds:

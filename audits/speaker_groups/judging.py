@@ -161,7 +161,7 @@ def judge(
             _tell_silence(draft, data, silent, len(verdicts), options.hypothesis, searched, context)
     tell_explained(draft, data, results)
     tell_search(draft, data, results)
-    tell_systems(draft, data, results)
+    tell_systems(draft, data, results, context)
     tell_skipped(draft, inputs)
     tell_columns(draft, inputs, options)
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}

@@ -14,6 +14,7 @@ from audits.speaker_groups.discovery import TESTS
 from audits.speaker_groups.gaps import KINDS, RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
 from audits.speaker_groups.references import told
+from audits.speaker_groups.systems import TEST
 
 if TYPE_CHECKING:
     from audits.speaker_groups.inputs import Inputs
@@ -45,6 +46,7 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
     }
     if len(inputs.systems) > 1:
         found["against"] = inputs.systems[:1]
+        found["test"] = (*found["test"], TEST)
     return found
 
 

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from audits.context import Draft
+from audits.context import Context, Draft
 from audits.numbers import decimals, written
 from audits.records import Estimate
 from audits.speaker_groups import Options
@@ -13,7 +13,8 @@ from audits.speaker_groups.discovery import PARTS, Discovery
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.outlook import columns_of
-from audits.wording import listed, many, size_words, span
+from audits.speaker_groups.systems import told_metric
+from audits.wording import listed, many, p_words, size_words, span
 
 if TYPE_CHECKING:
     from audits.speaker_groups.report import Results
@@ -102,34 +103,31 @@ def _stands_out(draft: Draft, item: Discovery) -> str:
     return f"{item.group}, {'more' if item.more else 'fewer'} errors by {size_words(size)}"
 
 
-def tell_systems(draft: Draft, data: Utterances, results: "Results") -> None:
-    """Say on whom another system errs less than the first, and whether its gaps are others."""
-    metric = results.rows[0].counts.metric if results.rows else data.counts[0].metric
+def tell_systems(draft: Draft, data: Utterances, results: "Results", context: Context) -> None:
+    """Say on whom another system errs less than the first, and whether its gaps are others: one family over all."""
+    metric = told_metric(data, results.rows)
+    compared, alpha = results.compared, 1 - context.level
     for system in range(1, len(data.systems)):
-        at = results.compared.rate.get((system, f"{metric}:all"))
+        at = compared.rate.get((system, f"{metric}:all"))
         if at is None:
             continue
-        whole = draft.estimates[at]
-        text = f"{data.systems[system]} against {data.systems[0]} on the same clips: {_compared(whole)}."
-        changes = [
-            (row.by, results.compared.gap[system, f"{metric}:{row.by}"])
-            for row in results.rows
-            if not row.crossed and (system, f"{metric}:{row.by}") in results.compared.gap
-        ]
-        for _, place_of in changes:
+        words = _compared(draft.estimates[at], compared.told[system, ""], alpha)
+        text = f"{data.systems[system]} against {data.systems[0]} on the same clips: {words}."
+        evidence = [at, compared.evidence[system, ""]]
+        for by in [row.by for row in results.rows if (system, row.by) in compared.told]:
+            place_of, p = compared.gap[system, f"{metric}:{by}"], compared.told[system, by]
             change = draft.estimates[place_of]
             pair = f"{change.where['group']} and {change.where['reference']}"
             here, there = (_between(draft, results, name, change) for name in (data.systems[system], data.systems[0]))
-            sure = (change.low or 0) > 0 or (change.high or 0) < 0
             text += (
-                f" Between {pair} its rates differ by {here} and not by {there}, a change of {span(change)}."
-                if sure
+                f" Between {pair} its rates differ by {here} and not by {there}, a change of {span(change)}, "
+                f"p {p_words(p)}."
+                if p < alpha
                 else f" Whether its gap between {pair} is another could not be told ({here} and {there}, a change of "
-                f"{span(change)})."
+                f"{span(change)}{_given_all(change, p)})."
             )
-        draft.find(
-            "groups.system", "info", text, [at, *(place_of for _, place_of in changes)], system=data.systems[system]
-        )
+            evidence += [place_of, compared.evidence[system, by]]
+        draft.find("groups.system", "info", text, evidence, system=data.systems[system])
 
 
 def _between(draft: Draft, results: "Results", system: str, change: Estimate) -> str:
@@ -143,12 +141,16 @@ def _between(draft: Draft, results: "Results", system: str, change: Estimate) ->
     return written(worst.value - best.value, decimals(change))
 
 
-def _compared(estimate: Estimate) -> str:
-    if (estimate.low or 0) > 0:
-        return f"it errs more, by {size_words(estimate)}"
-    if (estimate.high or 0) < 0:
-        return f"it errs less, by {size_words(estimate)}"
-    return f"no difference could be shown, {span(estimate)}"
+def _compared(estimate: Estimate, p: float, alpha: float) -> str:
+    if p < alpha:
+        return f"it errs {'more' if estimate.value > 0 else 'less'}, by {size_words(estimate)}, p {p_words(p)}"
+    return f"no difference could be shown, {span(estimate)}{_given_all(estimate, p)}"
+
+
+def _given_all(estimate: Estimate, p: float) -> str:
+    """Say why nothing is told where an interval made for this difference alone leaves out nought."""
+    beyond = (estimate.low or 0) > 0 or (estimate.high or 0) < 0
+    return f", p {p_words(p)} given all that is compared between systems (Holm)" if beyond else ""
 
 
 def tell_columns(draft: Draft, inputs: Inputs, options: Options) -> None:

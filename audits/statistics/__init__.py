@@ -14,7 +14,7 @@ from audits.statistics.bootstrap import (
 )
 from audits.statistics.clustered_rates import RateIntervals, intervals_of, mean_of_rates, rate_intervals
 from audits.statistics.contrasts import Contrasts, all_pairs, simultaneous_contrasts
-from audits.statistics.differences import independent_difference, paired_difference
+from audits.statistics.differences import independent_difference
 from audits.statistics.faas import Undefined, fairness_adjusted_score
 from audits.statistics.families import Family, joint_chance, tail_of
 from audits.statistics.group_gaps import (
@@ -59,6 +59,8 @@ from audits.statistics.poisson_gee import (
 from audits.statistics.pooling import Shrunken, shrink_rates
 from audits.statistics.score_effects import score_effects
 from audits.statistics.seeds import generator
+from audits.statistics.student_contrasts import StudentContrasts, student_contrasts
+from audits.statistics.unit_moves import Floats, Side, change_of_rate, student, variance_or_least
 
 __all__ = [
     "GAP_METHOD",
@@ -71,19 +73,23 @@ __all__ = [
     "DifferentialFairness",
     "Ends",
     "Family",
+    "Floats",
     "Kind",
     "MaybeEnds",
     "NotFitted",
     "PoissonFit",
     "RateIntervals",
     "Shrunken",
+    "Side",
     "SpeakerSums",
     "Split",
+    "StudentContrasts",
     "Undefined",
     "adjust",
     "all_pairs",
     "atkinson",
     "attenuation",
+    "change_of_rate",
     "clearest",
     "clopper_pearson",
     "cluster_weights",
@@ -109,7 +115,6 @@ __all__ = [
     "mean_of_rates",
     "monte_carlo_p",
     "on_scale",
-    "paired_difference",
     "percentile_interval",
     "permuted_group_sums",
     "rate_intervals",
@@ -122,10 +127,15 @@ __all__ = [
     "shuffle_labels",
     "simultaneous_contrasts",
     "spread_between",
+    "spread_floor",
+    "stretched",
+    "student",
+    "student_contrasts",
     "sum_by_speaker",
     "tail_of",
     "undefined",
     "unscaled",
+    "variance_or_least",
     "wald_test",
     "wilson",
 ]

@@ -1,44 +1,9 @@
-"""Did it change? Differences of two results, on the same units or on different ones."""
+"""Did it change? The difference of two results on different units, from their intervals."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from audits.statistics.bootstrap import cluster_weights, percentile_interval, ratio, resampled_sums
-
-Floats = NDArray[np.float64]
 Interval = tuple[float, float, float]
 """Value, low, high."""
-
-
-def paired_difference(
-    first: Floats,
-    second: Floats,
-    sizes: Floats,
-    *,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    repeats: int = 2000,
-) -> tuple[float, float, float] | None:
-    """Return the difference of two pooled rates over the same clusters, first minus second.
-
-    Parameters
-    ----------
-    first, second
-        Errors of each cluster under the two systems, shape (clusters,).
-    sizes
-        Trials of each cluster, shape (clusters,).
-
-    Returns
-    -------
-    tuple or None
-        Value, low, high; None with fewer than two clusters.
-    """
-    weights = cluster_weights(len(sizes), repeats, rng)
-    totals = resampled_sums(weights, np.stack([first - second, sizes], axis=1))
-    interval = percentile_interval(ratio(totals[:, 0], totals[:, 1]), len(sizes), level=level)
-    value = float((first.sum() - second.sum()) / sizes.sum())
-    # A difference that is the same for every cluster has replicates off by rounding alone.
-    return None if interval is None else (value, min(interval[0], value), max(interval[1], value))
 
 
 def independent_difference(before: Interval, after: Interval) -> Interval:

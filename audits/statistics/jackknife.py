@@ -28,8 +28,8 @@ def jackknife_interval(value: float, left: Floats, *, level: float) -> tuple[flo
     """Return Student's interval of a positive statistic on the scale of its logarithm.
 
     The variance is (J - 1) / J sum_j (l_j - mean l)^2 for the logarithms l_j of the J values with one unit or block
-    left out (Efron and Tibshirani 1993, equation 11.5). Degrees of freedom are J - 1, or 2 J / (k - 1) where the l_j have a
-    kurtosis k that leaves fewer, and three at least.
+    left out (Efron and Tibshirani 1993, equation 11.5). Degrees of freedom are J - 1, or 2 J / (k - 1) where the l_j
+    have a kurtosis k that leaves fewer, and three at least.
 
     Parameters
     ----------

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from audits.statistics import (
     adjust,
+    all_pairs,
+    change_of_rate,
     clopper_pearson,
     independent_difference,
     monte_carlo_p,
-    paired_difference,
     percentile_interval,
     permuted_group_sums,
     rate_intervals,
+    student,
+    student_contrasts,
+    variance_or_least,
     wilson,
 )
 from audits.statistics.clustered_rates import STUDENT_CLUSTERS, _between, spread_of
@@ -195,12 +199,38 @@ def test_mover_with_wilson_is_newcombes_interval() -> None:
     assert ours == pytest.approx((44 / 90 - 20 / 80, low, high), abs=1e-9)
 
 
-def test_a_paired_difference_of_one_shift_has_no_width() -> None:
+def test_a_paired_change_over_equal_units_is_the_paired_t_test_of_scipy() -> None:
+    from scipy.stats import ttest_rel
+
     rng = np.random.default_rng(0)
-    errors, sizes = rng.integers(0, 5, 30).astype(float), np.full(30, 10.0)
-    found = paired_difference(errors + 1, errors, sizes, rng=rng)
-    assert found == pytest.approx((0.1, 0.1, 0.1))
-    assert paired_difference(errors[:1], errors[:1], sizes[:1], rng=rng) is None
+    first, second, sizes = rng.integers(0, 9, 30).astype(float), rng.integers(0, 9, 30).astype(float), np.full(30, 10.0)
+    value, side = change_of_rate(first - second, sizes)
+    spread, freedom = variance_or_least(side)
+    low, high, p = student(value, float(np.sqrt(spread)), freedom, 0.95)
+    theirs = ttest_rel(first / 10, second / 10)
+    ends = theirs.confidence_interval(0.95)
+    # Units that moved are fewer by those that did not, which widens ours a little at most.
+    assert value == pytest.approx((first - second).mean() / 10)
+    assert low <= ends.low + 1e-12 and ends.high - 1e-12 <= high and p >= theirs.pvalue - 1e-12
+    assert high - low <= 1.02 * (ends.high - ends.low)
+
+
+def test_a_paired_change_of_one_shift_has_a_width_all_the_same() -> None:
+    value, side = change_of_rate(np.ones(30), np.full(30, 10.0))
+    spread, freedom = variance_or_least(side)
+    # Half a unit of one more than there are, as an error rate.
+    assert (value, freedom) == (pytest.approx(0.1), pytest.approx(29))
+    assert spread == pytest.approx(0.5 / 31 * (1 - 0.5 / 31) / 30)
+
+
+def test_joint_contrasts_lie_between_games_and_howells_and_bonferronis() -> None:
+    from scipy.stats import studentized_range, t
+
+    pairs, rng = all_pairs(4, 0, 1)[0], np.random.default_rng(1)
+    found = student_contrasts(np.zeros(4), np.eye(4) / 9, np.full(4, 12.0), pairs, rng, level=0.95)
+    # Both with the 24 degrees of freedom of a pair; the former takes all pairs to share one variance.
+    least, most = studentized_range.ppf(0.95, 4, 24) / 3, t.isf(0.025 / 6, 24) * math.sqrt(2) / 3
+    assert least - 0.01 <= found.high[0] <= most
 
 
 def test_the_permutation_test_is_scipys() -> None:

@@ -7,6 +7,7 @@ probabilities; every claim is held against it.
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,13 @@ from audits.certification.bounds import (
     vote_limits,
 )
 from audits.certification.estimating import add_estimates
+from audits.certification.findings import _find_parts
 from audits.certification.judging import Verdict, judge
 from audits.certification.radii import Geometry, gaussian_radius
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
 from audits.context import Cache, Context, Draft
+from audits.records import Estimate
 from probes.noise import Noise
 from probes.smoothing import ImageCounts, Sampler, Tally
 
@@ -595,3 +598,27 @@ def test_smoothing_a_threshold_gives_the_probability_that_the_radius_assumes(tmp
     row = certified(placed(Linear, pixels, 0.25), pixels, rule, 1, tmp_path)[0]
     assert row.noisy is not None
     assert row.noisy[0] / row.noisy[1] == pytest.approx(float(ndtr(1.0)), abs=4 * math.sqrt(0.134 / 20_000))
+
+
+@pytest.mark.parametrize(("columns", "groups", "images", "most"), [(1, 2, 300, 4), (5, 4, 100, 4), (20, 4, 100, 14)])
+def test_equal_groups_are_seldom_called_uneven(columns: int, groups: int, images: int, most: int) -> None:
+    rng, false = np.random.default_rng(0), 0
+    for _ in range(200):
+        right = rng.random(groups * images) < 0.6
+        draft = Draft()
+        for column in range(columns):
+            group = rng.permutation(np.repeat(np.arange(groups), images))
+            for place in range(groups):
+                where = {"group": f"c{column}={place}", "radius": 0.5}
+                value = float(right[group == place].mean())
+                draft.add(
+                    Estimate(
+                        name="certified_accuracy", value=value, low=0.0, high=1.0, level=0.95, method="exact",
+                        n=images, unit="images", where=where,
+                    )
+                )  # fmt: skip
+        levels = [str(place) for place in range(groups)]
+        rule = SimpleNamespace(radii=(0.5,))
+        _find_parts(draft, rule, {f"c{column}": levels for column in range(columns)})  # type: ignore[arg-type]
+        false += any(finding.id == "certify.uneven" for finding in draft.findings)
+    assert false <= most

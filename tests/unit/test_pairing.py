@@ -12,11 +12,11 @@ import pytest
 from audits import registry
 from audits.comparison import tables
 from audits.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
-from audits.comparison.spread import Side, freedom, variance
 from audits.comparison.tables import Table, read_table
 from audits.records import Estimate, Report, Source
 from audits.report_file import read_report
 from audits.statistics.roc import area
+from audits.statistics.unit_moves import Side, freedom, variance
 from probes.errors import InputError
 
 # How each audit with records in the small world names its estimates that records make.

@@ -750,11 +750,12 @@ def test_the_order_of_clips_changes_no_number(tmp_path: Path) -> None:
         assert (row.n, row.method) == (other[key].n, other[key].method)
 
 
-def test_a_system_compared_with_itself_differs_by_exactly_nothing(tmp_path: Path) -> None:
+def test_a_system_compared_with_itself_differs_by_nothing(tmp_path: Path) -> None:
     found = examined(utterances(drawn_counts(4), systems=(0, 0)), tmp_path).estimates
     differences = [row for row in found if row.name in ("system_difference", "gap_difference")]
     assert {row.name for row in differences} == {"system_difference", "gap_difference"}
-    assert {(row.value, row.low, row.high) for row in differences} == {(0.0, 0.0, 0.0)}
+    # The audit cannot know that it is the same system: on other speakers it may differ.
+    assert all(row.value == 0 and row.low == -(row.high or 0) < 0 for row in differences)
 
 
 def renamed(counts: dict[str, Any], names: Names) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from audits.comparison.tables import Floats
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Units of one sample: all speakers or images, or the members of a membership audit.
+    """Units of one sample: all speakers or images, the speakers of a group, or the members of a membership audit.
 
     Parameters
     ----------
@@ -87,3 +88,40 @@ def student(value: float, error: float, count: float, level: float) -> tuple[flo
 
     half = float(stdtrit(count, (1 + level) / 2)) * error
     return value - half, value + half, float(2 * stdtr(count, -abs(value) / error))
+
+
+def change_of_rate(apart: Floats, sizes: Floats) -> tuple[float, Side]:
+    """Return the difference of two pooled rates over the same units, and how far each unit moves it.
+
+    Parameters
+    ----------
+    apart
+        Errors of each unit under the one system less those under the other, shape (units,).
+    sizes
+        Trials of each unit, above 0, shape (units,).
+
+    Examples
+    --------
+    >>> value, side = change_of_rate(np.array([1.0, -1.0, 3.0]), np.array([10.0, 10.0, 10.0]))
+    >>> value, np.round(side.moved, 3).tolist(), side.movers
+    (0.1, [0.0, -0.067, 0.067], 3)
+    """
+    total = float(sizes.sum())
+    value = float(apart.sum()) / total
+    moved = (apart - value * sizes) / total
+    # What is left where all units have the same rate is rounding.
+    moved[np.abs(moved) * total <= 1e-9 * np.maximum(sizes, 1.0)] = 0.0
+    return value, Side(moved, sizes / total, int((apart != 0).sum()))
+
+
+def variance_or_least(side: Side) -> tuple[float, float]:
+    """Return `variance`, and where all units moved alike a small one, since others may not.
+
+    It is that of half a unit moving by all its trials among one more than there are, as in `spread_floor`.
+    """
+    found = variance(side)
+    if found[0] > 0:
+        return found
+    units = len(side.moved)
+    share = 0.5 / (units + 1.0)
+    return share * (1 - share) / units, max(1.0, freedom(side.shares))
