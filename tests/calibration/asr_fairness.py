@@ -66,10 +66,7 @@ CHECKS = (
 )  # fmt: skip
 
 _OF_THE_NULL = "the range of the largest gap under shuffled labels, known to Monte-Carlo error: of no parameter"
-_NOT_DEBIASED = "not an estimate of any difference: it takes the mean of the null from a gap that is not null"
 REASONS = {
-    "debiased_gap": _NOT_DEBIASED,
-    "head_debiased_gap": _NOT_DEBIASED,
     "noise_floor": _OF_THE_NULL,
     "head_noise_floor": _OF_THE_NULL,
     "fairness.no-gap-shown": "tells what was not shown, with the interval of the gap",

@@ -22,6 +22,7 @@ def _finding(name: str, estimand: str, family: str, effects: tuple[str, ...] = (
 CHECKS = (
     _estimate("rate", _POOLED),
     *(_estimate(f"{part}_rate", f"the part of the {_POOLED}, that is {part}s") for part in PARTS),
+    _estimate("speaker_rate", "mean of the rates of a group's speakers"),
     _estimate("shrunken_rate", _POOLED, "itself; on average over groups"),
     *(
         _estimate(f"gap[kind={kind},adjusted=no]", f"{kind} gap of the pooled rates of the two groups told", _PAIRS)
@@ -94,7 +95,6 @@ CHECKS = (
 )  # fmt: skip
 
 REASONS = {
-    "debiased_gap": "not an estimate of any difference: it takes the mean of the null from a gap that is not null",
     "noise_floor": "the range of the largest gap under shuffled labels, known to Monte-Carlo error: of no parameter",
     "entropy_noise_floor": "the range of an index under shuffled labels: of no parameter",
     "overdispersion": "an exact number of the data, without an interval",
@@ -123,7 +123,7 @@ CALIBRATION = Calibration(
     quick=(
         *((Case(world=world, units=10, level=0.95), 4) for world in WORLDS),
         (Case(world="exchangeable", units=5, level=0.9), 4),
-        (Case(world="exchangeable", units=20, level=0.95, effect=GAP_PLANTED), 4),
+        (Case(world="exchangeable", units=60, level=0.95, effect=GAP_PLANTED), 4),
         (Case(world="exchangeable", units=20, level=0.95, effect=LEFT), 4),
         (Case(world="exchangeable", units=20, level=0.95, effect=EXPLAINED), 4),
     ),

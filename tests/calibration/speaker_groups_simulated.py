@@ -153,6 +153,7 @@ class _Found:
         return {
             "rate": held(self.row("rate", group=name), truth),
             **parts,
+            "speaker_rate": held(self.row("speaker_rate", group=name), self.drawn.groups[MARKED].mean_rate),
             "shrunken_rate": held(self.row("shrunken_rate", group=name), truth),
         }
 

@@ -51,6 +51,8 @@ class Group:
         Expected number of trials of the group.
     exact
         Whether a unit makes its rate times its size in errors, without chance.
+    own
+        Expected rate of a unit, where it is not the pooled one.
     """
 
     rates: Floats
@@ -58,6 +60,12 @@ class Group:
     estimand: float
     words: float
     exact: bool = False
+    own: float | None = None
+
+    @property
+    def mean_rate(self) -> float:
+        """The expected rate of a unit, each unit weighing the same."""
+        return self.estimand if self.own is None else self.own
 
     def trials(
         self, rng: np.random.Generator, systems: int = 1, *, each: int = 20, most: int = 12
@@ -83,7 +91,8 @@ class Group:
 
     def scaled(self, factors: Floats | float, mean: float) -> "Group":
         """Return the group with every unit's rate times a factor of its own, of which the law's mean is known."""
-        return replace(self, rates=self.rates * factors, estimand=self.estimand * mean, exact=False)
+        own = self.mean_rate * mean
+        return replace(self, rates=self.rates * factors, estimand=self.estimand * mean, exact=False, own=own)
 
 
 def groups_of(world: str, units: int, rng: np.random.Generator, shifts: Sequence[float] = (0.0, 0.0)) -> list[Group]:
@@ -108,7 +117,8 @@ def _shifted(group: Group, shift: float) -> Group:
         return replace(group, rates=group.rates + step, estimand=group.estimand + step)
     share = shift / (1 - group.estimand)
     rates = group.rates + share * (1 - group.rates)
-    return replace(group, rates=rates, estimand=group.estimand + shift)
+    own = group.mean_rate + share * (1 - group.mean_rate)
+    return replace(group, rates=rates, estimand=group.estimand + shift, own=own)
 
 
 def _exchangeable(place: int, units: int, rng: np.random.Generator) -> Group:
@@ -143,8 +153,9 @@ def _informative(place: int, units: int, rng: np.random.Generator) -> Group:
         return Group(rates=np.full(units, pooled), sizes=np.full(units, size), estimand=pooled, words=size * units)
     talks = rng.random(units) < _SHARE
     return Group(
-        rates=np.where(talks, often, seldom), sizes=np.where(talks, many, few), estimand=pooled, words=size * units
-    )
+        rates=np.where(talks, often, seldom), sizes=np.where(talks, many, few), estimand=pooled, words=size * units,
+        own=_SHARE * often + (1 - _SHARE) * seldom,
+    )  # fmt: skip
 
 
 def _dominant(place: int, units: int, rng: np.random.Generator) -> Group:
