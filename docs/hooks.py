@@ -1,10 +1,15 @@
-"""How do formulas reach a page without a script? Each becomes MathML when the site is built."""
+"""What is made when the site is built: formulas become MathML, and the tables of calibration stand on their pages."""
 
 import html
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+
+sys.path.insert(0, str(Path(__file__).parent))
+from calibration_tables import with_calibration  # noqa: E402
 
 _FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">(?:\\\(|\\\[)(?P<latex>.*?)(?:\\\)|\\\])</(?P=tag)>', re.DOTALL
@@ -21,3 +26,8 @@ def _mathml(found: re.Match[str]) -> str:
 def on_page_content(content: str, **_: Any) -> str:
     """Return a page's HTML with the formulas that arithmatex marked written in MathML."""
     return _FORMULA.sub(_mathml, content)
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Return a page's Markdown with the tables of docs/calibration/ where they are asked for."""
+    return with_calibration(markdown, Path(page.file.src_uri).stem)

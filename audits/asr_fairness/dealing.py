@@ -52,6 +52,17 @@ def deal_variance(rates: Floats | None, level: float) -> Floats | float:
     return 0.0 if rates is None else rates.var(axis=0, ddof=1) / len(rates) * few_deals(len(rates), level) ** 2
 
 
+def deal_covariance(rates: Floats | None, column: int, level: float) -> Floats | None:
+    """Return how the mean over deals makes the rates of all groups on one layer vary together, shape (groups, groups).
+
+    On its diagonal are the variances of `deal_variance`.
+    """
+    if rates is None:
+        return None
+    found: Floats = np.atleast_2d(np.cov(rates[:, :, column], rowvar=False))
+    return found / len(rates) * few_deals(len(rates), level) ** 2
+
+
 def deal_shifts(deals: int, samples: int, rng: np.random.Generator, *, level: float) -> Floats:
     """Return how much more each deal counts in bootstrap samples of deals than on average, shape (samples, deals).
 

@@ -74,7 +74,7 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
     between = deal_variance(deal_rates(counts, cohort.member), context.level)
     extra = np.broadcast_to(between, sums.errors.shape[1:]).ravel()
     errors = sums.errors.reshape(flat)
-    rates = rate_intervals(errors, sizes.reshape(flat), cohort.weights, level=context.level, extra=extra)
+    rates = rate_intervals(errors, sizes.reshape(flat), level=context.level, extra=extra)
     name = "control_error_rate" if counts.control else "error_rate"
     indices: dict[tuple[int, str], int] = {}
     for group, label in enumerate(cohort.names):
@@ -119,14 +119,14 @@ def _warn_small(draft: Draft, counts: TaskCounts, sums: SpeakerSums, group: int,
 
 
 def _warn_few_errors(draft: Draft, counts: TaskCounts, sums: SpeakerSums, group: int, label: str) -> None:
-    """Say where an interval rests on the errors of so few speakers that it tends to be too short."""
+    """Say where a rate rests on the errors of very few speakers."""
     erring = (sums.errors[:, group] > 0).sum(0)
     layers = [str(counts.layers[column]) for column in np.flatnonzero((erring > 0) & (erring < MIN_ERRING))]
     if layers and sums.speakers[group] >= MIN_REPORTED and not counts.control:
         draft.warn(
             "few-errors",
             f"On layer {', '.join(layers)} all errors of {label} come from fewer than {MIN_ERRING} speakers: its "
-            "interval tends to be too short there, at its upper end.",
+            "rate hangs on whether such speakers were drawn.",
             **counts.where,
             group=label,
         )

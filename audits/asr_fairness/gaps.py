@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import KINDS, TEST, Floats, TaskCounts, sums_of
-from audits.asr_fairness.dealing import add_spread, deal_rates, with_deals
+from audits.asr_fairness.dealing import add_spread, deal_covariance, deal_rates, with_deals
 from audits.asr_fairness.estimating import Cohort, add_layer_choice, replicate_rates
 from audits.context import Context, Draft
 from audits.groups import MIN_WORDS, GroupSet
@@ -16,9 +16,12 @@ from audits.records import Estimate
 from audits.statistics import (
     GAP_METHOD,
     OTHERS_METHOD,
+    RATIO_METHOD,
     Chance,
     Kind,
+    MaybeEnds,
     SpeakerSums,
+    clearest,
     extremes,
     gap_between,
     gaps_to_others,
@@ -28,8 +31,6 @@ from audits.statistics import (
     percentile_interval,
     ratio,
     shuffle_labels,
-    spread_floor,
-    stretched,
     undefined,
     unscaled,
 )
@@ -72,9 +73,8 @@ class Comparison:
 class GapRows:
     """Where the estimates of one comparison stand in the report, by layer column and kind or group.
 
-    `stretch` is how many times wider shuffled labels make a gap's interval than resampling does, `alike` the
-    columns in which no group's speakers differ, `sure` the columns whose gap is beyond chance, `signs` which way
-    error and gap go together over those.
+    `alike` are the columns in which no group's speakers differ, `sure` the columns whose gap is beyond chance, `signs`
+    which way error and gap go together over those.
     """
 
     comparison: Comparison
@@ -87,7 +87,6 @@ class GapRows:
     spread: dict[int, int] = field(default_factory=dict)
     found: dict[int, bool] = field(default_factory=dict)
     correlation: dict[str, int] = field(default_factory=dict)
-    stretch: dict[int, float] = field(default_factory=dict)
     alike: set[int] = field(default_factory=set)
     sure: list[int] = field(default_factory=list)
     signs: dict[str, int] = field(default_factory=dict)
@@ -142,9 +141,10 @@ def add_gaps(
             replicates = on_scale(drawn, column, kind)
             spreads[kind][:, column] = replicates.max(axis=1) - replicates.min(axis=1)
             held[kind][:, column] = replicates[:, pair[0]] - replicates[:, pair[1]]
-            value = _add_gap(draft, rows, column, kind, drawn, chance, context)
+            value = _add_gap(draft, rows, column, kind, chance, context)
             points[kind][column] = np.nan if value is None else value
-        found = gaps_to_others(comparison.sums, drawn, chance, column, level=context.level)
+        noise = deal_covariance(comparison.dealt, column, context.level)
+        found = gaps_to_others(comparison.sums, chance, column, level=context.level, noise=noise)
         for name, ends in zip(comparison.names, found, strict=True):
             label, where = comparison.counts.named("gap_to_others", column), _where(rows, column, group=name)
             rows.others[column, name] = _add(draft, rows, context, label, ends, OTHERS_METHOD, **where)
@@ -169,7 +169,7 @@ def _add(
     rows: GapRows,
     context: Context,
     name: str,
-    ends: tuple[float, float, float],
+    ends: MaybeEnds,
     method: str,
     **where: str | int,
 ) -> int:
@@ -193,9 +193,7 @@ def _add_extremes(rows: GapRows, column: int) -> None:
     rows.worst[column], rows.best[column] = rows.comparison.names[worst], rows.comparison.names[best]
 
 
-def _add_gap(
-    draft: Draft, rows: GapRows, column: int, kind: Kind, drawn: SpeakerSums, chance: Chance, context: Context
-) -> float | None:
+def _add_gap(draft: Draft, rows: GapRows, column: int, kind: Kind, chance: Chance, context: Context) -> float | None:
     comparison = rows.comparison
     pair = (comparison.names.index(rows.worst[column]), comparison.names.index(rows.best[column]))
     rates = on_scale(comparison.sums.totals(), column, "absolute")[0]
@@ -203,19 +201,17 @@ def _add_gap(
     if missing:
         draft.warn("undefined-gap", missing, **_where(rows, column, kind=kind))
         return None
-    ends = gap_between(comparison.sums, drawn, column, kind, pair, level=context.level)
-    # KINDS begins with it: the kinds that follow are stretched as much.
-    if kind == "absolute":
-        rows.stretch[column] = max(1.0, chance.reach(column, *pair) / (ends[2] - ends[0]))
-        if (spread_floor(comparison.sums, column, kind) > 0).all():
-            rows.alike.add(column)
-    ends = unscaled(kind, stretched(ends, rows.stretch[column]))
+    noise = deal_covariance(comparison.dealt, column, context.level)
+    ends = gap_between(comparison.sums, column, kind, pair, level=context.level, chance=chance, noise=noise)
+    apart = np.abs(comparison.sums.errors[..., column] - rates * comparison.sums.sizes)
+    if kind == "absolute" and (apart <= 1e-9 * np.maximum(comparison.sums.sizes, 1.0)).all():
+        rows.alike.add(column)
+    ends = unscaled(kind, ends)
     if kind == "absolute" and comparison.counts.metric == "error":
         ends = (ends[0], max(ends[1], -1.0), min(ends[2], 1.0))
     where = _where(rows, column, kind=kind)
-    rows.gap[column, kind] = _add(
-        draft, rows, context, comparison.counts.named("gap", column), ends, GAP_METHOD, **where
-    )
+    method = GAP_METHOD if kind == "absolute" else RATIO_METHOD
+    rows.gap[column, kind] = _add(draft, rows, context, comparison.counts.named("gap", column), ends, method, **where)
     return ends[0]
 
 
@@ -230,11 +226,13 @@ def _add_chance(draft: Draft, rows: GapRows, column: int, chance: Chance, contex
     found = monte_carlo_p(
         float(chance.observed["pairs"][column]), chance.shuffled["pairs"][:, column], level=context.level
     )
+    # Shuffled labels are exact for groups drawn from one population; joint intervals hold where spreads differ.
+    noise = deal_covariance(rows.comparison.dealt, column, context.level)
+    least = clearest(rows.comparison.sums, column, "pairs", noise=noise)[0]
     where = _where(rows, column)
     named = partial(rows.comparison.counts.named, column=column)
-    rows.p[column] = _add(
-        draft, rows, context, named("p_value"), found, PERMUTED, test=TEST, correction="none", **where
-    )
+    ends, method = ((least, None, None), "none") if least > found[0] else (found, PERMUTED)
+    rows.p[column] = _add(draft, rows, context, named("p_value"), ends, method, test=TEST, correction="none", **where)
     tail = (1 - context.level) / 2
     permuted = chance.gaps[:, column]
     low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()

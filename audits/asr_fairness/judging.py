@@ -16,12 +16,13 @@ from audits.context import Context, Draft
 from audits.groups import ALL
 from audits.numbers import point
 from audits.records import Estimate, Severity
-from audits.statistics import OUT_OF_REACH, adjust
+from audits.statistics import OUT_OF_REACH, adjust, scaled
 from audits.wording import listed, p_words, span
 
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
 """Normal quantile of four in five."""
+HOW = "labels permuted over speakers or joint intervals, the larger; Holm"
 _CROSSINGS = 4
 """Most crossings of attributes that get a finding of their own."""
 
@@ -38,6 +39,10 @@ def judge(
         _tell_deals(draft, task, mine)
     _judge_controls(draft)
     _judge_skipped(draft, inputs)
+    if any(row.name.endswith("p_value") and row.method == "none" for row in draft.estimates):
+        draft.warn(
+            "p-without-interval", "p-values of joint intervals are computed, not sampled: they have no interval."
+        )
     order = {"high": 0, "medium": 1, "low": 2, "info": 3}
     draft.findings.sort(key=lambda finding: order[finding.severity])
 
@@ -166,15 +171,14 @@ def _tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Told]) -> No
 
 def _add_corrected(draft: Draft, row: GapRows, column: int, p: float) -> None:
     raw = draft.estimates[row.p[column]]
-    # Never 0: the p-value of R permutations is 1 / (1 + R) at least.
-    scale = p / raw.value
+    value, low, high = scaled((raw.value, raw.low, raw.high), p)
     draft.add(
         replace(
             raw,
-            value=p,
-            low=min(p, (raw.low or 0.0) * scale),
-            high=max(p, min((raw.high or 1.0) * scale, 1.0)),
-            method=f"{PERMUTED}, Holm over the attributes of the task",
+            value=value,
+            low=low,
+            high=high,
+            method="none" if low is None else f"{PERMUTED}, Holm over the attributes of the task",
             where={**raw.where, "correction": "holm"},
         )
     )
@@ -209,7 +213,7 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
         severity,
         f"In {TASK_WORDS[counts.task]}, {_layer_words(counts.layers[column])} errs more often on {worst} than on "
         f"{best}: {METRIC_WORDS[counts.metric]} {high} against {low}, a gap of {span(gap)}; "
-        f"p {p_words(p)} (labels permuted over speakers, Holm).{rest}",
+        f"p {p_words(p)} ({HOW}).{rest}",
         evidence,
         **counts.place(column),
         by=row.comparison.groups.by,
@@ -241,10 +245,7 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests:
     if doubtful:
         named = "; ".join(f"{_placed(told)}, p {p_words(told[2])}" for told in doubtful)
         named += "".join(f"; {_where_told(told)}" for told in unnumbered)
-        sentences.append(
-            f"what was seen by {named} may be chance, given all the comparisons made (labels permuted over speakers, "
-            "Holm)."
-        )
+        sentences.append(f"what was seen by {named} may be chance, given all the comparisons made ({HOW}).")
     if crossed:
         sentences.append(f"{_crossings_named(crossed, [*doubtful, *unnumbered])} showed nothing beyond chance either.")
     columns = dict.fromkeys(column for _, column, _, _ in silent)

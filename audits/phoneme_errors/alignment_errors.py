@@ -9,7 +9,6 @@ from audits.groups import ALL
 from audits.numbers import described
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
-from audits.phoneme_errors.estimating import draws_of_speakers
 from audits.phoneme_errors.speech import Recording
 from audits.records import Estimate
 from audits.statistics import rate_intervals
@@ -36,8 +35,7 @@ def add_alignment_errors(
             sums[:, number] += item.errors, item.length
     groups = (ALL, *corpus.groups)
     masks = np.stack([corpus.inside(group) for group in groups], axis=1)
-    weights = draws_of_speakers(corpus, options, context)
-    rates = rate_intervals(sums[0][:, None] * masks, sums[1][:, None] * masks, weights, level=context.level)
+    rates = rate_intervals(sums[0][:, None] * masks, sums[1][:, None] * masks, level=context.level)
     for column, group in enumerate(groups):
         if not np.isfinite([rates.low[column], rates.high[column]]).all():
             continue

@@ -60,11 +60,10 @@ def estimate(
 ) -> Found:
     """Add the estimates of one encoder; with a prefix only those that a second encoder is compared by."""
     found = Found()
-    weights = draws_of_speakers(corpus, options, context)
     tests: list[tuple[str, int, str, float]] = []
     for counts in measured.layers:
         values = values_of(counts, measured, corpus)
-        _add_accuracies(draft, found, values, weights, context, prefix)
+        _add_accuracies(draft, found, values, context, prefix)
         for group in corpus.groups:
             _add_errors(draft, found, values, group, context, prefix)
             if not prefix:
@@ -152,14 +151,12 @@ def add(
     )
 
 
-def _add_accuracies(
-    draft: Draft, found: Found, values: Values, weights: NDArray[np.float64], context: Context, prefix: str
-) -> None:
+def _add_accuracies(draft: Draft, found: Found, values: Values, context: Context, prefix: str) -> None:
     layer = values.counts.layer
     cells = [(ALL, "all"), *((group, training) for group in values.corpus.groups for training in TRAININGS)]
     columns = [values.tokens(group, training) for group, training in cells]
     right, trials = (np.stack([column[side] for column in columns], axis=1) for side in (0, 1))
-    rates = rate_intervals(right, trials, weights, level=context.level)
+    rates = rate_intervals(right, trials, level=context.level)
     for place, (group, training) in enumerate(cells):
         at = At(f"{prefix}accuracy", layer, group, training)
         if not np.isfinite([rates.low[place], rates.high[place]]).all():

@@ -181,6 +181,12 @@ def method_page(report: Report) -> str:
     return registry.page(report.audit) or f"the documentation of {report.audit}"
 
 
+def calibration_page(report: Report) -> str:
+    """Return where the documentation tells how often intervals and findings of a built-in audit hold; else empty."""
+    page = registry.page(report.audit)
+    return f"{page}#calibration" if page else ""
+
+
 def tables(report: Report) -> list[Table]:
     """Group the estimates by name; the coordinates that vary least stand first in each table."""
     places: dict[str, list[int]] = defaultdict(list)

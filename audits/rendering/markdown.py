@@ -92,6 +92,8 @@ def _asked(report: Report) -> Iterable[str]:
     yield escaped(report.question)
     facts = [(word, escaped(value)) for word, value in content.asked(report)]
     facts.append(("Method", code(content.method_page(report))))
+    if content.calibration_page(report):
+        facts.append(("How often these intervals hold", code(content.calibration_page(report))))
     yield "\n".join(f"- {word}: {value}" for word, value in facts)
 
 

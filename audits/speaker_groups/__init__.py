@@ -119,6 +119,7 @@ AUDIT = AuditSpec(
         "substitution_rate",
         "deletion_rate",
         "insertion_rate",
+        "speaker_rate",
         "shrunken_rate",
         "gap",
         "gap_ratio",

@@ -22,7 +22,6 @@ from audits.statistics import (
     RateIntervals,
     SpeakerSums,
     adjust,
-    cluster_weights,
     enough_permutations,
     generator,
     independent_difference,
@@ -249,8 +248,7 @@ def _against_others_again(
     observed = float(chance.observed["pairs"][system]) * (1.0 if test.sign * (rates[0] - rates[1]) > 0 else -1.0)
     p = monte_carlo_p(observed, chance.shuffled["pairs"][:, system], level=context.level)
     errors, sizes = sums.errors[..., system], sums.sizes
-    drawn = cluster_weights(len(sizes), options.bootstrap, generator(context.seed, "confirmed", test.candidate.group))
-    found = rate_intervals(errors, sizes, drawn, level=context.level)
+    found = rate_intervals(errors, sizes, level=context.level)
     # A speaker on both sides makes the two rates go together, and the interval too wide.
     ends = independent_difference(*((float(found.value[at]), *_ends(found, at)) for at in (1, 0)))
     size = _add_size(draft, data, counts, system, test, "confirmed_difference", ends, DIFFERENCE, sums.people, context)

@@ -12,10 +12,13 @@ from audits.speaker_groups.counts import METRIC_WORDS, Cohort, Counts, Utterance
 from audits.statistics import (
     GAP_METHOD,
     OTHERS_METHOD,
+    RATIO_METHOD,
     Chance,
     Contrast,
     Ends,
+    Family,
     Kind,
+    MaybeEnds,
     SpeakerSums,
     extremes,
     gap_between,
@@ -25,10 +28,10 @@ from audits.statistics import (
     monte_carlo_p,
     on_scale,
     shuffle_labels,
-    stretched,
     undefined,
     unscaled,
 )
+from audits.statistics import clearest as clearest_of
 from audits.wording import many
 
 KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
@@ -40,8 +43,14 @@ MOST_COMPARED = 100
 OTHERS = "others"
 """What a group is compared with where no group is named: all others of its set together."""
 PERMUTED = "permutation of labels over speakers"
-EXCESS_METHOD = "cluster bootstrap, each end on its own and simultaneous over all groups, or permutation where wider"
-TO_ONE_METHOD = "cluster bootstrap, simultaneous over all groups against the reference, or permutation where wider"
+EXCESS_METHOD = (
+    "square-and-add of Student intervals over speakers, each end on its own and simultaneous over all groups, or "
+    "permutation where wider"
+)
+TO_ONE_METHOD = (
+    "square-and-add of Student intervals over speakers, simultaneous over all groups against the reference, or "
+    "permutation where wider"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,20 +203,16 @@ def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context:
     worst, best = extremes(row.sums, system)
     row.worst[system], row.best[system] = row.names[worst], row.names[best]
     rates = on_scale(row.sums.totals(), system, "absolute")[0]
-    stretch = 1.0
     for kind in (*KINDS, *RATIOS):
         missing = undefined(kind, (row.names[worst], row.names[best]), (float(rates[worst]), float(rates[best])))
         if missing:
             where = place(data, row.counts, system, by=row.by, kind=kind)
             draft.warn("undefined-gap", missing, **where)
             continue
-        ends = gap_between(row.sums, row.drawn, system, kind, (worst, best), level=context.level)
-        # KINDS begins with it: the kinds that follow are stretched as much.
-        if kind == "absolute":
-            stretch = max(1.0, row.chance.reach(system, worst, best) / (ends[2] - ends[0]))
-        ends = unscaled(kind, stretched(ends, stretch))
+        ends = gap_between(row.sums, system, kind, (worst, best), level=context.level, chance=row.chance)
+        method = GAP_METHOD if kind == "absolute" else RATIO_METHOD
         row.gap[system, kind] = add(
-            draft, data, row, name_of(kind), ends, GAP_METHOD, context, system, kind=kind, adjusted="no"
+            draft, data, row, name_of(kind), unscaled(kind, ends), method, context, system, kind=kind, adjusted="no"
         )
     _add_chance(draft, data, row, system, context)
     if not row.crossed:
@@ -216,12 +221,12 @@ def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context:
 
 def _add_to_reference(draft: Draft, data: Utterances, row: GapRow, system: int, best: int, context: Context) -> None:
     if row.reference == "overall":
-        found, method = gaps_to_others(row.sums, row.drawn, row.chance, system, level=context.level), OTHERS_METHOD
+        found, method = gaps_to_others(row.sums, row.chance, system, level=context.level), OTHERS_METHOD
         reference, own = OTHERS, -1
     else:
         fixed = row.reference != "best"
         own = row.names.index(row.reference) if fixed else best
-        found = gaps_to_one(row.sums, row.drawn, row.chance, system, own, fixed=fixed, level=context.level)
+        found = gaps_to_one(row.sums, row.chance, system, own, fixed=fixed, level=context.level)
         method, reference = TO_ONE_METHOD if fixed else GAP_METHOD, row.names[own]
     for at, name in enumerate(row.names):
         if at != own:
@@ -232,31 +237,26 @@ def _add_to_reference(draft: Draft, data: Utterances, row: GapRow, system: int, 
 
 
 def clearest(row: GapRow, system: int, hypothesis: str) -> tuple[str, str]:
-    """Return the group, and what it is compared with, that differ most in standard errors: what the test looks at.
+    """Return the group, and what it is compared with, that differ most clearly: what the test looks at.
 
     The largest difference may be that of a group too small to be sure of.
     """
-    rates = on_scale(row.sums.totals(), system, "absolute")[0]
-    variance = row.chance.variance[:, system]
-    if row.reference == "best" or (hypothesis == "parity" and row.reference == "overall"):
-        scale = np.sqrt(variance[:, None] + variance[None])
-        apart = (rates[:, None] - rates[None]) / scale
-        # Where all are equal there is still a pair, of two groups.
-        np.fill_diagonal(apart, -np.inf)
-        one, other = np.unravel_index(np.argmax(apart), scale.shape)
-        return row.names[int(one)], row.names[int(other)]
-    if row.reference == "overall":
-        totals = row.sums.totals()
-        errors, sizes = totals.errors[0, :, system], totals.sizes[0]
-        apart = (rates - (errors.sum() - errors) / (sizes.sum() - sizes)) / np.sqrt(
-            row.chance.variance_others[:, system]
-        )
-        return row.names[int(np.argmax(apart))], OTHERS
-    own = row.names.index(row.reference)
-    apart = (rates - rates[own]) / np.sqrt(variance + variance[own])
-    sizes = apart if hypothesis == "worst-group" else np.abs(apart)
-    sizes[own] = -np.inf
-    return row.names[int(np.argmax(sizes))], row.reference
+    _, group, against = _clearest(row, system, hypothesis)
+    return row.names[group], OTHERS if against is None else row.names[against]
+
+
+def _clearest(row: GapRow, system: int, hypothesis: str) -> tuple[float, int, int | None]:
+    """Return the chance of the clearest difference by its joint interval, and the places of its two groups."""
+    family, reference, one_sided = _looked_at(row, hypothesis)
+    return clearest_of(row.sums, system, family, reference=reference, one_sided=one_sided)
+
+
+def _looked_at(row: GapRow, hypothesis: str) -> tuple[Family, int | None, bool]:
+    """Return which differences a hypothesis is about, the place of the reference, and whether only excesses count."""
+    worst = hypothesis == "worst-group"
+    if "=" in row.reference:
+        return "reference", row.names.index(row.reference), worst
+    return ("others", None, True) if worst and row.reference == "overall" else ("pairs", None, False)
 
 
 def difference_of(
@@ -270,10 +270,9 @@ def difference_of(
     if told is not None and draft.estimates[told].where["reference"] == against:
         return told
     places = (row.names.index(group), row.names.index(against))
-    ends = gap_between(row.sums, row.drawn, system, "absolute", places, level=context.level)
-    stretch = max(1.0, row.chance.reach(system, *places) / (ends[2] - ends[0]))
+    ends = gap_between(row.sums, system, "absolute", places, level=context.level, chance=row.chance)
     where = {"group": group, "reference": against}
-    return add(draft, data, row, "gap_to_reference", stretched(ends, stretch), GAP_METHOD, context, system, **where)
+    return add(draft, data, row, "gap_to_reference", ends, GAP_METHOD, context, system, **where)
 
 
 def excess_of(draft: Draft, data: Utterances, row: GapRow, system: int, pair: tuple[str, str], context: Context) -> int:
@@ -284,12 +283,10 @@ def excess_of(draft: Draft, data: Utterances, row: GapRow, system: int, pair: tu
     """
     group, against = pair
     if against == OTHERS:
-        found = gaps_to_others(row.sums, row.drawn, row.chance, system, level=context.level, one_sided=True)
+        found = gaps_to_others(row.sums, row.chance, system, level=context.level, one_sided=True)
     else:
         own = row.names.index(against)
-        found = gaps_to_one(
-            row.sums, row.drawn, row.chance, system, own, fixed=True, level=context.level, one_sided=True
-        )
+        found = gaps_to_one(row.sums, row.chance, system, own, fixed=True, level=context.level, one_sided=True)
     where = {"group": group, "reference": against}
     return add(draft, data, row, "excess", found[row.names.index(group)], EXCESS_METHOD, context, system, **where)
 
@@ -309,16 +306,21 @@ def _add_chance(draft: Draft, data: Utterances, row: GapRow, system: int, contex
     row.floor[system] = add(draft, data, row, "noise_floor", ends, PERMUTED, context, system)
 
 
-def tested(row: GapRow, system: int, hypothesis: str, context: Context) -> Ends:
-    """Return the p-value, and its Monte Carlo interval, of parity or of there being no worst group."""
-    named = "=" in row.reference
-    compared: Contrast = "pairs"
-    if hypothesis == "worst-group":
-        compared = "above_reference" if named else "above" if row.reference == "overall" else "pairs"
-    elif named:
-        compared = "reference"
+def tested(row: GapRow, system: int, hypothesis: str, context: Context) -> MaybeEnds:
+    """Return the p-value, and its Monte Carlo interval, of parity or of there being no worst group.
+
+    It is the larger of two: that of shuffled labels, which is exact where the groups' speakers are drawn from one
+    population, and that of the joint intervals, which holds where groups of equal rates differ in spread or size. The
+    latter is computed, not sampled, and has no interval.
+    """
+    family, _, one_sided = _looked_at(row, hypothesis)
+    compared: Contrast = family
+    if one_sided:
+        compared = "above_reference" if family == "reference" else "above"
     observed = float(row.chance.observed[compared][system])
-    return monte_carlo_p(observed, row.chance.shuffled[compared][:, system], level=context.level)
+    shuffled = monte_carlo_p(observed, row.chance.shuffled[compared][:, system], level=context.level)
+    p = _clearest(row, system, hypothesis)[0]
+    return (p, None, None) if p > shuffled[0] else shuffled
 
 
 def rate_words(counts: Counts) -> str:

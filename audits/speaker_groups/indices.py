@@ -18,6 +18,8 @@ from audits.statistics import (
     fairness_adjusted_score,
     generalised_entropy,
     generator,
+    jackknife_interval,
+    left_out,
     percentile_interval,
 )
 
@@ -28,7 +30,7 @@ INDICES: dict[str, Callable[[Floats, NDArray[np.int64], Floats], Split]] = {
 PARTS = ("total", "between", "within")
 SIMULTANEOUS = "cluster bootstrap, simultaneous over all pairs of groups and both outcomes"
 PERCENTILE = "percentile cluster bootstrap, less twice its bias, widened for few clusters"
-REVERSED = "reversed percentile cluster bootstrap of the logarithm, widened for few clusters"
+JACKKNIFE = "Student t on the logarithm, jackknife over clusters"
 SHUFFLES = 200
 
 
@@ -73,12 +75,21 @@ def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, co
         )
         return
     once = np.ones((1, len(people)))
+    names, who = np.unique(people, return_inverse=True)
     rng = generator(context.seed, "inequality", row.counts.metric, row.by)
     shuffled = [rng.permutation(groups) for _ in range(SHUFFLES)]
     for index, measure in INDICES.items():
-        value, samples = measure(benefits, groups, once), measure(benefits, groups, cohort.weights[:, people])
+        value = measure(benefits, groups, once)
+        samples = measure(benefits, groups, cohort.weights[:, people])
+        left = measure(benefits, groups, left_out(len(names))[:, who])
+        # Of n people, one has all the benefit at most.
+        most = 1.0 if index == "atkinson" else (len(people) - 1) / 2
         for part in PARTS:
-            _add_part(draft, data, row, system, index, part, value, samples, context)
+            if part == "between":
+                ends = _between_ends(value, samples, row, context)
+            else:
+                ends = jackknife_interval(getattr(value, part)[0], getattr(left, part), level=context.level)
+            _add_part(draft, data, row, system, index, part, (float(getattr(value, part)[0]), ends, most), context)
         chance = np.array([measure(benefits, labels, once).between[0] for labels in shuffled])
         low, high = np.quantile(chance, [(1 - context.level) / 2, (1 + context.level) / 2]).tolist()
         floor = float(chance.mean())
@@ -94,6 +105,12 @@ def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, co
         )
 
 
+def _between_ends(value: Split, samples: Split, row: GapRow, context: Context) -> tuple[float, float] | None:
+    """Return the interval of a part between groups: noise makes it too large, and that of a resample has it twice."""
+    bias = float(np.nanmean(samples.between)) - float(value.between[0])
+    return percentile_interval(samples.between - 2 * bias, int(row.sums.speakers.min()), level=context.level)
+
+
 def _add_part(
     draft: Draft,
     data: Utterances,
@@ -101,33 +118,23 @@ def _add_part(
     system: int,
     index: str,
     part: str,
-    found: Split,
-    samples: Split,
+    found: tuple[float, tuple[float, float] | None, float],
     context: Context,
 ) -> None:
-    value, drawn = float(getattr(found, part)[0]), getattr(samples, part)
-    fewest = row.sums.people if part != "between" else int(row.sums.speakers.min())
-    if part == "between":
-        # Noise makes it too large, and that of a resample has the noise twice.
-        bias = float(np.nanmean(drawn)) - value
-        interval = percentile_interval(drawn - 2 * bias, fewest, level=context.level)
-    else:
-        # Skewed: on the scale of logarithms, resamples lie as far below the index as the index below the truth.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            turned = np.where(drawn > 0, value * (value / drawn), 0.0)
-        interval = percentile_interval(turned, fewest, level=context.level)
+    """Add a part of an index: its value, the ends of its interval, and how large it can be at most."""
+    value, interval, most = found
     if interval is None:
         draft.warn(
             "no-interval",
-            f"The {index.replace('_', ' ')} {part} has no interval: too few samples hold one.",
+            f"The {index.replace('_', ' ')} {part} is left out: it has no interval, since too few {data.unit} move it.",
             **place(data, row.counts, system, by=row.by),
         )
         return
     draft.add(
         data.estimate(
             "entropy_index",
-            (value, min(max(interval[0], 0.0), value), max(interval[1], value)),
-            PERCENTILE if part == "between" else REVERSED,
+            (value, min(max(interval[0], 0.0), value), max(min(interval[1], most), value)),
+            PERCENTILE if part == "between" else JACKKNIFE,
             row.sums.people,
             place(data, row.counts, system, by=row.by, index=index, part=part),
             context.level,

@@ -173,7 +173,7 @@ def _warn_about_p(draft: Draft) -> None:
     if any(row.name == "p_value" and row.method == "none" for row in draft.estimates):
         draft.warn(
             "p-without-interval",
-            "p-values of t and Wald tests are computed, not sampled: they have no interval.",
+            "p-values of joint intervals, and of t and Wald tests, are computed, not sampled: they have no interval.",
         )
 
 
@@ -208,7 +208,7 @@ def _tell_gap(
         text = (
             f"{whose(data, system)} {'more' if gap.value > 0 else 'less'} often on {verdict.group} than on {than}: "
             f"{rate_words(row.counts)} {both} {gap_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over "
-            f"{data.unit}, Holm)."
+            f"{data.unit} or joint intervals, the larger; Holm).{_per_speaker(draft, data, row, system, named)}"
         )
     if options.hypothesis != "conditional":
         text += " " + (
@@ -233,6 +233,16 @@ def _tell_gap(
         evidence,
         **place(data, row.counts, system, by=row.by, group=verdict.group),
     )
+
+
+def _per_speaker(draft: Draft, data: Utterances, row: GapRow, system: int, named: Sequence[str]) -> str:
+    """Say what the means of the speakers' own rates are, which give everyone the same weight."""
+    where = [place(data, row.counts, system, group=name) for name in named]
+    found = [row for row in draft.estimates if row.name == "speaker_rate" and row.where in where]
+    found.sort(key=lambda row: where.index(dict(row.where)))
+    if not found:
+        return ""
+    return f" These rates pool all words; one rate per {data.unit[:-1]}, they are {' against '.join(map(span, found))}."
 
 
 def _rung_of(adjusted: Adjusted, verdict: Verdict) -> Rung | None:

@@ -10,7 +10,7 @@ import numpy as np
 from audits.context import Context, Draft
 from audits.groups import ALL, MIN_WORDS
 from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterances, place, sums_of
-from audits.statistics import SpeakerSums, rate_intervals, shrink_rates, sum_by_speaker
+from audits.statistics import SpeakerSums, intervals_of, mean_of_rates, rate_intervals, shrink_rates, sum_by_speaker
 from audits.wording import many
 
 NAMED = 12
@@ -18,6 +18,8 @@ MOST_SMALL = 60
 """Small groups that get a warning each."""
 BLOCK = 128
 """Groups that are summed at once: memory does not grow with their number."""
+PARTED = 0.1
+"""Share of a rate by which the mean over speakers and the pooled rate have to differ for a warning."""
 EMPIRICAL_BAYES = "gamma posterior of an empirical Bayes prior"
 
 Index = dict[tuple[int, str], int]
@@ -66,7 +68,7 @@ def _add(
     drawn = sums.of(several)
     sizes = np.repeat(drawn.sizes[:, :, None], systems, axis=2)
     flat = (len(sums.sizes), len(several) * systems)
-    rates = rate_intervals(drawn.errors.reshape(flat), sizes.reshape(flat), cohort.weights, level=context.level)
+    rates = rate_intervals(drawn.errors.reshape(flat), sizes.reshape(flat), level=context.level)
     at = {int(group): number * systems for number, group in enumerate(several)}
     found: Index = {}
     for group, label in enumerate(names):
@@ -141,6 +143,42 @@ def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: frozenset[
             "kinds-unknown",
             "Only the sum of errors is known: there are no rates of substitutions, deletions and insertions, and a "
             "word is counted as right as far as errors leave room for it.",
+        )
+
+
+def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: str, context: Context) -> None:
+    """Add the mean of the speakers' own rates in every group, and warn where it parts from the pooled rate.
+
+    A pooled rate is that of the words: who says much weighs much. Where those err more, or less, it hangs on how many
+    of them were drawn, and its interval cannot know of any who were not.
+    """
+    counts = data.of(metric)
+    parted: dict[int, list[str]] = {}
+    for start in range(0, len(cohort.names), BLOCK):
+        names = cohort.names[start : start + BLOCK]
+        sums = sums_of(data, counts, cohort.member[start : start + BLOCK])
+        for system in range(len(data.systems)):
+            mean, above = mean_of_rates(sums.errors[..., system], sums.sizes)
+            rates = intervals_of(mean, level=context.level)
+            tail = (1 - context.level) / 2 / len(cohort.names)
+            reach = np.abs(above.value) - above.half(tail)
+            for at in np.flatnonzero(sums.speakers > 1):
+                where = place(data, counts, system, group=names[at])
+                ends = (float(rates.value[at]), float(rates.low[at]), float(rates.high[at]))
+                draft.add(
+                    data.estimate("speaker_rate", ends, rates.method[at], int(rates.clusters[at]), where, context.level)
+                )
+                if reach[at] > 0 and abs(above.value[at]) >= PARTED * ends[0]:
+                    told = f"{names[at]} ({ends[0]:.3f} each, {ends[0] - above.value[at]:.3f} pooled)"
+                    parted.setdefault(system, []).append(told)
+    for system, groups in parted.items():
+        more = f" and {len(groups) - NAMED} more" if len(groups) > NAMED else ""
+        draft.warn(
+            "rates-part",
+            f"Who says more errs otherwise than who says less, in {', '.join(groups[:NAMED])}{more}: the mean over "
+            f"{data.unit} and the pooled rate part. The pooled rate is that of the words, and hangs on how many such "
+            f"{data.unit} were drawn: others may change it beyond its interval.",
+            **place(data, counts, system),
         )
 
 

@@ -20,7 +20,7 @@ from audits.speaker_groups.indices import add_faas, add_indices
 from audits.speaker_groups.inputs import Inputs, useful
 from audits.speaker_groups.judging import Verdict, declare, judge
 from audits.speaker_groups.outlook import beyond_samples
-from audits.speaker_groups.rates import Rates, add_rates, add_shrunken
+from audits.speaker_groups.rates import Rates, add_rates, add_shrunken, add_speaker_rates
 from audits.speaker_groups.systems import Compared, compare_systems
 from audits.statistics import enough_permutations, generator
 
@@ -82,6 +82,7 @@ def examine(draft: Draft, data: Utterances, options: Options, context: Context) 
     cohort = cohort_of(data, options.bootstrap, generator(context.seed, "bootstrap"))
     with context.progress.phase("Statistics", 6, "steps") as advance:
         rates = add_rates(draft, data, cohort, context)
+        add_speaker_rates(draft, data, cohort, options.metric, context)
         add_shrunken(draft, data, options.metric, context)
         advance(1)
         rows = [row for each in data.counts for row in compare(draft, data, each, cohort, options, context)]

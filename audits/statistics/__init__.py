@@ -6,30 +6,31 @@ sample); these functions turn the sums into intervals and p-values and never run
 
 from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
-    RateIntervals,
     cluster_weights,
     mean_interval,
     percentile_interval,
-    rate_intervals,
     ratio,
     resampled_sums,
 )
-from audits.statistics.contrasts import Contrasts, simultaneous_contrasts
+from audits.statistics.clustered_rates import RateIntervals, intervals_of, mean_of_rates, rate_intervals
+from audits.statistics.contrasts import Contrasts, all_pairs, simultaneous_contrasts
 from audits.statistics.differences import independent_difference
 from audits.statistics.faas import Undefined, fairness_adjusted_score
+from audits.statistics.families import Family, joint_chance, tail_of
 from audits.statistics.group_gaps import (
     GAP_METHOD,
     OTHERS_METHOD,
+    RATIO_METHOD,
     Ends,
     Kind,
-    all_pairs,
+    clearest,
     extremes,
     gap_between,
     gaps_to_one,
     gaps_to_others,
     on_scale,
-    spread_floor,
-    stretched,
+    reaching,
+    spread_between,
     undefined,
     unscaled,
 )
@@ -41,6 +42,7 @@ from audits.statistics.inequality import (
     differential_fairness,
     generalised_entropy,
 )
+from audits.statistics.jackknife import jackknife_interval, left_out
 from audits.statistics.label_shuffling import Chance, Contrast, shuffle_labels
 from audits.statistics.linearised import Differences, linearised_differences
 from audits.statistics.multiplicity import MaybeEnds, adjust, scaled
@@ -73,12 +75,14 @@ __all__ = [
     "GAP_METHOD",
     "OTHERS_METHOD",
     "OUT_OF_REACH",
+    "RATIO_METHOD",
     "Chance",
     "Contrast",
     "Contrasts",
     "Differences",
     "DifferentialFairness",
     "Ends",
+    "Family",
     "Floats",
     "Kind",
     "MaybeEnds",
@@ -96,6 +100,7 @@ __all__ = [
     "atkinson",
     "attenuation",
     "change_of_rate",
+    "clearest",
     "clopper_pearson",
     "cluster_weights",
     "coefficient_interval",
@@ -112,8 +117,13 @@ __all__ = [
     "generalised_entropy",
     "generator",
     "independent_difference",
+    "intervals_of",
+    "jackknife_interval",
+    "joint_chance",
+    "left_out",
     "linearised_differences",
     "mean_interval",
+    "mean_of_rates",
     "monte_carlo_p",
     "on_scale",
     "out_of_reach",
@@ -121,17 +131,20 @@ __all__ = [
     "permuted_group_sums",
     "rate_intervals",
     "ratio",
+    "reaching",
     "resampled_sums",
     "scaled",
     "score_effects",
     "shrink_rates",
     "shuffle_labels",
     "simultaneous_contrasts",
+    "spread_between",
     "spread_floor",
     "stretched",
     "student",
     "student_contrasts",
     "sum_by_speaker",
+    "tail_of",
     "undefined",
     "unscaled",
     "variance_or_least",

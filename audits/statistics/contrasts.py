@@ -6,6 +6,7 @@ was picked.
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,3 +100,25 @@ def _largest_deviations(kept: Floats, contrasts: Floats, error: Floats, *, one_s
         apart = centred @ contrasts[part].T / error[part]
         np.maximum(largest, (apart if one_sided else np.abs(apart)).max(axis=1), out=largest)
     return largest
+
+
+def contrast(groups: int, plus: int, minus: int) -> Floats:
+    """Return the coefficients of one group less another."""
+    row = np.zeros(groups)
+    row[plus], row[minus] = 1.0, -1.0
+    return row
+
+
+def all_pairs(groups: int, plus: int, minus: int) -> tuple[Floats, int]:
+    """Return the contrasts of all pairs of groups, shape (pairs, groups), and the place of one group less another.
+
+    Examples
+    --------
+    >>> rows, place = all_pairs(3, 2, 0)
+    >>> len(rows), rows[place].tolist()
+    (3, [-1.0, 0.0, 1.0])
+    """
+    order = list(combinations(range(groups), 2))
+    place = order.index((min(plus, minus), max(plus, minus)))
+    order[place] = (plus, minus)
+    return np.array([contrast(groups, *pair) for pair in order]), place

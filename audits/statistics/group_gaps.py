@@ -3,23 +3,119 @@
 Several kinds of gap, since near chance or perfection an absolute gap is squeezed to nothing and a ratio to one. With
 rates e of the worst and the best group: absolute e_w - e_b, ratio e_w / e_b, relative e_w / e_b - 1, log-odds
 log(o_w / o_b) with o = (errors + 1/2) / (hits + 1/2), and four-fifths (1 - e_w) / (1 - e_b), a ratio of successes.
+
+Groups differ in spread, in number and in how much their speakers say. So every difference has the standard errors and
+the degrees of freedom of its own two groups, and no spread is shared (Games and Howell 1976).
 """
 
-from itertools import combinations
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audits.statistics.bootstrap import ratio
-from audits.statistics.contrasts import simultaneous_contrasts
+from audits.statistics.clustered_rates import Spread, ends_within, spread_of
+from audits.statistics.families import Family, joint_chance, tail_of
 from audits.statistics.group_sums import Floats, SpeakerSums
 from audits.statistics.label_shuffling import Chance
 
 Kind = Literal["absolute", "relative", "ratio", "log_odds", "four_fifths"]
 Ends = tuple[float, float, float]
 """Value, low, high."""
-GAP_METHOD = "cluster bootstrap, simultaneous over all pairs of groups, or permutation where wider"
-OTHERS_METHOD = "cluster bootstrap, simultaneous over all groups, or permutation where wider"
+Places = NDArray[np.int64]
+GAP_METHOD = (
+    "square-and-add of Student intervals over speakers, simultaneous over all pairs of groups, "
+    "or permutation where wider"
+)
+RATIO_METHOD = "Welch t over speakers on the logarithm, simultaneous over all pairs of groups"
+OTHERS_METHOD = (
+    "square-and-add of Student intervals over speakers, simultaneous over all groups, or permutation where wider"
+)
+LEAST_TAIL, HALVINGS = 1e-15, 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpread:
+    """The rates of some groups, of shape (groups,), and how their errors go together, (groups, groups)."""
+
+    rates: Spread
+    correlation: Floats
+
+    def apart(self, plus: int, minus: int, tail: float) -> Ends:
+        """Return one rate less another, with the ends beyond which it lies with this probability on each side.
+
+        From the ends l, u of both rates, for rates a, b whose errors have the correlation c (Zou 2007, equation 5):
+        low = a - b - sqrt((a - l_a)^2 + (u_b - b)^2 - 2 c (a - l_a) (u_b - b)), and high likewise. The ends are those
+        of Student's t with Satterthwaite's degrees of freedom of the difference.
+        """
+        value, below, above = (part[0] for part in self._apart(np.array([plus]), np.array([minus]), tail))
+        return float(value), float(value - below), float(value + above)
+
+    def clear(self, plus: Places, minus: Places, tail: float, *, one_sided: bool = False) -> Floats:
+        """Return how far differences of some pairs of groups, shape (pairs,), lie above 0 with their low ends.
+
+        Where not `one_sided`, a difference below 0 counts as that turned round.
+        """
+        value, below, above = self._apart(plus, minus, tail)
+        return value - below if one_sided else np.maximum(value - below, -value - above)
+
+    def _apart(self, plus: Places, minus: Places, tail: float) -> tuple[Floats, Floats, Floats]:
+        """Return differences and how far their ends lie below and above."""
+        from scipy.stats import t
+
+        rates, shared = self.rates, self.correlation[plus, minus]
+        one, other = rates.error[plus] ** 2, rates.error[minus] ** 2
+        parts = ratio(one**2, rates.freedom[plus]) + ratio(other**2, rates.freedom[minus])
+        quantile = t.isf(tail, np.maximum(ratio((one + other) ** 2, parts), 1.0))
+        sides = [
+            (rates.value[at], *ends_within(rates.value[at], quantile * rates.error[at], rates.top[at]))
+            for at in (plus, minus)
+        ]
+        (a, low_a, high_a), (b, low_b, high_b) = sides
+        return a - b, _added(a - low_a, high_b - b, shared), _added(high_a - a, b - low_b, shared)
+
+
+def _added(one: Floats, other: Floats, correlation: Floats) -> Floats:
+    added: Floats = np.sqrt(np.maximum(one**2 + other**2 - 2 * correlation * one * other, 0.0))
+    return added
+
+
+def spread_between(sums: SpeakerSums, column: int, noise: Floats | None = None) -> GroupSpread:
+    """Return the rates of groups with their errors, and how these go together where speakers are in several groups.
+
+    Parameters
+    ----------
+    noise
+        Covariance of the rates that speakers do not show, shape (groups, groups), such as that of a random split.
+    """
+    errors, sizes = sums.errors[..., column], sums.sizes
+    rates = spread_of(errors, sizes)
+    totals = sizes.sum(axis=0)
+    share = ratio(sizes, np.broadcast_to(totals, sizes.shape))
+    moves = np.nan_to_num(ratio(errors - rates.value * sizes, totals + 0 * sizes) / np.maximum(1.0 - share, 1e-9))
+    covariance = moves.T @ moves
+    # Groups whose speakers all have the rate 0, or 1, show no variance.
+    rates = rates.wider(np.where(rates.certain, _least_variance(sums.speakers), 0.0))
+    if noise is not None:
+        covariance, rates = covariance + noise, rates.wider(np.diag(noise))
+    scale = np.sqrt(np.outer(rates.error**2, rates.error**2))
+    together = np.clip(np.nan_to_num(ratio(covariance, scale)), -1.0, 1.0)
+    np.fill_diagonal(together, 1.0)
+    return GroupSpread(rates=rates, correlation=together)
+
+
+def with_rests(sums: SpeakerSums) -> SpeakerSums:
+    """Return the sums of each group, then those of all the other groups together, in twice as many columns."""
+    rest = SpeakerSums(
+        errors=sums.errors.sum(1, keepdims=True) - sums.errors,
+        hits=sums.hits.sum(1, keepdims=True) - sums.hits,
+        sizes=sums.sizes.sum(1, keepdims=True) - sums.sizes,
+    )
+    parts = {
+        name: np.concatenate([getattr(sums, name), getattr(rest, name)], 1) for name in ("errors", "hits", "sizes")
+    }
+    return SpeakerSums(**parts)
 
 
 def on_scale(sums: SpeakerSums, column: int, kind: Kind, *, smooth: float = 0.5) -> Floats:
@@ -58,7 +154,14 @@ def undefined(kind: Kind, names: tuple[str, str], rates: tuple[float, float]) ->
 
 
 def gap_between(
-    sums: SpeakerSums, drawn: SpeakerSums, column: int, kind: Kind, pair: tuple[int, int], *, level: float
+    sums: SpeakerSums,
+    column: int,
+    kind: Kind,
+    pair: tuple[int, int],
+    *,
+    level: float,
+    chance: Chance | None = None,
+    noise: Floats | None = None,
 ) -> Ends:
     """Return the gap of two groups with an interval that holds whichever two of all were picked.
 
@@ -66,15 +169,47 @@ def gap_between(
 
     Parameters
     ----------
-    sums, drawn
-        Per speaker, and in every bootstrap sample (`SpeakerSums.drawn`).
+    sums
+        Per speaker.
+    chance
+        Shuffled labels; an absolute gap's interval is never narrower than they allow.
+    noise
+        As in `spread_between`.
     """
-    # The value is the gap as defined; only samples, which may lack errors, need the half for their logarithm.
+    tail = tail_of("pairs", sums.sizes.shape[1], 1 - level)
+    found = spread_between(sums, column, noise)
+    if kind == "absolute":
+        ends = found.apart(*pair, tail)
+        return ends if chance is None else reaching(ends, chance.reach(column, *pair))
+    return _scaled_gap(sums, found, column, kind, pair, tail)
+
+
+def _scaled_gap(
+    sums: SpeakerSums, found: GroupSpread, column: int, kind: Kind, pair: tuple[int, int], tail: float
+) -> Ends:
+    """Return a difference of logarithms by Welch's t, each group's spread carried over by the delta method."""
+    from scipy.stats import t
+
+    # The value is the gap as defined; only a spread, which divides by it, needs the half error.
     points = on_scale(sums.totals(), column, kind, smooth=0.5 if kind == "log_odds" else 0.0)[0]
-    replicates = on_scale(drawn, column, kind)
-    pairs, mine = all_pairs(points.size, *pair)
-    floor = spread_floor(sums, column, kind)
-    return simultaneous_contrasts(points, replicates, pairs, sums.speakers, level=level, floor=floor).at(mine)
+    totals = sums.totals()
+    errors, hits, sizes = totals.errors[0, :, column], totals.hits[0, :, column], totals.sizes[0]
+    near = np.maximum(sizes - errors if kind == "four_fifths" else errors, 0.5) / sizes
+    slope = 1 / near
+    if kind == "log_odds":
+        slope = slope + 1 / (np.maximum(hits, 0.5) / sizes)
+    variance = (found.rates.error * slope) ** 2
+    both = list(pair)
+    freedom = variance[both].sum() ** 2 / (variance[both] ** 2 / found.rates.freedom[both]).sum()
+    shared = found.correlation[pair] * np.sqrt(variance[both].prod())
+    # Speakers in both groups never make a gap surer than the surer of the two rates would on its own.
+    spread = np.sqrt(max(float(variance[both].sum() - 2 * shared), float(variance[both].min()) * 1e-6))
+    half = float(t.isf(tail, freedom)) * spread
+    value = float(points[pair[0]] - points[pair[1]])
+    # No further than the data can tell: rates between half an error and every word wrong, and odds of these.
+    most = np.log(found.rates.top[both] * sizes[both] + 0.5) - np.log(0.5)
+    widest = float(most.sum()) * (2 if kind == "log_odds" else 1)
+    return value, max(value - half, min(value, -widest)), min(value + half, max(value, widest))
 
 
 def unscaled(kind: Kind, ends: Ends) -> Ends:
@@ -88,35 +223,29 @@ def unscaled(kind: Kind, ends: Ends) -> Ends:
 
 
 def gaps_to_others(
-    sums: SpeakerSums, drawn: SpeakerSums, chance: Chance, column: int, *, level: float, one_sided: bool = False
+    sums: SpeakerSums,
+    chance: Chance,
+    column: int,
+    *,
+    level: float,
+    one_sided: bool = False,
+    noise: Floats | None = None,
 ) -> list[Ends]:
     """Return each group's rate less that of all the other groups together, with joint intervals.
 
     Where `one_sided`, each end is a bound of its own, and the low one that of the test for an excess.
     """
     count = sums.sizes.shape[1]
-    totals = sums.totals()
-    points = np.concatenate([on_scale(totals, column, "absolute"), _rest(totals, column)], axis=1)[0]
-    replicates = np.concatenate([on_scale(drawn, column, "absolute"), _rest(drawn, column)], axis=1)
-    contrasts = np.concatenate([np.eye(count), -np.eye(count)], axis=1)
-    speakers = np.concatenate([sums.speakers, sums.speakers.sum() - sums.speakers])
-    alone = spread_floor(sums, column, "absolute")
-    # All others together show no variance only where none of them shows any.
-    floor = np.concatenate([alone, [np.delete(alone, place).min() for place in range(count)]])
-    found = simultaneous_contrasts(
-        points, replicates, contrasts, speakers, level=level, floor=floor, one_sided=one_sided
-    )
-    rows = []
-    for place in range(count):
-        value, low, high = found.at(place)
-        reach = chance.reach(column, place, one_sided=one_sided)
-        rows.append(stretched((value, low, high), max(1.0, reach / (high - value))))
-    return rows
+    found = spread_between(with_rests(sums), column, _with_rests(sums, noise))
+    tail = tail_of("others", count, 1 - level, one_sided=one_sided)
+    return [
+        reaching(found.apart(place, count + place, tail), chance.reach(column, place, one_sided=one_sided))
+        for place in range(count)
+    ]
 
 
 def gaps_to_one(
     sums: SpeakerSums,
-    drawn: SpeakerSums,
     chance: Chance,
     column: int,
     reference: int,
@@ -130,75 +259,90 @@ def gaps_to_one(
     Where the reference is not `fixed` but picked by its rate, the intervals hold for all pairs of groups. Where
     `one_sided`, each end is a bound of its own, and the low one that of the test for an excess.
     """
-    points = on_scale(sums.totals(), column, "absolute")[0]
-    replicates = on_scale(drawn, column, "absolute")
-    others = [place for place in range(points.size) if place != reference]
-    rows = [contrast(points.size, place, reference) for place in others]
-    more = [] if fixed else [contrast(points.size, *pair) for pair in combinations(others, 2)]
-    floor = spread_floor(sums, column, "absolute")
-    found = simultaneous_contrasts(
-        points, replicates, np.array([*rows, *more]), sums.speakers, level=level, floor=floor, one_sided=one_sided
-    )
-    gaps = [(0.0, 0.0, 0.0)] * points.size
-    for place, other in enumerate(others):
-        value, low, high = found.at(place)
-        reach = chance.reach(column, other, reference, fixed=fixed, one_sided=one_sided)
-        gaps[other] = stretched((value, low, high), max(1.0, reach / (high - value)))
+    count = sums.sizes.shape[1]
+    found = spread_between(sums, column)
+    tail = tail_of("reference" if fixed else "pairs", count, 1 - level, one_sided=one_sided and fixed)
+    gaps = [(0.0, 0.0, 0.0)] * count
+    for place in range(count):
+        if place != reference:
+            reach = chance.reach(column, place, reference, fixed=fixed, one_sided=one_sided)
+            gaps[place] = reaching(found.apart(place, reference, tail), reach)
     return gaps
 
 
-def stretched(ends: Ends, factor: float) -> Ends:
-    """Return an interval made wider about its value."""
-    value, low, high = ends
-    return value, value - factor * (value - low), value + factor * (high - value)
+def clearest(
+    sums: SpeakerSums,
+    column: int,
+    family: Family,
+    *,
+    reference: int | None = None,
+    one_sided: bool = False,
+    noise: Floats | None = None,
+) -> tuple[float, int, int | None]:
+    """Return the chance of a difference as clear as the clearest one, and its two groups, None for all others.
 
-
-def contrast(groups: int, plus: int, minus: int) -> Floats:
-    """Return the coefficients of one group less another."""
-    row = np.zeros(groups)
-    row[plus], row[minus] = 1.0, -1.0
-    return row
-
-
-def all_pairs(groups: int, plus: int, minus: int) -> tuple[Floats, int]:
-    """Return the contrasts of all pairs of groups, shape (pairs, groups), and the place of one group less another.
+    The chance is one less the largest level at which the joint interval of any difference of the family leaves out 0,
+    so that test and interval say the same. Where `one_sided`, only rates above what they are compared with count.
 
     Examples
     --------
-    >>> rows, place = all_pairs(3, 2, 0)
-    >>> len(rows), rows[place].tolist()
-    (3, [-1.0, 0.0, 1.0])
+    >>> sizes = np.repeat(np.kron(np.eye(2), np.ones((20, 1))), 1, axis=0) * 50
+    >>> errors = (sizes * np.array([0.1, 0.3]))[..., None]
+    >>> p, worst, best = clearest(SpeakerSums(errors=errors, hits=sizes[..., None] - errors, sizes=sizes), 0, "pairs")
+    >>> p < 1e-6, worst, best
+    (True, 1, 0)
     """
-    order = list(combinations(range(groups), 2))
-    place = order.index((min(plus, minus), max(plus, minus)))
-    order[place] = (plus, minus)
-    return np.array([contrast(groups, *pair) for pair in order]), place
+    count = sums.sizes.shape[1]
+    found = spread_between(
+        with_rests(sums) if family == "others" else sums,
+        column,
+        _with_rests(sums, noise) if family == "others" else noise,
+    )
+    among = _contrasts(count, family, reference)
+    rows, columns = (np.array(side) for side in zip(*among, strict=True))
+    low, high = np.log(LEAST_TAIL), np.log(0.5)
+    # The least tail at which one of the differences is clear; at one half each interval is its point.
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if (found.clear(rows, columns, float(np.exp(middle)), one_sided=one_sided) > 0).any():
+            high = middle
+        else:
+            low = middle
+    place = int(np.argmax(found.clear(rows, columns, float(np.exp(high)), one_sided=one_sided)))
+    one, other = among[place]
+    if family == "pairs" and found.rates.value[one] < found.rates.value[other]:
+        one, other = other, one
+    p = joint_chance(family, count, float(np.exp(high)), one_sided=one_sided)
+    return p, one, (None if family == "others" else other)
 
 
-def _rest(sums: SpeakerSums, column: int) -> Floats:
-    errors = sums.errors[..., column]
-    return ratio(errors.sum(-1, keepdims=True) - errors, sums.sizes.sum(-1, keepdims=True) - sums.sizes)
+def _contrasts(count: int, family: Family, reference: int | None) -> list[tuple[int, int]]:
+    if family == "others":
+        return [(place, count + place) for place in range(count)]
+    if reference is not None:
+        return [(place, reference) for place in range(count) if place != reference]
+    return [(one, other) for one in range(count) for other in range(count) if one < other]
 
 
-def spread_floor(sums: SpeakerSums, column: int, kind: Kind) -> Floats:
-    """Return a variance for groups in which resampling sees none: all speakers have the same rate, 0 or 1 mostly.
+def _with_rests(sums: SpeakerSums, noise: Floats | None) -> Floats | None:
+    """Return the covariance of the rates of groups and of their rests from that of the groups."""
+    if noise is None:
+        return None
+    sizes = sums.sizes.sum(axis=0)
+    shares = np.tile(sizes, (len(sizes), 1)) * (1 - np.eye(len(sizes)))
+    rows = np.vstack([np.eye(len(sizes)), shares / shares.sum(axis=1, keepdims=True)])
+    spread: Floats = rows @ noise @ rows.T
+    return spread
 
-    It is that of half an error among one trial more than there are speakers.
-    """
-    totals, speakers = sums.totals(), sums.speakers.astype(np.float64)
-    rates = on_scale(totals, column, "absolute")[0]
-    apart = np.abs(sums.errors[..., column] - rates * sums.sizes).max(axis=0)
-    certain = apart <= 1e-9 * np.maximum(totals.sizes[0], 1.0)
-    if kind == "log_odds":
-        # Without hits these do not vary although insertions may.
-        certain = certain | (totals.hits[0, :, column] == 0)
+
+def reaching(ends: Ends, reach: float) -> Ends:
+    """Return an interval that reaches at least so far on either side of its value."""
+    value, low, high = ends
+    return value, min(low, value - reach), max(high, value + reach)
+
+
+def _least_variance(speakers: NDArray[np.int64]) -> Floats:
+    """Return a variance for groups that show none: that of half an error among one trial more than speakers."""
     share = 0.5 / (speakers + 1.0)
-    variance = share * (1 - share) / speakers
-    if kind in ("relative", "ratio"):
-        variance = variance / np.maximum(rates, share) ** 2
-    elif kind == "four_fifths":
-        variance = variance / np.maximum(1 - rates, share) ** 2
-    elif kind == "log_odds":
-        odds = np.clip(rates, share, 1 - share)
-        variance = variance / (odds * (1 - odds)) ** 2
-    return np.where(certain, variance, 0.0)
+    variance: Floats = share * (1 - share) / speakers
+    return variance

@@ -82,3 +82,12 @@ def test_phases_are_parts_of_the_total(sample_report: Report, spent: dict[str, f
     report = dataclasses.replace(sample_report, provenance=provenance)
     assert content.seconds(report) == seconds
     assert ElementTree.fromstring(to_junit(report)).get("time") == f"{seconds:.3f}"
+
+
+def test_every_form_says_where_its_calibration_stands_and_foreign_audits_claim_none(sample_report: Report) -> None:
+    place = "docs/audits/asr_fairness.md#calibration"
+    assert f"- How often these intervals hold: `{place}`\n" in to_markdown(sample_report)
+    assert f"<dt>How often these intervals hold</dt><dd><code>{place}</code>" in to_html(sample_report, {})
+    foreign = dataclasses.replace(sample_report, audit="audit-of-others")
+    assert content.calibration_page(foreign) == ""
+    assert "How often" not in to_markdown(foreign) and "How often" not in to_html(foreign, {})

@@ -217,7 +217,7 @@ def test_nobody_errs_more_than_the_group_that_errs_most(hear: Hear) -> None:
     assert "may be chance" not in heard.said("groups.no-gap-shown")
 
 
-@pytest.mark.parametrize(("reference", "rate"), [("overall", 0.125), ("accent=north", 0.12)])
+@pytest.mark.parametrize(("reference", "rate"), [("overall", 0.13), ("accent=north", 0.1225)])
 def test_what_one_side_rejects_is_told_by_the_bound_of_that_side(hear: Hear, reference: str, rate: float) -> None:
     """A gap that the one-sided test sees lies beyond its own bound, and not beyond both ends of an interval."""
     rates = {"south": rate, "north": 0.1, "west": 0.1, "east": 0.1}
@@ -413,7 +413,7 @@ def test_unknown_levels_have_a_rate_and_no_part_in_any_comparison(hear: Hear) ->
     assert heard.rows("rate", group="accent=unknown")[0].n == SPEAKERS // 2
     assert "NA" in heard.said("manifest.unknown")
     for row in heard.draft.estimates:
-        assert row.name == "rate" or not any("unknown" in str(value) for value in row.where.values())
+        assert row.name in ("rate", "speaker_rate") or not any("unknown" in str(value) for value in row.where.values())
 
 
 def test_odd_names_come_through_whole(hear: Hear) -> None:
@@ -815,13 +815,16 @@ def test_every_clip_twice_is_no_more_evidence(tmp_path: Path) -> None:
         # The adjusted model weighs the clips of a speaker, and so does not count here either.
         told = row.where.get("kind", "absolute") == "absolute" and row.where.get("adjusted") != "yes"
         if told and row.name in ("gap", "system_difference", "gap_to_reference"):
-            assert numbers(row) == pytest.approx(numbers(other[key]), rel=1e-5, abs=1e-8), key
+            # Longer texts show better that speakers differ: an interval may grow, and never shrinks.
+            again, low, high = other[key].value, other[key].low, other[key].high
+            assert again == pytest.approx(row.value, rel=1e-5, abs=1e-8), key
+            assert low <= row.low + 1e-8 and high >= row.high - 1e-8, key
 
 
 def test_a_gap_to_which_references_without_words_add_says_so(hear: Hear) -> None:
     rows = written(clips())
-    for row in rows[:3]:
-        row["text"], row["prediction"] = "?!", "uh uh"
+    for row in rows[:: len(rows) // 3]:
+        row["text"], row["prediction"] = "?!", "uh"
     said = hear(rows).said("groups.gap")
     assert "3 clips have no word to be read, and what was written there counts as errors" in said
     assert "no word to be read" not in hear(rows, on_empty_reference="skip").said("groups.gap")

@@ -1,0 +1,113 @@
+"""The tables of docs/calibration/*.json as they stand on the pages of the audits."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+MARK = "<!-- calibration -->"
+FOLDER = Path(__file__).with_name("calibration")
+Row = dict[str, Any]
+
+_KINDS = {
+    "estimate": "How often does an interval hold the truth?",
+    "finding": "How often is a finding told where it is false?",
+    "power": "How often is a finding told where it is true?",
+}
+_LEVEL = {
+    "estimate": "`--level`",
+    "finding": "1 less `--level`, at most",
+    "power": "none",
+}
+
+
+def with_calibration(markdown: str, stem: str) -> str:
+    """Return a page with the tables of its audit in place of the mark."""
+    file = FOLDER / f"{stem}.json"
+    if MARK not in markdown:
+        return markdown
+    if not file.is_file():
+        return markdown.replace(MARK, "This audit is not yet calibrated.")
+    return markdown.replace(MARK, "\n\n".join(_page(json.loads(file.read_text(encoding="utf-8")), stem)))
+
+
+def _page(found: Row, stem: str) -> Iterator[str]:
+    rows = found["rows"]
+    sizes = sorted({row["n"] for row in rows})
+    revisions = sorted({row["revision"] for row in rows})
+    yield (
+        f"Measured by simulation, {_between(sizes)} data sets a cell, at revision {', '.join(revisions)}; "
+        f"[all numbers as JSON](../calibration/{stem}.json). A share is given with its Monte-Carlo error. What lies "
+        "outside its bound is **bold**. *No answer* is the share of data sets in which the report gives no interval, or "
+        "makes no test; the other share is of the rest."
+    )
+    yield "\n".join(f"- *{name}*: {text}." for name, text in (*found["worlds"].items(), *found["effects"].items()))
+    for kind, question in _KINDS.items():
+        checks = [check for check in found["checks"] if check["kind"] == kind]
+        if checks:
+            yield f"**{question}**"
+            yield _summary(checks, rows)
+    outside = [check for check in found["checks"] if any(row["holds"] is False for row in _of(check, rows))]
+    if outside:
+        yield "**What the report says where a cell is outside its bound**"
+        says = [f"| `{check['name']}` | {check['says'] or 'Nothing.'} |" for check in outside]
+        yield "\n".join(["| name | sentence |", "| --- | --- |", *says])
+    yield "**All cells**, one column for each number of units a group:"
+    for check in found["checks"]:
+        yield from _cells(check, _of(check, rows), found["units"])
+    yield "**Not calibrated, and why**"
+    reasons = [f"| `{name}` | {reason}. |" for name, reason in found["reasons"].items()]
+    yield "\n".join(["| name | reason |", "| --- | --- |", *reasons])
+
+
+def _between(sizes: list[int]) -> str:
+    return "no" if not sizes else str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+
+
+def _of(check: Row, rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if (row["name"], row["kind"]) == (check["name"], check["kind"])]
+
+
+def _summary(checks: list[Row], rows: list[Row]) -> str:
+    lines = ["| name | of what | family | level | cells within | farthest out |", "| --- | --- | --- | --- | --- | --- |"]
+    for check in checks:
+        mine = [row for row in _of(check, rows) if row["share"] is not None]
+        told = [row for row in mine if row["holds"] is not None]
+        within = f"{sum(row['holds'] for row in told)} of {len(told)}" if told else "too few simulations"
+        within = "" if check["kind"] == "power" else within
+        sign = 1 if check["kind"] == "finding" else -1
+        # Of power the least share, else whatever is farthest beyond its bound.
+        far = max(told or mine, key=lambda row: sign * (row["share"] - (row["bound"] or 0.0)), default=None)
+        worst = "" if far is None else f"{_share(far)} ({far['world']}, {far['units']} units, level {far['level']:g}, n {far['n']})"
+        lines.append(
+            f"| `{check['name']}` | {check['estimand']} | {check['family']} | {_LEVEL[check['kind']]} | {within} | "
+            f"{worst} |"
+        )
+    return "\n".join(lines)
+
+
+def _share(row: Row) -> str:
+    if row["share"] is None:
+        return "no answer"
+    digits = 3 if row["level"] > 0.99 else 2
+    text = f"{row['share']:.{digits}f} ± {row['error']:.{digits}f}"
+    text = f"**{text}**" if row["holds"] is False else text
+    return text + (f"; {100 * row['refused']:.0f} % no answer" if row["refused"] else "")
+
+
+def _cells(check: Row, rows: list[Row], units: list[int]) -> Iterator[str]:
+    if not rows:
+        return
+    kind = {"power": ", power"}.get(check["kind"], "")
+    grid: dict[tuple[str, str, float], dict[int, Row]] = {}
+    for row in rows:
+        grid.setdefault((row["effect"], row["world"], row["level"]), {})[row["units"]] = row
+    head = ["effect", "world", "level", "n", *map(str, units)]
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
+    for (effect, world, level), cells in grid.items():
+        shown = [_share(cells[unit]) if unit in cells else "" for unit in units]
+        n = _between(sorted({row["n"] for row in cells.values()}))
+        lines.append(f"| {effect} | {world} | {level:g} | {n} | {' | '.join(shown)} |")
+    yield f'<details markdown="1">\n<summary>{check["name"]}{kind}</summary>\n'
+    yield "\n".join(lines)
+    yield "</details>"

@@ -1,0 +1,92 @@
+"""`miles lipschitz`: images whose proved radii are drawn from a law of known median; no network is run."""
+
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from audits.context import Cache, Context, Draft
+from audits.lipschitz.judging import GREY, judge
+from audits.lipschitz.margins import Answer
+from audits.lipschitz.report import Found, add_answers, add_layers
+from calibration.checks import Calibration, Case, Check, Outcomes, held
+from calibration.worlds import groups_of
+from probes.lipschitz_bound import LipschitzBound
+
+EDGE, BELOW = "edge", "below"
+WORLDS_HERE = ("exchangeable", "unequal-spread", "rare-events", "ties")
+"""Each image counts once: what is about sizes has no meaning here."""
+WITH_RADII = ("exchangeable", "unequal-spread", "ties")
+"""Worlds in which most images have a radius."""
+_MANY = 400_000
+
+
+@cache
+def median(world: str) -> float:
+    """Return the median of the rates of a world, which stand for radii."""
+    (_, drawn) = groups_of(world, _MANY, np.random.default_rng(3))
+    return float(np.median(drawn.rates))
+
+
+def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
+    """Hold the median radius of as many images as there are units against the law's."""
+    (_, drawn) = groups_of(case.world, case.units, rng)
+    middle = {EDGE: GREY, BELOW: GREY / 3}.get(case.effect)
+    # Among ties the median is one of the radii: rounding must not push it below the edge.
+    scale = 1.0 if middle is None else middle / median(case.world) * (1 + 1e-12)
+    radii = (drawn.rates * scale).tolist()
+    answers = tuple(Answer(label=0, predict=0, margin=radius, radius=radius, slope=0.5) for radius in radii)
+    bound = LipschitzBound(product=1.0, layers=(), stages=())
+    found, draft = Found(bound=bound, attained=1.0, answers=answers), Draft()
+    context = Context(level=case.level, cache=Cache(Path("cache")))
+    inputs: Any = SimpleNamespace(classes={})
+    add_layers(draft, bound, 0.5, context)
+    add_answers(draft, found, 0.5, inputs, context)
+    judge(draft, bound, 1.0, answers)
+    row = next(row for row in draft.estimates if row.name == "margin_radius")
+    vacuous = any(item.id == "lipschitz.vacuous" for item in draft.findings)
+    told = None if row.low is None else vacuous
+    return {
+        "margin_radius": held(row, median(case.world) * scale),
+        "lipschitz.vacuous": told,
+        "lipschitz.vacuous found": told,
+    }
+
+
+_PROVED = "proved for the network, without chance"
+CALIBRATION = Calibration(
+    checks=(
+        Check(
+            name="margin_radius", kind="estimate", estimand="median radius of images like these", worlds=WORLDS_HERE,
+        ),
+        Check(
+            name="lipschitz.vacuous", kind="finding", estimand="median radius below 1/255", effects=(EDGE,),
+            family="itself", worlds=WITH_RADII,
+        ),
+        Check(
+            name="lipschitz.vacuous", kind="power", estimand="median radius is a third of 1/255", effects=(BELOW,),
+            family="itself", worlds=WITH_RADII,
+        ),
+    ),
+    reasons={
+        "spectral_norm": _PROVED,
+        "operation_constant": _PROVED,
+        "product_bound": _PROVED,
+        "constant_lower": "met on an image: a bound without chance",
+        "lipschitz.radius": "tells margin_radius, with its interval",
+        "lipschitz.product": _PROVED,
+        "lipschitz.stages": _PROVED,
+        "lipschitz.layers": _PROVED,
+    },
+    simulate=simulate,
+    effects={EDGE: "the median radius is 1/255", BELOW: "the median radius is a third of 1/255"},
+    quick=(
+        *((Case(world=world, units=20, level=0.95), 100) for world in WORLDS_HERE),
+        (Case(world="exchangeable", units=20, level=0.95, effect=EDGE), 100),
+        (Case(world="exchangeable", units=20, level=0.95, effect=BELOW), 20),
+    ),
+    full=lambda case: 2000,
+    worlds=WORLDS_HERE,
+)  # fmt: skip
