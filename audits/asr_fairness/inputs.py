@@ -129,7 +129,7 @@ def plan(options: Options, context: Context) -> Plan:
             *value_map_sources(options.values),
         ),
         cost=cost_of(inputs, options),
-        notes=(*(note.message for note in manifest.notes), *notes_of(inputs, options)),
+        notes=(*(note.message for note in manifest.notes), *notes_of(inputs, options, context.level)),
         coordinates=coordinates_of(inputs, options),
     )
 

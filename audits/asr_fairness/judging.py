@@ -16,7 +16,7 @@ from audits.context import Context, Draft
 from audits.groups import ALL
 from audits.numbers import point
 from audits.records import Estimate, Severity
-from audits.statistics import adjust, scaled
+from audits.statistics import OUT_OF_REACH, adjust, scaled
 from audits.wording import listed, p_words, span
 
 HIGH, MEDIUM = 0.10, 0.03
@@ -236,7 +236,10 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests:
     crossed = [told for told in silent if (told[3].low or 0) <= 0 and _crossed(told)]
     if not quiet and not doubtful:
         quiet, crossed = crossed, []
-    sentences = []
+    blind = next((warning.message for warning in draft.warnings if warning.id == OUT_OF_REACH), "")
+    sentences = [f"nothing was told by {'; '.join(_placed(told) for told in quiet + doubtful)}. {blind}"] * bool(blind)
+    if blind:
+        quiet, doubtful, crossed = [], [], []
     if quiet:
         sentences.append(f"no difference could be shown by {'; '.join(_placed(told) for told in quiet)}.")
     if doubtful:
@@ -246,7 +249,7 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests:
     if crossed:
         sentences.append(f"{_crossings_named(crossed, [*doubtful, *unnumbered])} showed nothing beyond chance either.")
     columns = dict.fromkeys(column for _, column, _, _ in silent)
-    sizes = {column: _missed(silent, column, tests) for column in columns}
+    sizes = {} if blind else {column: _missed(silent, column, tests) for column in columns}
     missed = ", ".join(f"{size:.2f} on {_layer_words(task.layers[place])}" for place, size in sizes.items() if size)
     if missed:
         sentences.append(f"a gap in {METRIC_WORDS[task.metric]} of less than about {missed} may have been missed.")
@@ -255,11 +258,12 @@ def _tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Told], tests:
         sentences.append(f"with {flat} all speakers of a group fare alike, so what may have been missed is not known.")
     first, *rest = sentences
     text = " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(part[0].upper() + part[1:] for part in rest)])
+    listing = silent if blind else [*quiet, *doubtful, *unnumbered, *crossed]
     draft.find(
         "fairness.no-gap-shown",
         "info",
         text + "".join(_limit(draft, task, column) for column in columns),
-        [row.gap[column, "absolute"] for row, column, _, _ in [*quiet, *doubtful, *unnumbered, *crossed]],
+        [row.gap[column, "absolute"] for row, column, _, _ in listing],
         **task.where,
     )
 

@@ -6,6 +6,7 @@ Costs are those of one core of a small virtual machine, measured on encoders of 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, KINDS, METRICS, TASK_WORDS, TEST
 from audits.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.records import Coordinate
+from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, enough_permutations, few_resamples, out_of_reach
 from probes.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
 
 if TYPE_CHECKING:
@@ -109,11 +111,24 @@ def silent_clips(recordings: Sequence["Recording"]) -> str:
     )
 
 
-def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
+def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
+    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level."""
+    found = [
+        (OUT_OF_REACH, out_of_reach(options.permutations, tests, level)),
+        (FEW_RESAMPLES, few_resamples(options.bootstrap, level)),
+    ]
+    return [(name, message) for name, message in found if message]
+
+
+def notes_of(inputs: "Inputs", options: Options, level: float) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     found = [*_nothing_to_compare(inputs, options), silent_clips(inputs.recordings)]
     if "sid" in options.tasks:
         found.append(few_clips_for_folds(inputs.recordings, options))
+    # Every comparison is tested in two places, in one where there is no head.
+    enough = enough_permutations(options.permutations, 2 * len(inputs.sets), level)
+    asked = replace(options, permutations=enough)
+    found += [message for _, message in beyond_samples(asked, len(inputs.sets), level)]
     return tuple(note for note in found if note)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.asr import AsrSplit
-from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.counts import HEAD, TaskCounts
 from audits.asr_fairness.dealing import add_spread, deal_rates
 from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates, cohort_of
 from audits.asr_fairness.figures import coverage_figure, draw
@@ -16,7 +16,7 @@ from audits.asr_fairness.gaps import GapRows, add_gaps, compare_groups
 from audits.asr_fairness.inputs import Inputs
 from audits.asr_fairness.judging import judge
 from audits.asr_fairness.measuring import Measured, measure
-from audits.asr_fairness.outlook import few_clips_for_folds, silent_clips
+from audits.asr_fairness.outlook import beyond_samples, few_clips_for_folds, silent_clips
 from audits.context import Context, Draft, Plan
 from audits.groups import ALL
 from audits.records import Coverage, Json
@@ -47,6 +47,9 @@ def run(options: Options, plan: Plan, context: Context) -> Draft:
     options = replace(options, permutations=enough_permutations(options.permutations, tests, context.level))
     measured = measure(inputs, options, context)
     draft = Draft(limitations=list(LIMITATIONS), coverage=_coverage(inputs))
+    fewest = len(inputs.sets) * min(1 + (HEAD in counts.layers) for counts in measured.counts)
+    for name, message in beyond_samples(options, fewest, context.level):
+        draft.warn(name, message)
     _warn_about_data(draft, inputs, measured, options)
     cohort = cohort_of(inputs, options, context)
     rows: list[GapRows] = []

@@ -18,7 +18,7 @@ from audits.interference.estimating import Found, row
 from audits.interference.likenesses import EFFECTS, Likeness, complete, likenesses_of
 from audits.interference.matrix import Matrix, Weights, combined
 from audits.records import Coordinate, Estimate
-from audits.statistics import generator
+from audits.statistics import enough_permutations, generator
 from audits.statistics.binomial import clopper_pearson
 from audits.statistics.multiplicity import adjust, scaled
 from audits.statistics.qap import QapTest, Undefined, permutation_test
@@ -88,6 +88,9 @@ def explain(
             draft.warn("similarity", note, attribute=given.name)
     made: list[Association] = []
     likenesses = likenesses_of(inputs)
+    # Each may be asked twice, the second time with the others held fixed.
+    enough = enough_permutations(options.permutations, 2 * len(likenesses), context.level)
+    options = replace(options, permutations=enough)
     for one in likenesses:
         statistic: Literal["difference", "spearman"] = "difference" if one.name in EFFECTS else "spearman"
         # A stream for each: another column in langs.csv changes no p-value but its own.

@@ -1,5 +1,7 @@
 """Are those read worse whose phones scatter more? The correlations of every layer, over speakers and over groups."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ from audits.phoneme_errors.estimating import CORRELATION, SPLIT, Found, draws_of
 from audits.phoneme_errors.measuring import Measured
 from audits.phoneme_errors.values import Values
 from audits.records import Coordinate, Estimate
-from audits.statistics import generator
+from audits.statistics import enough_permutations, generator
 
 MOST_IN_PART = 0.5
 """Share of the speakers who must have said some phone twice for the variance within speakers to be used."""
@@ -23,6 +25,7 @@ def add_correlations(
 ) -> None:
     """Add the correlations of variance and accuracy of every layer, over speakers and over groups."""
     weights = draws_of_speakers(corpus, options, context)
+    options = replace(options, permutations=enough_permutations(options.permutations, 1, context.level))
     for counts in measured.layers:
         values = values_of(counts, measured, corpus)
         _correlate_speakers(draft, found, values, options, context)

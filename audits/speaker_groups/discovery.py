@@ -19,14 +19,16 @@ from audits.speaker_groups.gaps import MOST_COMPARED, OTHERS
 from audits.statistics import (
     Ends,
     MaybeEnds,
+    RateIntervals,
     SpeakerSums,
     adjust,
     enough_permutations,
     generator,
+    independent_difference,
     linearised_differences,
     monte_carlo_p,
     on_scale,
-    ratio,
+    rate_intervals,
     scaled,
     shuffle_labels,
 )
@@ -39,7 +41,7 @@ TESTS = {
 }
 """Names of the tests of the search and of its confirmation, by what a group is set against."""
 CONFIRMED = "permutation of labels over the other half of the speakers, Holm"
-DIFFERENCE = "Student t, linearised over clusters, on speakers who took no part in the search"
+DIFFERENCE = "combined intervals of two rates, on speakers who took no part in the search"
 BEYOND = "Poisson GEE with all attributes, clusters of speakers, on speakers who took no part in the search"
 
 
@@ -246,12 +248,17 @@ def _against_others_again(
     observed = float(chance.observed["pairs"][system]) * (1.0 if test.sign * (rates[0] - rates[1]) > 0 else -1.0)
     p = monte_carlo_p(observed, chance.shuffled["pairs"][:, system], level=context.level)
     errors, sizes = sums.errors[..., system], sums.sizes
-    apart = linearised_differences((errors[:, [0]], errors[:, [1]]), (sizes[:, [0]], sizes[:, [1]]))
-    value = float(ratio(errors.sum(0), sizes.sum(0)) @ np.array([1.0, -1.0]))
-    low, high = (float(end[0]) for end in apart.ends(context.level))
-    ends = (value, min(low, value), max(high, value))
+    found = rate_intervals(errors, sizes, level=context.level)
+    # A speaker on both sides makes the two rates go together, and the interval too wide.
+    ends = independent_difference(*((float(found.value[at]), *_ends(found, at)) for at in (1, 0)))
     size = _add_size(draft, data, counts, system, test, "confirmed_difference", ends, DIFFERENCE, sums.people, context)
     return test, p, size, ends[1] > 0 if test.sign > 0 else ends[2] < 0
+
+
+def _ends(found: RateIntervals, at: int) -> tuple[float, float]:
+    """Return the interval of a rate; all that it could be where there is none."""
+    low, high = float(found.low[at]), float(found.high[at])
+    return (low, high) if np.isfinite(low) and np.isfinite(high) else (0.0, max(1.0, float(found.value[at])))
 
 
 def _against_parts_again(

@@ -161,7 +161,7 @@ def plan(options: Options, context: Context) -> Plan:
             ("groups", f"{sum(len(groups.names) for groups in inputs.sets):,}"),
             ("time", "seconds to a few minutes; no model is run"),
         ),
-        notes=notes_of(inputs, options),
+        notes=notes_of(inputs, options, context.level),
         coordinates=coordinates_of(inputs, options),
     )
 

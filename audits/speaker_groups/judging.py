@@ -21,7 +21,7 @@ from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, diffe
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.telling import tell_columns, tell_explained, tell_search, tell_skipped, tell_systems
 from audits.speaker_groups.wording import gap_words, whose
-from audits.statistics import MaybeEnds, adjust, scaled
+from audits.statistics import OUT_OF_REACH, MaybeEnds, adjust, scaled
 from audits.wording import listed, many, p_words, span
 
 if TYPE_CHECKING:
@@ -308,7 +308,10 @@ def _tell_silence(
             lower.append(verdict.against)
         else:
             quiet.append(told)
-    sentences = []
+    blind = next((warning.message for warning in draft.warnings if warning.id == OUT_OF_REACH), "")
+    sentences = [f"nothing was told by {'; '.join([*quiet, *doubtful])}. {blind}"] if blind and quiet + doubtful else []
+    if sentences:
+        quiet, doubtful, widest = [], [], 0.0
     if quiet:
         upward = hypothesis == "worst-group"
         what = "does not show that a group errs more" if upward else "shows no difference"

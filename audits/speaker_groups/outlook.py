@@ -15,6 +15,7 @@ from audits.speaker_groups.gaps import KINDS, RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
 from audits.speaker_groups.references import told
 from audits.speaker_groups.systems import TEST
+from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, enough_permutations, few_resamples, out_of_reach
 
 if TYPE_CHECKING:
     from audits.speaker_groups.inputs import Inputs
@@ -62,8 +63,17 @@ def columns_of(inputs: "Inputs", options: Options) -> dict[str, tuple[str, ...]]
     return {"by": tuple(by), "control": tuple(control)}
 
 
-def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
+def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
+    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level."""
+    shuffles = enough_permutations(options.permutations, tests, level)
+    reach = "" if options.hypothesis == "conditional" else out_of_reach(shuffles, tests, level)
+    found = [(OUT_OF_REACH, reach), (FEW_RESAMPLES, few_resamples(options.bootstrap, level))]
+    return [(name, message) for name, message in found if message]
+
+
+def notes_of(inputs: "Inputs", options: Options, level: float) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
+    tests = len([groups for groups in inputs.sets if "&" not in groups.by]) * len(inputs.systems)
     notes = [note.message for note in inputs.notes]
     notes += [f"{item.count:,} clips are left out: {item.reason}." for item in inputs.reasons]
     notes += [
@@ -84,7 +94,7 @@ def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
             )
         if len(counts) > MANY_LEVELS:
             notes.append(many_levels(groups.by, len(counts), enough, inputs.unit, options))
-    return tuple(notes)
+    return (*notes, *(message for _, message in beyond_samples(options, tests, level)))
 
 
 def many_levels(by: str, levels: int, enough: int, unit: str, options: Options) -> str:

@@ -19,6 +19,7 @@ from audits.speaker_groups.gaps import GapRow, compare
 from audits.speaker_groups.indices import add_faas, add_indices
 from audits.speaker_groups.inputs import Inputs, useful
 from audits.speaker_groups.judging import Verdict, declare, judge
+from audits.speaker_groups.outlook import beyond_samples
 from audits.speaker_groups.rates import Rates, add_rates, add_shrunken, add_speaker_rates
 from audits.speaker_groups.systems import Compared, compare_systems
 from audits.statistics import enough_permutations, generator
@@ -75,6 +76,8 @@ def examine(draft: Draft, data: Utterances, options: Options, context: Context) 
     """Estimate everything from the counts; no text and no model is looked at again."""
     tests = len(data.singles()) * len(data.systems)
     options = replace(options, permutations=enough_permutations(options.permutations, tests, context.level))
+    for name, message in beyond_samples(options, tests, context.level):
+        draft.warn(name, message)
     counts = data.of(options.metric)
     cohort = cohort_of(data, options.bootstrap, generator(context.seed, "bootstrap"))
     with context.progress.phase("Statistics", 6, "steps") as advance:

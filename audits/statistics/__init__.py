@@ -46,7 +46,15 @@ from audits.statistics.jackknife import jackknife_interval, left_out
 from audits.statistics.label_shuffling import Chance, Contrast, shuffle_labels
 from audits.statistics.linearised import Differences, linearised_differences
 from audits.statistics.multiplicity import MaybeEnds, adjust, scaled
-from audits.statistics.permutation import enough_permutations, monte_carlo_p, permuted_group_sums
+from audits.statistics.permutation import (
+    FEW_RESAMPLES,
+    OUT_OF_REACH,
+    enough_permutations,
+    few_resamples,
+    monte_carlo_p,
+    out_of_reach,
+    permuted_group_sums,
+)
 from audits.statistics.poisson_gee import (
     NotFitted,
     PoissonFit,
@@ -63,8 +71,10 @@ from audits.statistics.student_contrasts import StudentContrasts, student_contra
 from audits.statistics.unit_moves import Floats, Side, change_of_rate, student, variance_or_least
 
 __all__ = [
+    "FEW_RESAMPLES",
     "GAP_METHOD",
     "OTHERS_METHOD",
+    "OUT_OF_REACH",
     "RATIO_METHOD",
     "Chance",
     "Contrast",
@@ -99,6 +109,7 @@ __all__ = [
     "enough_permutations",
     "extremes",
     "fairness_adjusted_score",
+    "few_resamples",
     "fit_poisson_gee",
     "gap_between",
     "gaps_to_one",
@@ -115,6 +126,7 @@ __all__ = [
     "mean_of_rates",
     "monte_carlo_p",
     "on_scale",
+    "out_of_reach",
     "percentile_interval",
     "permuted_group_sums",
     "rate_intervals",

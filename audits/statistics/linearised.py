@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics.bootstrap import ratio
+from audits.statistics.unit_moves import Side, variance
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +45,8 @@ def linearised_differences(
     """Return pooled rate less pooled rate, or log ratio, with the linearised variance over clusters.
 
     With r = E / N and clusters i, each rate moves by z_i = (e_i - r n_i) / N, over r for its logarithm; clusters that
-    are in both add the difference of the two (Taylor linearisation: Wolter 2007, chapter 6).
+    are in both add the difference of the two (Taylor linearisation: Wolter 2007, chapter 6). Variance and degrees of
+    freedom of each rate are those of `unit_moves.variance`, for few clusters and such as weigh more than others.
 
     Parameters
     ----------
@@ -58,23 +60,28 @@ def linearised_differences(
     >>> round(float(found.value[0]), 3), round(float(found.error[0]), 3), round(float(found.freedom[0]), 3)
     (0.2, 0.1, 1.0)
     """
-    moves, rates, clusters = [], [], []
+    moves, rates, clusters, alone, left = [], [], [], [], []
     for e, n in zip(errors, sizes, strict=True):
         trials = n.sum(0)
         rate = ratio(e.sum(0), trials)
-        count = (n > 0).sum(0)
         scale = rate * trials if log else trials
-        # On the moves, not on their variance: the two rates may rest on different numbers of clusters.
-        factor = np.sqrt(count / np.maximum(count - 1, 1))
-        moves.append(ratio(e - rate * n, np.broadcast_to(scale, e.shape)) * factor)
+        moved, shares = ratio(e - rate * n, np.broadcast_to(scale, e.shape)), ratio(n, np.broadcast_to(trials, n.shape))
+        moved[np.abs(moved) * trials <= 1e-9 * np.maximum(n, 1.0)] = 0.0
+        sides = [
+            variance(Side(moved[there, at], shares[there, at], int((e[there, at] > 0).sum())))
+            for at, there in enumerate((n > 0).T)
+        ]
+        # Each by its own weight: the two rates may rest on different numbers of clusters.
+        moves.append(moved / np.sqrt(np.maximum(1 - shares, 1e-12)))
         rates.append(rate)
-        clusters.append(count)
+        clusters.append((n > 0).sum(0))
+        alone.append(np.array([own for own, _ in sides]))
+        left.append(np.array([freedom for _, freedom in sides]))
     together = ((moves[0] - moves[1]) ** 2).sum(0)
-    alone = [(move**2).sum(0) for move in moves]
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.log(rates[0]) - np.log(rates[1]) if log else rates[0] - rates[1]
-        shares = sum(part**2 / np.maximum(count - 1, 1) for part, count in zip(alone, clusters, strict=True))
-        freedom = np.where(shares > 0, (alone[0] + alone[1]) ** 2 / shares, 1.0)
+        parts = sum(part**2 / own for part, own in zip(alone, left, strict=True))
+        freedom = np.where(parts > 0, (alone[0] + alone[1]) ** 2 / parts, 1.0)
     usable = (clusters[0] > 1) & (clusters[1] > 1) & np.isfinite(value)
     return Differences(
         value=np.where(usable, value, np.nan), error=np.where(usable, np.sqrt(together), np.nan), freedom=freedom

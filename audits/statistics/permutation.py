@@ -13,7 +13,13 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 BLOCK = 250
 MOST = 20_000
-"""Permutations that are made at most without being asked for."""
+"""Permutations that are made at most without being asked for, where as many can reject."""
+MOST_NEEDED = 200_000
+"""Permutations that are made at most without being asked for, where fewer cannot reject: some seconds a comparison."""
+OUT_OF_REACH = "level-out-of-reach"
+"""Id of the warning that nothing can be found at so high a level."""
+FEW_RESAMPLES = "few-resamples"
+"""Id of the warning that the ends of intervals rest on one bootstrap sample or none."""
 
 
 def permuted_group_sums(sums: Floats, present: Bools, repeats: int, rng: np.random.Generator) -> Iterator[Floats]:
@@ -96,12 +102,53 @@ def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> 
 def enough_permutations(asked: int, tests: int, level: float) -> int:
     """Return how many permutations to make so that one of many tests can reject after Holm's correction.
 
-    Twenty times as many as the smallest p-value needs, never fewer than were asked for.
+    Twenty times as many as the smallest p-value needs, up to `MOST`; at least twice as many, up to `MOST_NEEDED`; never
+    fewer than were asked for.
 
     Examples
     --------
     >>> enough_permutations(2000, 3, 0.95), enough_permutations(2000, 10, 0.95), enough_permutations(2000, 99, 0.95)
     (2000, 4000, 20000)
+    >>> enough_permutations(2000, 3, 0.9999), enough_permutations(2000, 21, 0.9999)
+    (60000, 200000)
     """
-    needed = round(20 * tests / (1 - level))
-    return max(asked, min(needed, MOST))
+    needed = tests / (1 - level)
+    return max(asked, round(min(20 * needed, MOST)), round(min(2 * needed, MOST_NEEDED)))
+
+
+def out_of_reach(permutations: int, tests: int, level: float) -> str:
+    """Say that no p-value of so many permutations can pass Holm's correction at this level; empty where one can.
+
+    Examples
+    --------
+    >>> out_of_reach(2000, 3, 0.95)
+    ''
+    >>> out_of_reach(2000, 3, 0.999)[:73]
+    'No finding can be made at --level 0.999 with 3 tests by 2,000 shuffles: t'
+    """
+    least = tests / (1 + permutations)
+    if least < 1 - level:
+        return ""
+    return (
+        f"No finding can be made at --level {level:g} with {tests:,} tests by {permutations:,} shuffles: the smallest "
+        f"p-value that they can have is {min(least, 1.0):.2g} after Holm's correction. Take a lower --level, fewer "
+        "--by columns, or more --permutations."
+    )
+
+
+def few_resamples(resamples: int, level: float) -> str:
+    """Say that fewer than two of so many bootstrap samples lie beyond an end of an interval; empty where more do.
+
+    Examples
+    --------
+    >>> few_resamples(2000, 0.99)
+    ''
+    >>> few_resamples(2000, 0.9999)[:66]
+    'At --level 0.9999, of 2,000 bootstrap samples fewer than two lie b'
+    """
+    if resamples * (1 - level) / 2 >= 2 - 1e-9:
+        return ""
+    return (
+        f"At --level {level:g}, of {resamples:,} bootstrap samples fewer than two lie beyond each end of an interval: "
+        f"ends that rest on them may be too near. Take a lower --level, or --bootstrap {round(20 / (1 - level)):,}."
+    )

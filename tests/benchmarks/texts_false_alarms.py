@@ -33,9 +33,14 @@ class Setting:
     k: int = 5
     kind: str = "equal"
 
-    def vectors(self, rng: np.random.Generator) -> Floats:
-        """Draw a candidate."""
-        rows = rng.standard_normal((self.candidate, WIDTH))
+    def vectors(self, rng: np.random.Generator, size: int | None = None) -> Floats:
+        """Draw a candidate, or a reference of this size."""
+        if self.kind == "heavy":
+            # Student's t with two degrees of freedom: no variance.
+            return rng.standard_t(2, (size or self.candidate, WIDTH))
+        rows = rng.standard_normal((size or self.candidate, WIDTH))
+        if size is not None:
+            return rows
         if self.kind == "narrow":
             return 0.7 * rows
         if self.kind == "junk":
@@ -57,6 +62,8 @@ SETTINGS = (
     Setting(400, 200, kind="junk"),
     Setting(88, 88, kind="junk"),
     Setting(40, 40, k=3, kind="junk"),
+    Setting(120, 60),
+    Setting(120, 60, kind="heavy"),
 )
 TEXTS = (Setting(300, 150), Setting(88, 88), Setting(40, 40, k=3))
 
@@ -78,7 +85,7 @@ def audited(paths: list[Path], k: int, seed: int, **more: Any) -> Any:
 def points_run(setting: Setting, folder: Path, seed: int) -> Any:
     """Audit points."""
     rng = np.random.default_rng((7, seed))
-    sides = [rng.standard_normal((setting.reference, WIDTH))]
+    sides = [setting.vectors(rng, setting.reference)]
     sides += [setting.vectors(rng) for _ in range(setting.candidates)]
     paths = [folder / f"{place}.npz" for place in range(len(sides))]
     for path, rows in zip(paths, sides, strict=True):

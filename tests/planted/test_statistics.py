@@ -22,6 +22,7 @@ from audits.groups import group_sets, reported_groups
 from audits.statistics import (
     cluster_weights,
     independent_difference,
+    linearised_differences,
     monte_carlo_p,
     permuted_group_sums,
     rate_intervals,
@@ -294,3 +295,29 @@ def test_the_audit_finds_a_planted_gap_and_names_its_attribute(tmp_path: Any) ->
         blamed += any(item.where["by"] == "coin" for item in findings)
     assert found >= 36
     assert blamed <= at_most(0.05, 40)
+
+
+def two_groups(world: str, counts: tuple[int, int], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw errors and words of speakers of two groups of one rate, each (speakers, 2)."""
+    first = np.arange(sum(counts)) < counts[0]
+    words = np.full(len(first), 60.0)
+    if world == "one dominant":
+        words[0], words[counts[0]] = 60.0 * (counts[0] - 1), 60.0 * (counts[1] - 1)
+    elif world == "unequal amounts":
+        words = np.round(60 * np.exp(rng.normal(0, 1.2, len(first)))) + 1
+    own = 0.1 * np.exp(rng.normal(0, 0.5, len(first)) - 0.125)
+    member = np.stack([first, ~first], axis=1)
+    return rng.poisson(own * words)[:, None] * member, words[:, None] * member
+
+
+@pytest.mark.parametrize("counts", [(5, 5), (10, 60), (30, 30)])
+@pytest.mark.parametrize("world", ["alike", "one dominant", "unequal amounts"])
+def test_linearised_differences_allow_for_clusters_of_unequal_weight(world: str, counts: tuple[int, int]) -> None:
+    rng, inside = np.random.default_rng(3), 0
+    for _ in range(400):
+        errors, words = two_groups(world, counts, rng)
+        found = linearised_differences((errors[:, [0]], errors[:, [1]]), (words[:, [0]], words[:, [1]]))
+        low, high = found.ends(0.95)
+        inside += bool(low[0] <= 0 <= high[0])
+    # Without degrees of freedom for unequal weights it is 0.72 to 0.93 with one dominant speaker.
+    assert inside >= 400 * 0.9

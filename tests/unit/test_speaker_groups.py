@@ -19,6 +19,7 @@ from audits.speaker_groups import AUDIT, Options, report
 from audits.speaker_groups.counts import Counts, Utterances
 from audits.speaker_groups.designs import _holdable
 from audits.speaker_groups.inputs import plan
+from audits.statistics import enough_permutations, few_resamples, out_of_reach
 from probes.errors import InputError
 
 WORDS = ("today", "green", "farmers", "found", "letters", "behind", "every", "narrow", "bridge", "again")
@@ -35,6 +36,7 @@ WARNINGS = {
     *("no-speakers", "missing-as-empty", "empty-reference", "joined-words", "empty-transcript", "unused-transcripts"),
     *("varies-within-speaker", "many-levels", "control-missing", "small-group", "no-words", "kinds-unknown"),
     *("no-errors", "no-interval", "too-many-groups", "small-crossings"),
+    *("level-out-of-reach", "few-resamples"),
     *("constant-attribute", "too-few-speakers", "not-compared", "reference-too-small", "undefined-gap", "not-pooled"),
     *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
@@ -848,3 +850,29 @@ def test_which_crowded_control_is_given_up_does_not_hang_on_their_order(seed: in
         for order in ("ab", "ba")
     )
     assert first[2] == second[2] == {"a"} and first[0].tolist() == second[0].tolist()
+
+
+def test_a_level_that_no_shuffle_can_reach_is_told_before_and_after_a_run(hear: Hear) -> None:
+    # As few as would be made at most for far more tests.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("audits.statistics.permutation.MOST_NEEDED", 2000)
+        patch.setattr("audits.statistics.permutation.MOST", 2000)
+        heard = hear(counted(clips()), level=0.9995)
+    said = next(warning.message for warning in heard.draft.warnings if warning.id == "level-out-of-reach")
+    assert said.startswith("No finding can be made at --level 0.9995 with 2 tests by 2,000 shuffles: the smallest")
+    assert said in heard.plan.notes
+    silence = heard.said("groups.no-gap-shown")
+    assert "Nothing was told by" in silence and said in silence
+    assert "missed" not in silence and "may be chance" not in silence
+    assert not [finding for finding in heard.draft.findings if finding.id == "groups.gap"]
+    plain = hear(counted(clips()), level=0.9995)
+    assert not [warning for warning in plain.draft.warnings if warning.id == "level-out-of-reach"]
+    assert {warning.id for warning in plain.draft.warnings} >= {"few-resamples"}
+
+
+def test_shuffles_are_as_many_as_the_correction_needs() -> None:
+    assert not out_of_reach(enough_permutations(2000, 3, 0.9999), 3, 0.9999)
+    assert not out_of_reach(enough_permutations(2000, 21, 0.999), 21, 0.999)
+    assert "--permutations" in out_of_reach(20_000, 3, 0.9999)
+    assert out_of_reach(enough_permutations(2000, 21, 0.9999), 21, 0.9999)
+    assert not few_resamples(200, 0.95) and few_resamples(2000, 0.999)
