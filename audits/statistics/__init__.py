@@ -8,7 +8,6 @@ from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
     RateIntervals,
     cluster_weights,
-    mean_interval,
     percentile_interval,
     rate_intervals,
     ratio,

@@ -83,8 +83,6 @@ class RateIntervals:
 
 STUDENTISED = "studentised cluster bootstrap"
 STUDENT_T = "Student t over clusters"
-STUDENTISED_MEAN = "studentised bootstrap"
-STUDENT_MEAN = "Student t"
 EXACT_CLUSTERS = "Clopper-Pearson over clusters"
 NO_INTERVAL = "none"
 FEW = 10
@@ -144,52 +142,6 @@ def rate_intervals(
         method.append(name)
         low[index], high[index] = ends
     return RateIntervals(value=value, low=low, high=high, clusters=clusters, method=tuple(method))
-
-
-def mean_interval(values: Floats, weights: Floats, *, level: float = 0.95) -> tuple[str, tuple[float, float]] | None:
-    """Return the method and the ends of the interval of a mean of n independent numbers.
-
-    As `rate_intervals` does: the studentised bootstrap, which follows a skew that the percentile interval and
-    Student's do not; under eight numbers, or where they are all alike, Student's.
-
-    Parameters
-    ----------
-    values
-        Shape (n,).
-    weights
-        From `cluster_weights`, shape (repeats, n).
-
-    Returns
-    -------
-    tuple or None
-        None with fewer than two numbers.
-
-    Examples
-    --------
-    >>> values = np.repeat([1.0, 3.0], 20)
-    >>> method, (low, high) = mean_interval(values, cluster_weights(40, 2000, np.random.default_rng(0)))
-    >>> method, f"{low:.1f} to {high:.1f}"
-    ('studentised bootstrap', '1.7 to 2.3')
-    """
-    from scipy.stats import t
-
-    n = len(values)
-    if n < 2:
-        return None
-    value = float(values.mean())
-    error = float(values.std(ddof=1)) / np.sqrt(n)
-    tail = (1.0 - level) / 2
-    if n >= STUDENTISED_FROM:
-        shifts = weights @ (values - value) / n
-        spread = np.sqrt(np.maximum(weights @ (values - value) ** 2 / n - shifts**2, 0.0) / (n - 1))
-        # A sample that drew equal numbers alone has no spread to divide by.
-        usable = spread > 1e-12 * error
-    if n < STUDENTISED_FROM or 2 * usable.sum() < len(weights):
-        half = error * float(t.isf(tail, n - 1))
-        return STUDENT_MEAN, (value - half, value + half)
-    low, high = np.quantile(shifts[usable] / spread[usable], [tail, 1.0 - tail])
-    # The upper quantile makes the lower end: deviations of the samples mirror that of the value.
-    return STUDENTISED_MEAN, (min(float(value - high * error), value), max(float(value - low * error), value))
 
 
 class _Group(NamedTuple):
