@@ -19,7 +19,7 @@ LIMITED = 0.5
 POOR = 0.5
 """Relative error on the grid of training from which model and data may not belong together."""
 CLAIMED_FROM = 8
-"""Samples from which a way is preferred: of fewer, no interval of a skewed difference holds nearly as often as it says."""
+"""Samples from which a way is preferred: of fewer, no interval of a skewed difference holds as often as it says."""
 ROUNDING = 1e-5
 """Difference of relative errors below which single precision decides, and nobody is told to prefer either way."""
 FIRST = (0.75, 1.25)
@@ -260,7 +260,7 @@ def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
         evidence += [found.place("high_frequency_share", resolution=at, tap=tap) for tap in (before, after)]
         first, last = (draft.estimates[place] for place in evidence[-2:])
         text += (
-            f" Of the stages after which that share is higher by intervals that lie apart, the factor is largest in these "
+            " Of the stages after which that share is higher by intervals that lie apart, the factor is largest in these "
             f"samples at {after}: from {described_short(first)} to {described_short(last)}."
         )
     draft.find("spectra.high-frequency", "info", text, evidence, resolution=at)

@@ -16,9 +16,9 @@ STUDENT_SKEW = "Student t, widened for skew"
 ALIKE = 1e-12
 """Spread, as a share of the largest number, below which numbers are alike and differ by rounding."""
 MOST_STRETCHED = 5.0
-"""How far above the mean an end may lie, in multiples of Student's distance: at few numbers exponentials know no end."""
+"""How far above the mean an end may lie, in multiples of Student's distance: of few numbers exponentials explode."""
 HEAVY = 2.0
-"""By what the degrees of freedom are divided for a claim: of numbers with a kurtosis of 5 a variance has half as many."""
+"""By what degrees of freedom are divided for a claim: with a kurtosis of 5 a variance has half as many."""
 CAREFUL = 1.5
 """By what the skew of the sample is multiplied for a claim: that of few numbers is too low."""
 
