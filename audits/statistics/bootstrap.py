@@ -45,7 +45,9 @@ def percentile_interval(replicates: Floats, clusters: int, *, level: float = 0.9
 
     The plain percentile interval is too short with few clusters. The tail probability is widened from
     a/2 to Phi(sqrt(m / (m - 1)) * t(a/2; m - 1)), m clusters, which makes the interval of a mean equal
-    to Student's (Hesterberg 2015, "What teachers should know about the bootstrap", section 5.3).
+    to Student's (Hesterberg 2015, "What teachers should know about the bootstrap", section 5.3). Of fewer than eight
+    clusters even the outermost samples lie too near: there it reaches as far as Student's, with the standard error of
+    the replicates, where that is farther.
 
     Parameters
     ----------
@@ -66,8 +68,13 @@ def percentile_interval(replicates: Floats, clusters: int, *, level: float = 0.9
         return None
     tail = (1.0 - level) / 2
     widened = float(norm.cdf(np.sqrt(clusters / (clusters - 1)) * t.ppf(tail, clusters - 1)))
-    low, high = np.quantile(present, [widened, 1.0 - widened])
-    return float(low), float(high)
+    low, high = (float(end) for end in np.quantile(present, [widened, 1.0 - widened]))
+    if clusters < STUDENTISED_FROM:
+        # Replicates vary by (m - 1) / m of what the statistic does.
+        error = float(present.std()) * np.sqrt(clusters / (clusters - 1))
+        half = float(t.isf(tail, clusters - 1)) * error
+        low, high = min(low, float(present.mean()) - half), max(high, float(present.mean()) + half)
+    return low, high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
