@@ -257,7 +257,6 @@ def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
 
 def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
     from audits.spectra import cautions, estimating, estimator, fitting, inputs, judging, listening, measuring, nesting
-    from audits.statistics.bootstrap import STUDENTISED_FROM
     from probes.loading import grids
     from probes.resampling import AGREEMENT
 
@@ -267,7 +266,6 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
         f"fewer than {cautions.FEW} samples",
         f"{estimator.SAMPLES:,} bootstrap samples",
         f"`mismatch_law`, from {estimator.FEWEST} samples on",
-        f"that are not differences, from {STUDENTISED_FROM} samples on",
         f"$p$, from {estimating.ORDERS[0]:g} to {estimating.ORDERS[-1]:g}, for which",
         f"interval of the order lies between {judging.FIRST[0]:g} and {judging.FIRST[1]:g}",
         f"the order lies below {judging.FIRST[0]:g} or above {judging.FIRST[1]:g}",

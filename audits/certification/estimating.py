@@ -14,16 +14,11 @@ from audits.certification.rules import Rule
 from audits.context import Context, Draft
 from audits.numbers import UPPER_BOUND
 from audits.records import Coordinate, Estimate
-from audits.statistics import (
-    clopper_pearson,
-    cluster_weights,
-    generator,
-    percentile_interval,
-)
+from audits.statistics import clopper_pearson
+from audits.statistics.mean_intervals import STUDENT_SKEW, mean_interval
 
 EXACT = "Clopper-Pearson"
-PERCENTILE = "bootstrap over images, percentile"
-SAMPLES = 2000
+OVER_IMAGES = f"{STUDENT_SKEW}, over images"
 FEW = 10
 """Images with a positive value under which the interval of a mean is widened."""
 LEAST = 5
@@ -134,19 +129,21 @@ def _mean(name: str, values: list[float], part: Part, rule: Rule, context: Conte
 
 def _bounded(name: str, numbers: Floats, top: float, part: Part, context: Context) -> Estimate:
     """Return a mean over images of numbers in [0, top]."""
-    purpose = (name, str(sorted(part.where.items())))
-    low, high, method = mean_interval(numbers, context, *purpose)
+    value = float(numbers.mean())
+    low, high = _ends(numbers, context)
+    method = OVER_IMAGES
     above, below = int((numbers > top / 2).sum()), int((numbers < top / 2).sum())
     if min(above, below) < FEW:
-        # So few images lie on one side that resampling cannot know how many others would.
-        wider = (top - _most(top - numbers, top, context, *purpose), _most(numbers, top, context, *purpose))
-        low, high = max(min(low, wider[0]), 0.0), min(max(high, wider[1]), top)
+        # So few images lie on one side that their spread cannot tell how many others would.
+        low = min(low, top - _most(top - numbers, top, context))
+        high = max(high, _most(numbers, top, context))
         method = f"{method}, with Clopper-Pearson for the rare half where wider"
     return Estimate(
         name=name,
-        value=float(numbers.mean()),
-        low=low,
-        high=high,
+        value=value,
+        # Rounding may carry the mean of numbers that are all the highest past it.
+        low=max(min(low, value), 0.0),
+        high=max(min(high, top), value),
         level=context.level,
         method=method,
         n=len(numbers),
@@ -155,30 +152,22 @@ def _bounded(name: str, numbers: Floats, top: float, part: Part, context: Contex
     )
 
 
-def mean_interval(numbers: Floats, context: Context, *purpose: str) -> tuple[float, float, str]:
-    """Return the interval of a mean over images."""
-    rng = generator(context.seed, "certify", *purpose)
-    means = np.empty(SAMPLES)
-    for start in range(0, SAMPLES, 200):
-        # Block by block: a weight per image and sample would not fit for large sets.
-        weights = cluster_weights(len(numbers), 200, rng)
-        means[start : start + 200] = weights @ numbers / len(numbers)
+def _ends(numbers: Floats, context: Context) -> tuple[float, float]:
+    """Return the ends for a mean of numbers that are never negative, both the mean where nothing varied."""
     value = float(numbers.mean())
-    ends = percentile_interval(means, len(numbers), level=context.level)
-    if ends is None:
-        return min(value, 0.0), float(numbers.max()), "range"
-    return min(ends[0], value), max(ends[1], value), PERCENTILE
+    found = mean_interval(numbers, level=context.level, positive=True)
+    return found[1] if found else (value, value)
 
 
-def _most(numbers: Floats, top: float, context: Context, *purpose: str) -> float:
+def _most(numbers: Floats, top: float, context: Context) -> float:
     """Return an upper end for a mean of numbers in [0, top] that fears more large ones than were met.
 
-    Up to top / 2 they are resampled; the share beyond gets its exact upper limit, as if each were top. The two ends
-    are joined as those of independent parts.
+    Up to top / 2 they are taken as they are; the share beyond gets its exact upper limit, as if each were top. The two
+    ends are joined as those of independent parts.
     """
     far = numbers > top / 2
     near = np.where(far, 0.0, numbers)
-    rise = mean_interval(near, context, *purpose)[1] - float(near.mean())
+    rise = _ends(near, context)[1] - float(near.mean())
     most = top * clopper_pearson(int(far.sum()), len(numbers), level=context.level)[1]
     return min(float(numbers.mean()) + math.hypot(rise, most - float((numbers - near).mean())), top)
 
@@ -195,8 +184,13 @@ def _add_draws(draft: Draft, part: Part, rule: Rule, context: Context) -> None:
     if rule.mode == "fixed":
         draft.add(Estimate(**common, method="exact"))  # type: ignore[arg-type]
         return
-    low, high, method = mean_interval(numbers, context, "draws")
-    draft.add(Estimate(**common, low=low, high=high, level=context.level, method=method))  # type: ignore[arg-type]
+    found = mean_interval(numbers, level=context.level, positive=True)
+    if found is None:
+        draft.warn("no-interval", f"draws_per_item has no interval: {len(numbers)} images, all with as many draws.")
+        draft.add(Estimate(**common, level=context.level, method="none"))  # type: ignore[arg-type]
+        return
+    low, high = found[1]
+    draft.add(Estimate(**common, low=low, high=high, level=context.level, method=OVER_IMAGES))  # type: ignore[arg-type]
 
 
 def add_bound(draft: Draft, images: int, rule: Rule, reading: Reading | None = None) -> None:

@@ -8,7 +8,8 @@ from audits.membership import Options
 from audits.membership.inputs import Inputs
 from audits.membership.releases import Release
 from audits.records import Estimate
-from audits.statistics import cluster_weights, generator, mean_interval, wilson
+from audits.statistics import generator, wilson
+from audits.statistics.mean_intervals import mean_interval
 from probes import knn
 from probes.attacks.denoiser import Request, score_denoiser
 from probes.attacks.samples import flat
@@ -20,7 +21,6 @@ STEPS = 10
 K = 5
 MOST = 2000
 """Samples and reference points that are compared."""
-REPLICATES = 2000
 Places = dict[tuple[str, str], int]
 
 
@@ -59,19 +59,19 @@ def _loss(draft: Draft, release: Release, inputs: Inputs, options: Options, cont
         indices=others,
     )
     values = -np.mean(list(scores.values()), axis=0)
-    weights = cluster_weights(len(values), REPLICATES, generator(context.seed, "membership", "utility"))
-    made = mean_interval(values, weights, level=context.level)
-    assert made is not None
-    method, (low, high) = made
-    value = float(values.mean())
+    made = mean_interval(values, level=context.level, positive=True)
+    if made is None:
+        why = "Every non-member has the same loss: that tells nothing of how others would differ."
+        draft.warn("no-interval", why, **release.where)
+    method, (low, high) = made or ("none", (None, None))
     return draft.add(
         Estimate(
             name="utility",
-            value=value,
-            low=min(low, value),
-            high=max(high, value),
+            value=float(values.mean()),
+            low=low,
+            high=high,
             level=context.level,
-            method=f"{method}; squared error of the noise at {len(steps)} timesteps",
+            method=method if made is None else f"{method}; squared error of the noise at {len(steps)} timesteps",
             n=len(values),
             unit="non-members",
             where={**release.where, "measure": "held_out_loss"},

@@ -111,7 +111,8 @@ def group_correlation(
     if ends is None:
         return None
     p = order_p(*values, repeats, rng, level=level)
-    return Correlation(value=r, low=min(ends[0], r), high=max(ends[1], r), p=p, n=len(values[0]))
+    low, high = max(min(ends[0], r), -1.0), min(max(ends[1], r), 1.0)
+    return Correlation(value=r, low=low, high=high, p=p, n=len(values[0]))
 
 
 def _spearmans(x: Floats, y: Floats) -> Floats:

@@ -12,7 +12,12 @@ def cautions_of(setup: Setup, *, asked: str) -> Iterator[tuple[str, str]]:
     """Yield warnings as (id, message); `asked` is the way of upsampling that was asked for."""
     layout = setup.loaded.operator.layout
     if setup.samples < FEW:
-        yield "few-samples", f"Samples: {setup.samples}, fewer than {FEW}. Intervals are wide and may be too short."
+        yield (
+            "few-samples",
+            f"Samples: {setup.samples}, fewer than {FEW}. Intervals hold as often as they say where samples are no "
+            "more skewed than exponential numbers; of so few, nobody can know. Log-normal ones with sigma 1.5 are covered "
+            "in about 87 % in place of 95 %.",
+        )
     if layout.padding.fixed:
         cells = ", ".join(str(int(amount)) for amount in layout.padding.amounts)
         yield (

@@ -58,10 +58,10 @@ def _add_scores(estimator: Estimator, counts: Tally, grid: Grid) -> None:
             lost, held = bands[:, place, number, 0], bands[:, place, number, 1]
             where: dict[str, Coordinate] = {"resolution": at, "path": path, "band": band}
             estimator.root_ratio("band_error", lost, held, **where)
-            estimator.ratio("band_share", lost, whole, **where)
+            estimator.share_of("band_share", lost, whole, **where)
     if grid is not estimator.setup.grids[0]:
         lead = errors[:, 0] - errors[:, 1]
-        estimator.difference("direct_minus_upsampled", lead, resolution=at)
+        estimator.claim("direct_minus_upsampled", lead, len(estimator.setup.grids) - 1, resolution=at)
         estimator.share("direct_worse_share", int((lead > 0).sum()), len(lead), resolution=at)
 
 
@@ -172,8 +172,8 @@ def _add_spectra(estimator: Estimator, counts: Tally, grid: Grid) -> None:
         if not total.mean() > DUST * whole:
             estimator.draft.warn("constant-stage", "This stage does not vary over the domain.", **where)
             continue
-        estimator.ratio("high_frequency_share", high, total, **where)
-        estimator.ratio("above_training_share", above, total, **where)
+        estimator.share_of("high_frequency_share", high, total, **where)
+        estimator.share_of("above_training_share", above, total, **where)
         estimator.ratio("centroid", moment, total, **where)
     line = main_line(setup.stages)
     energies = {tap: sums[:, setup.stages.index(tap), 1] for tap in line}

@@ -9,7 +9,8 @@ from audits.context import Context, Draft
 from audits.records import Coordinate, Estimate
 from audits.spectra.measuring import Setup
 from audits.spectra.tally import Floats, Running
-from audits.statistics import cluster_weights, generator, mean_interval, percentile_interval
+from audits.statistics import cluster_weights, generator, percentile_interval
+from audits.statistics.mean_intervals import ALIKE, claim_interval, mean_interval
 
 SAMPLES = 2000
 """Bootstrap samples."""
@@ -17,7 +18,7 @@ FEWEST = 8
 """Samples below which nothing is resampled."""
 PERCENTILE = "bootstrap over samples, percentile"
 OVER_SAMPLES = "over samples"
-STUDENT = "Student t over samples"
+CLAIMED = "Student t on half of the degrees of freedom, widened for skew, over samples"
 LOG_STUDENT = "Student t over samples, of the logarithm"
 
 Where = Mapping[str, Coordinate]
@@ -30,41 +31,49 @@ class Estimator:
     def __init__(self, draft: Draft, setup: Setup, context: Context) -> None:
         self.draft, self.setup, self.level = draft, setup, context.level
         self.seed = context.seed
-        # The same for all: what two numbers of the same samples share, their resamples share too.
-        self.weights = self._drawn(setup.samples)
-
-    def _drawn(self, n: int) -> Floats:
-        return cluster_weights(n, SAMPLES, generator(self.seed, "spectra", "bootstrap"))
 
     def mean(self, name: str, column: Floats, **where: Coordinate) -> None:
-        """Add the mean of one number a sample; of numbers that are never below zero the interval is not either."""
+        """Add the mean of one number a sample that is never below zero."""
+        self._mean(name, column, where, positive=True)
+
+    def difference(self, name: str, column: Floats, **where: Coordinate) -> None:
+        """Add the mean of one difference a sample."""
+        self._mean(name, column, where, positive=False)
+
+    def _mean(self, name: str, column: Floats, where: Where, *, positive: bool) -> None:
         value = float(column.mean())
         if not math.isfinite(value):
             self._undefined(name, where)
             return
-        # Aliasing is measured on fewer samples than all else.
-        weights = self.weights if len(column) == self.setup.samples else self._drawn(len(column))
-        found = mean_interval(column, weights, level=self.level)
+        found = mean_interval(column, level=self.level, positive=positive)
         if found is None:
-            self._bare(name, value, len(column), where)
+            self._without(name, value, len(column), where)
             return
         method, (low, high) = found
-        floor = 0.0 if column.min() >= 0 else -math.inf
-        self._put(name, value, max(low, floor), high, f"{method} {OVER_SAMPLES}", len(column), where)
+        self._put(name, value, low, high, f"{method}, {OVER_SAMPLES}", len(column), where)
 
-    def difference(self, name: str, column: Floats, **where: Coordinate) -> None:
-        """Add the mean of one difference a sample, which is skewed less than its parts: Student's interval."""
-        from scipy.stats import t
+    def claim(self, name: str, column: Floats, claims: int, **where: Coordinate) -> None:
+        """Add the mean of one difference a sample, of which it will be claimed on which side of zero it lies.
 
-        n, value = len(column), float(column.mean())
+        Parameters
+        ----------
+        claims
+            Such means in the report; their intervals hold together.
+        """
+        value = float(column.mean())
         if not math.isfinite(value):
             self._undefined(name, where)
             return
-        if n < 2:
-            self._bare(name, value, n, where)
+        ends = claim_interval(column, level=self.level, claims=claims)
+        if ends is None:
+            self._without(name, value, len(column), where)
             return
-        half = float(t.ppf((1 + self.level) / 2, n - 1)) * float(column.std(ddof=1)) / math.sqrt(n)
-        self._put(name, value, value - half, value + half, STUDENT, n, where)
+        method = CLAIMED if claims < 2 else f"{CLAIMED}, all {claims} grids together"
+        self._put(name, value, *ends, method, len(column), where)
+
+    def share_of(self, name: str, part: Floats, whole: Floats, **where: Coordinate) -> None:
+        """Add the ratio of two sums over samples, the first of them a part of the second."""
+        self._ratio(name, part, whole, lambda value: min(value, 1.0), where)
 
     def ratio(self, name: str, above: Floats, below: Floats, **where: Coordinate) -> None:
         """Add the ratio of two sums over samples."""
@@ -85,14 +94,16 @@ class Estimator:
         if not math.isfinite(value):
             self._undefined(name, where)
             return
-        found = mean_interval(value + (above - value * below) / below.mean(), self.weights, level=self.level)
+        # What is left of rounding where the ratio is the same in all samples is no spread.
+        parts = above / below.mean()
+        apart = parts - value * below / below.mean()
+        still = np.abs(apart).max() <= ALIKE * np.abs(parts).max()
+        found = None if still else mean_interval(value + apart, level=self.level, positive=True)
         if found is None:
-            self._bare(name, shown(value), len(above), where)
+            self._without(name, shown(value), len(above), where)
             return
         method, (low, high) = found
-        # Rounding may carry the point past an end that it equals.
-        ends = shown(max(min(low, value), 0.0)), shown(max(high, value))
-        self._put(name, shown(value), *ends, f"{method} {OVER_SAMPLES}", len(above), where)
+        self._put(name, shown(value), shown(low), shown(high), f"{method}, {OVER_SAMPLES}", len(above), where)
 
     def resampled(self, name: str, columns: Floats, statistic: Statistic, **where: Coordinate) -> None:
         """Add a statistic of the means of columns, shape (n, k); `statistic` maps (..., k) to (...)."""
@@ -101,11 +112,13 @@ class Estimator:
         if not math.isfinite(value):
             self._undefined(name, where)
             return
-        ends = None
-        if n >= FEWEST:
-            ends = percentile_interval(statistic(self.weights @ columns / n), n, level=self.level)
+        if n < FEWEST:
+            self._without(name, value, n, where, few=FEWEST)
+            return
+        weights = cluster_weights(n, SAMPLES, generator(self.seed, "spectra", "bootstrap"))
+        ends = percentile_interval(statistic(weights @ columns / n), n, level=self.level)
         if ends is None:
-            self._bare(name, value, n, where)
+            self._without(name, value, n, where, few=FEWEST)
             return
         self._put(name, value, min(ends[0], value), max(ends[1], value), PERCENTILE, n, where)
 
@@ -127,8 +140,8 @@ class Estimator:
         for place, tap in enumerate(taps):
             for wavenumber, value in enumerate(running.mean[place].tolist()):
                 where: Where = {"tap": tap, "resolution": resolution, "wavenumber": wavenumber}
-                if n < 2:
-                    self._bare("energy", value, n, where)
+                if n < 2 or not relative[place, wavenumber] > ALIKE:
+                    self._without("energy", value, n, where)
                     continue
                 # A level next to one and two samples would leave what a double can hold.
                 factor = math.exp(min(reach * float(relative[place, wavenumber]), 600.0))
@@ -137,8 +150,12 @@ class Estimator:
     def _undefined(self, name: str, where: Where) -> None:
         self.draft.warn("undefined", f"{name} is not defined here: it would divide by zero.", **where)
 
-    def _bare(self, name: str, value: float, n: int, where: Where) -> None:
-        self.draft.warn("no-interval", f"{name} rests on {n} samples: too few for an interval.")
+    def _without(self, name: str, value: float, n: int, where: Where, few: int = 2) -> None:
+        """Add a number without an interval, and why it has none."""
+        why = f"rests on {n} samples: too few for an interval."
+        if n >= few:
+            why = f"has no interval where all {n} samples have the same: that tells nothing of how others would differ."
+        self.draft.warn("no-interval", f"{name} {why}")
         self.draft.add(
             Estimate(name=name, value=value, level=self.level, method="none", n=n, unit="samples", where=dict(where))
         )

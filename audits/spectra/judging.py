@@ -1,7 +1,7 @@
 """Run it on the finer grid, or upsample? The verdict per grid and its causes, as far as the intervals carry them.
 
-Severity: high where the interval of direct less upsampled lies above the upsampled error itself (run directly the
-operator errs more than twice as much), medium where it lies above zero; everything else is information.
+Severity: high where the interval of direct less upsampled lies above that of the upsampled error itself (run directly
+the operator errs more than twice as much), medium where it lies above zero; everything else is information.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from audits.context import Draft
-from audits.numbers import described
+from audits.numbers import counted, described
 from audits.records import Coordinate, Estimate, Severity
 from audits.spectra.estimating import main_line
 from audits.spectra.measuring import Setup
@@ -18,6 +18,8 @@ LIMITED = 0.5
 """Share of the upsampled error from which the floor of interpolation is said to limit it."""
 POOR = 0.5
 """Relative error on the grid of training from which model and data may not belong together."""
+CLAIMED_FROM = 8
+"""Samples from which a way is preferred: of fewer, no interval of a skewed difference holds as often as it says."""
 ROUNDING = 1e-5
 """Difference of relative errors below which single precision decides, and nobody is told to prefer either way."""
 FIRST = (0.75, 1.25)
@@ -35,10 +37,10 @@ def judge(draft: Draft, setup: Setup) -> None:
     """Add the findings."""
     found = Found(draft)
     finer = [grid.resolution for grid in setup.grids[1:]]
-    poor = _check_fit(draft, found, setup)
+    misfit = _check_fit(draft, found, setup)
     for resolution in finer:
         if found.has("direct_minus_upsampled", resolution=resolution):
-            _tell_verdict(draft, found, setup, resolution, poor=poor)
+            _tell_verdict(draft, found, setup, resolution, misfit)
     if not setup.scored:
         draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
                    "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
@@ -82,12 +84,12 @@ def _key(name: str, where: Any) -> tuple[Any, ...]:
 
 def verdict_of(lead: Estimate) -> str:
     """Return upsample, direct or tie from the interval of the direct error less the upsampled one."""
-    if lead.low is None or lead.high is None or abs(lead.value) < ROUNDING:
+    if lead.low is None or lead.high is None or lead.n < CLAIMED_FROM or abs(lead.value) < ROUNDING:
         return "tie"
     return "upsample" if lead.low > 0 else "direct" if lead.high < 0 else "tie"
 
 
-def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int, *, poor: bool) -> None:
+def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int, misfit: str) -> None:
     coarse = setup.grids[0].resolution
     lead = found.row("direct_minus_upsampled", resolution=at)
     share = found.row("direct_worse_share", resolution=at)
@@ -95,31 +97,32 @@ def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int, *, poor: bo
         found.row("relative_l2", resolution=at, path=path) for path in ("direct", "upsampled", "floor")
     )
     # Which way errs less says nothing of a network that misses either way.
-    verdict = "tie" if poor else verdict_of(lead)
+    verdict = "tie" if misfit else verdict_of(lead)
     worse = f"direct loses on {100 * share.value:.0f} % of them"
     difference = f"direct less upsampled {described(lead)}; {worse}"
     severity: Severity = "info"
-    if poor:
-        words = f"At {at}, neither way can be preferred while the operator errs as much as this on its own grid"
-    elif lead.low is None:
-        words = f"At {at}, a single sample cannot tell running it directly from upsampling"
+    if misfit:
+        words = f"At {at}, neither way can be preferred {misfit}"
+    elif lead.n < CLAIMED_FROM:
+        words = f"At {at}, {counted(lead.n, lead.unit)} cannot tell running it directly from upsampling: of fewer than "
+        words += f"{CLAIMED_FROM}, nobody can know how skewed the difference is"
     elif verdict == "upsample":
-        severity = "high" if lead.low is not None and lead.low > raised.value else "medium"
+        severity = "high" if _above(lead.low, raised.high) else "medium"
         words = f"At {at}, run it at {coarse} and upsample: run at {at} directly, its error is higher"
     elif verdict == "direct":
         words = f"At {at}, run it directly: its error is lower than that of running at {coarse} and upsampling"
     else:
         words = f"At {at}, no difference could be shown between running it directly and upsampling from {coarse}"
     text = f"{words} (relative l2 {described_short(direct)} against {described_short(raised)}; {difference})."
-    if floor.value >= LIMITED * raised.value:
+    if raised.high is not None and _above(floor.low, LIMITED * raised.high):
         text += (
             f" Limited by interpolation: upsampling the true solution alone costs {described_short(floor)}, so another "
             "way of upsampling may do better."
         )
         draft.warn(
             "limited-by-interpolation",
-            f"Upsampling the true solution ({setup.output_method}) errs by {floor.value:.3g}, half or more of the "
-            "upsampled error: the comparison is partly one of interpolation.",
+            f"Upsampling the true solution ({setup.output_method}) errs by {floor.value:.3g}, by all intervals half or "
+            "more of the upsampled error: the comparison is partly one of interpolation.",
             resolution=at,
         )
     evidence = [
@@ -129,20 +132,34 @@ def _tell_verdict(draft: Draft, found: Found, setup: Setup, at: int, *, poor: bo
     draft.find("spectra.verdict", severity, text, evidence, resolution=at, verdict=verdict)
 
 
-def _check_fit(draft: Draft, found: Found, setup: Setup) -> bool:
-    """Tell an operator that misses the targets on its own grid, before anything else is said of it."""
+def _above(low: float | None, other: float | None) -> bool:
+    """Tell whether the lower end of one interval lies above the upper end of another; no without both."""
+    return low is not None and other is not None and low > other
+
+
+def _check_fit(draft: Draft, found: Found, setup: Setup) -> str:
+    """Tell an operator that misses the targets on its own grid; return why no way can be preferred then, or ""."""
     coarse = setup.grids[0].resolution
     where: dict[str, Coordinate] = {"resolution": coarse, "path": "same"}
-    if not found.has("relative_l2", **where) or found.row("relative_l2", **where).value <= POOR:
-        return False
+    if not found.has("relative_l2", **where):
+        return ""
     own = found.row("relative_l2", **where)
+    if (own.value if own.high is None else own.high) <= POOR:
+        return ""
+    if not _above(own.low, POOR):
+        draft.warn(
+            "unclear-fit",
+            f"Whether the operator misses the targets on its own grid of {coarse} by half of them cannot be told: its "
+            f"relative error there is {described(own)}.",
+        )
+        return "as long as it cannot be told whether the operator errs by less than half on its own grid"
     text = (
         f"On its own grid of {coarse} the operator misses the targets by a relative {described(own)}: it is untrained, "
         "or --padding, --grid, --norm or a scale is not that of its training. What follows is no judgement of it."
     )
     draft.find("spectra.poor-fit", "high", text, [found.place("relative_l2", **where)], resolution=coarse)
     draft.warn("poor-fit", f"The operator misses the targets on its own grid of {coarse} by half or more of them.")
-    return True
+    return "while the operator errs as much as this on its own grid"
 
 
 def _tell_parts(draft: Draft, found: Found, setup: Setup, at: int) -> None:
@@ -243,8 +260,8 @@ def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
         evidence += [found.place("high_frequency_share", resolution=at, tap=tap) for tap in (before, after)]
         first, last = (draft.estimates[place] for place in evidence[-2:])
         text += (
-            f" From one stage to the next that share rises most at {after}, from {described_short(first)} to "
-            f"{described_short(last)}."
+            " Of the stages after which that share is higher by intervals that lie apart, the factor is largest in "
+            f"these samples at {after}: from {described_short(first)} to {described_short(last)}."
         )
     draft.find("spectra.high-frequency", "info", text, evidence, resolution=at)
 
@@ -271,7 +288,7 @@ def _tell_aliasing(draft: Draft, found: Found, at: int) -> None:
     place, most = max(rows, key=lambda item: item[1].value)
     nonlinear = found.row("mismatch_share", resolution=at, part="nonlinear")
     text = (
-        f"Taken alone, the activation that aliases most at {at} is {most.where['tap']}, by a relative "
+        f"Taken alone, the activation that aliases most at {at} in these samples is {most.where['tap']}, by a relative "
         f"{described(most)}. What the aliasing of all of them leaves in the mismatch of the prediction is "
         f"{described(nonlinear)}."
     )

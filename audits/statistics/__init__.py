@@ -7,7 +7,6 @@ sample); these functions turn the sums into intervals and p-values and never run
 from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
     cluster_weights,
-    mean_interval,
     percentile_interval,
     ratio,
     resampled_sums,

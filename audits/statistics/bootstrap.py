@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+STUDENTISED_FROM = 8
+"""Clusters from which bootstrap quantiles are used alone: of fewer, some samples have next to no spread."""
+
+
 def cluster_weights(clusters: int, repeats: int, rng: np.random.Generator) -> Floats:
     """Draw how often each cluster appears in each bootstrap sample.
 
@@ -42,7 +46,9 @@ def percentile_interval(replicates: Floats, clusters: int, *, level: float = 0.9
 
     The plain percentile interval is too short with few clusters. The tail probability is widened from
     a/2 to Phi(sqrt(m / (m - 1)) * t(a/2; m - 1)), m clusters, which makes the interval of a mean equal
-    to Student's (Hesterberg 2015, "What teachers should know about the bootstrap", section 5.3).
+    to Student's (Hesterberg 2015, "What teachers should know about the bootstrap", section 5.3). Of fewer than eight
+    clusters even the outermost samples lie too near: there it reaches as far as Student's, with the standard error of
+    the replicates, where that is farther.
 
     Parameters
     ----------
@@ -63,57 +69,10 @@ def percentile_interval(replicates: Floats, clusters: int, *, level: float = 0.9
         return None
     tail = (1.0 - level) / 2
     widened = float(norm.cdf(np.sqrt(clusters / (clusters - 1)) * t.ppf(tail, clusters - 1)))
-    low, high = np.quantile(present, [widened, 1.0 - widened])
-    return float(low), float(high)
-
-
-STUDENTISED_MEAN = "studentised bootstrap"
-STUDENT_MEAN = "Student t"
-STUDENTISED_FROM = 8
-"""Clusters from which bootstrap quantiles are used: of fewer, some samples have next to no spread of their own."""
-
-
-def mean_interval(values: Floats, weights: Floats, *, level: float = 0.95) -> tuple[str, tuple[float, float]] | None:
-    """Return the method and the ends of the interval of a mean of n independent numbers.
-
-    The studentised bootstrap, which follows a skew that the percentile interval and
-    Student's do not; under eight numbers, or where they are all alike, Student's.
-
-    Parameters
-    ----------
-    values
-        Shape (n,).
-    weights
-        From `cluster_weights`, shape (repeats, n).
-
-    Returns
-    -------
-    tuple or None
-        None with fewer than two numbers.
-
-    Examples
-    --------
-    >>> values = np.repeat([1.0, 3.0], 20)
-    >>> method, (low, high) = mean_interval(values, cluster_weights(40, 2000, np.random.default_rng(0)))
-    >>> method, f"{low:.1f} to {high:.1f}"
-    ('studentised bootstrap', '1.7 to 2.3')
-    """
-    from scipy.stats import t
-
-    n = len(values)
-    if n < 2:
-        return None
-    value = float(values.mean())
-    error = float(values.std(ddof=1)) / np.sqrt(n)
-    tail = (1.0 - level) / 2
-    if n >= STUDENTISED_FROM:
-        shifts = weights @ (values - value) / n
-        spread = np.sqrt(np.maximum(weights @ (values - value) ** 2 / n - shifts**2, 0.0) / (n - 1))
-        # A sample that drew equal numbers alone has no spread to divide by.
-        usable = spread > 1e-12 * error
-    if n < STUDENTISED_FROM or 2 * usable.sum() < len(weights):
-        half = error * float(t.isf(tail, n - 1))
-        return STUDENT_MEAN, (value - half, value + half)
-    low, high = np.quantile(shifts[usable] / spread[usable], [tail, 1.0 - tail])
-    # The upper quantile makes the lower end: deviations of the samples mirror that of the value.
-    return STUDENTISED_MEAN, (min(float(value - high * error), value), max(float(value - low * error), value))
+    low, high = (float(end) for end in np.quantile(present, [widened, 1.0 - widened]))
+    if clusters < STUDENTISED_FROM:
+        # Replicates vary by (m - 1) / m of what the statistic does.
+        error = float(present.std()) * np.sqrt(clusters / (clusters - 1))
+        half = float(t.isf(tail, clusters - 1)) * error
+        low, high = min(low, float(present.mean()) - half), max(high, float(present.mean()) + half)
+    return low, high

@@ -12,7 +12,6 @@ from audits.statistics.permutation import monte_carlo_p
 Floats = NDArray[np.float64]
 EXACT_UP_TO = 8
 """Units up to which all orders are gone through instead of random ones."""
-_NEAR_ONE = 0.999999
 _TIE = 1e-12
 
 
@@ -30,15 +29,26 @@ def spearman(x: Floats, y: Floats) -> float | None:
 def bonett_wright(r: float, freedom: int, *, level: float = 0.95) -> tuple[float, float]:
     """Return the interval of a rank correlation: Fisher's, with the variance (1 + r^2 / 2) / freedom.
 
-    Bonett and Wright 2000, section 3; `freedom` is n - 3, less one for each column that is held fixed.
+    Bonett and Wright 2000, section 3; `freedom` is n - 3, less one for each column that is held fixed. A perfect order
+    of n units is taken for one halfway to the next lower value that n units can have, 1 - 12 / (n^3 - n): Fisher's
+    scale has no place for 1, and the interval around it would have next to no width.
+
+    Of two normal columns of 5 to 60 units with a true rank correlation of 0 to .97, 93 to 99 % are covered (4,000
+    samples each); where both have heavy tails together (Student's t on 2 degrees of freedom) and correlate by .76 or
+    more, 96 to 99 % with 5 units, 88 to 95 % with 8 or 10, 88 to 91 % with 20, and 81 to 88 % with 60.
 
     >>> [round(end, 3) for end in bonett_wright(0.0, 97)]
     [-0.196, 0.196]
+    >>> [round(end, 2) for end in bonett_wright(1.0, 2)]
+    [0.16, 1.0]
     """
     from scipy.stats import norm
 
-    half = float(norm.isf((1 - level) / 2)) * math.sqrt((1 + r**2 / 2) / freedom)
-    z = math.atanh(max(-_NEAR_ONE, min(r, _NEAR_ONE)))
+    units = freedom + 3
+    most = 1 - 6 / (units**3 - units)
+    near = max(-most, min(r, most))
+    half = float(norm.isf((1 - level) / 2)) * math.sqrt((1 + near**2 / 2) / freedom)
+    z = math.atanh(near)
     return min(math.tanh(z - half), r), max(math.tanh(z + half), r)
 
 

@@ -13,7 +13,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-DELONG = "DeLong, logit scale"
+DELONG = "DeLong, logit scale, Student t"
+NEWCOMBE = "or Newcombe where wider"
+TIED = "Clopper-Pearson over disjoint pairs that tie"
+FEW = 10
+"""Points of the smaller side on the wrong side, on average, under which an area's interval is widened."""
 DISJOINT = "Clopper-Pearson over disjoint pairs"
 DKW = "Dvoretzky-Kiefer-Wolfowitz bands"
 
@@ -116,28 +120,62 @@ def area(scores: Floats, member: Bools) -> Area:
 def area_interval(found: Area, level: float) -> tuple[float, float, str]:
     """Return low end, high end and method of an area's interval.
 
-    On the logit scale it stays within 0 and 1. Where all members lie above all non-members, or the other way round,
-    the variance is zero; the pairs without a common point are then independent trials, of which all came out alike.
+    On the logit scale it stays within 0 and 1. Student's quantile has the degrees of freedom of Satterthwaite, from
+    both sides' variances. Where an area leaves fewer than ten points of the smaller side on the wrong side, these have
+    too few ranks to tell their own variance, and the interval is widened to that of Newcombe (2006, "Confidence
+    intervals for an effect size measure based on the Mann-Whitney statistic, part 2", method 5).
+
+    Where all members lie above all non-members, or the other way round, the variance is zero; the pairs without a
+    common point are then independent trials, of which all came out alike. Where all scores are equal, all such pairs
+    are ties; an area is at least half, and lacks at most half, of how often pairs tie at the least.
 
     >>> low, high, method = area_interval(area(np.arange(8.0), np.arange(8) > 3), 0.95)
     >>> round(low, 3) == round(0.025 ** (1 / 4), 3), high, method
     (True, 1.0, 'Clopper-Pearson over disjoint pairs')
     """
     from scipy.special import expit, logit
-    from scipy.stats import norm
+    from scipy.stats import t
 
     variance, value = found.variance(), found.value
+    pairs = min(len(found.of_members), len(found.of_others))
     if variance <= 0 or not 0 < value < 1:
         from audits.statistics.binomial import clopper_pearson
 
         if not 0 < value < 1:
-            pairs = min(len(found.of_members), len(found.of_others))
             return *clopper_pearson(round(value * pairs), pairs, level=level), DISJOINT
-        # All scores are equal: there is nothing to tell apart, and nothing that varies.
-        return value, value, DELONG
+        tied = clopper_pearson(pairs, pairs, level=level)[0] / 2
+        return tied, 1 - tied, TIED
     # Delta method: the derivative of the logit at v is 1 / (v (1 - v)).
-    wide = float(norm.isf((1 - level) / 2)) * np.sqrt(variance) / (value * (1 - value))
-    return float(expit(logit(value) - wide)), float(expit(logit(value) + wide)), DELONG
+    wide = float(t.isf((1 - level) / 2, _freedom(found))) * np.sqrt(variance) / (value * (1 - value))
+    low, high = float(expit(logit(value) - wide)), float(expit(logit(value) + wide))
+    if pairs * min(value, 1 - value) >= FEW:
+        return low, high, DELONG
+    wider = _newcombe(value, len(found.of_members), len(found.of_others), level)
+    return min(low, wider[0]), max(high, wider[1]), f"{DELONG}, {NEWCOMBE}"
+
+
+def _freedom(found: Area) -> float:
+    """Return Satterthwaite's degrees of freedom of the sum of both sides' variances, never below 1."""
+    sides = [part for part in (found.of_members, found.of_others) if len(part) > 1]
+    below = sum(_variance(part) ** 2 / (len(part) - 1) for part in sides)
+    return max(found.variance() ** 2 / below, 1.0) if below > 0 else 1.0
+
+
+def _newcombe(value: float, members: int, others: int, level: float) -> tuple[float, float]:
+    """Return the areas v that lie as far from the one met as chance takes it, by the variance at v.
+
+    v (1 - v) (1 + N (1 - v) / (2 - v) + N v / (1 + v)) / (m n) with N = (m + n) / 2 - 1, that of exponential scores.
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    reach, half = float(norm.isf((1 - level) / 2)), (members + others) / 2 - 1
+
+    def beyond(area: float) -> float:
+        spread = area * (1 - area) * (1 + half * (1 - area) / (2 - area) + half * area / (1 + area))
+        return float((value - area) ** 2 - reach**2 * spread / (members * others))
+
+    return float(brentq(beyond, 0.0, value)), float(brentq(beyond, value, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +192,7 @@ def difference(first: Area, second: Area, level: float) -> Gap:
     """Return first less second, of two scores of the same points in the same order.
 
     Where neither varies (both separate perfectly, or have equal scores only), the ends are those of the two areas'
-    own intervals at half the error each.
+    own intervals at half the error each, from 0 to 1 where scores are equal.
     """
     from scipy.stats import norm
 
@@ -175,8 +213,8 @@ def difference(first: Area, second: Area, level: float) -> Gap:
 
 def _wide_interval(found: Area, level: float) -> tuple[float, float]:
     """Return an area's interval, from 0 to 1 where all scores are equal."""
-    low, high, _ = area_interval(found, level)
-    return (0.0, 1.0) if low == high else (low, high)
+    low, high, method = area_interval(found, level)
+    return (0.0, 1.0) if method == TIED else (low, high)
 
 
 def best_advantage(found: Roc, level: float) -> tuple[float, float, float]:

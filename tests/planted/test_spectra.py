@@ -19,9 +19,10 @@ from torch import Tensor
 from audits.context import Cache, Context, Draft
 from audits.spectra import Options, inputs
 from audits.spectra.estimating import Estimator
-from audits.spectra.judging import PARTS, verdict_of
+from audits.spectra.judging import CLAIMED_FROM, PARTS, verdict_of
 from audits.spectra.report import run
 from audits.spectra.tally import Running
+from audits.statistics.mean_intervals import mean_interval
 from probes.fno.layers import Activation, CoordinateKind, GridKind, Padding, Pointwise, SpectralConv
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
 from probes.fno.reading import Loaded
@@ -291,41 +292,56 @@ def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     return np.asarray(0.05 * (direct - raised))
 
 
-def means(folder: Path, table: Floats, seeds: int = 4, *, paired: bool = True) -> Iterator[Any]:
-    """Yield the mean of every row with its interval; the bootstrap is drawn anew a few times."""
-    for part, seed in zip(np.array_split(table, seeds), range(seeds), strict=True):
-        draft = Draft()
-        setup: Any = SimpleNamespace(samples=table.shape[1])
-        estimator = Estimator(draft, setup, Context(seed=seed, cache=Cache(folder)))
-        for row in part:
-            add = estimator.difference if paired else estimator.mean
-            add("direct_minus_upsampled" if paired else "relative_l2", row, resolution=FINE)
-        yield from draft.estimates
+def claims(folder: Path, table: Floats, grids: int = 1) -> Iterator[Any]:
+    """Yield the difference of every row with the interval on which a verdict rests, one of so many grids."""
+    draft = Draft()
+    setup: Any = SimpleNamespace(samples=table.shape[1])
+    estimator = Estimator(draft, setup, Context(cache=Cache(folder)))
+    for row in table:
+        estimator.claim("direct_minus_upsampled", row, grids, resolution=FINE)
+    yield from draft.estimates
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 25, 60])
 def test_no_difference_is_seldom_taken_for_one(tmp_path: Path, n: int) -> None:
     repeats = 200
-    rows = list(means(tmp_path, heavy(np.random.default_rng(n), (repeats, n))))
+    rows = list(claims(tmp_path, heavy(np.random.default_rng(n), (repeats, n))))
     missed = sum(not row.low <= 0 <= row.high for row in rows)
     assert missed <= binom.ppf(0.999, repeats, 0.05)
     # Nor does it come from intervals without end: errors of 5 % are told apart to a few per cent.
-    assert n < 25 or np.median([row.high - row.low for row in rows]) < 0.2
-    assert sum(verdict_of(row) != "tie" for row in rows) == missed
+    assert n < 25 or np.median([row.high - row.low for row in rows]) < 0.25
+    assert sum(verdict_of(row) != "tie" for row in rows) == (missed if n >= CLAIMED_FROM else 0)
 
 
-@pytest.mark.parametrize("n, most", [(5, 0.17), (25, 0.11), (60, 0.1)])
-def test_means_of_skewed_errors_are_covered_nearly_as_promised(tmp_path: Path, n: int, most: float) -> None:
-    # Over 3000 repeats 12, 7.5 and 6.6 % of the intervals miss; of the percentile bootstrap 8 and 7 % at 25 and at 60.
-    table = np.exp(0.7 * np.random.default_rng(n).normal(size=(400, n)))
-    rows = list(means(tmp_path, table, paired=False))
-    assert np.mean([not row.low <= np.exp(0.245) <= row.high for row in rows]) <= most
+@pytest.mark.parametrize("grids", [1, 3])
+@pytest.mark.parametrize("n", [3, 5, 8, 10, 25, 60])
+def test_skewed_differences_of_mean_nothing_seldom_make_a_verdict_on_any_grid(
+    tmp_path: Path, n: int, grids: int
+) -> None:
+    # Grids of samples of their own are the worst case: those of a run share their samples. Student's intervals, one by
+    # one, make a false verdict in 21 % of runs with one grid and in half of those with three, at 8 samples.
+    repeats, rng = 1000, np.random.default_rng(n)
+    table = np.exp(1.2 * rng.normal(size=(repeats * grids, n))) - np.exp(0.72)
+    told = np.array([verdict_of(row) != "tie" for row in claims(tmp_path, table, grids)])
+    false = int(told.reshape(repeats, grids).any(axis=1).sum())
+    # Measured over 10,000: 0, 0, 5.3, 4.9, 3.2, 2.4 % with one grid; 0, 0, 7.9, 6.6, 3.5, 2.1 % of runs with three.
+    assert false <= binom.ppf(0.999, repeats, 0.08 if n == 8 else 0.07)
+
+
+@pytest.mark.parametrize("n, most", [(3, 0.08), (5, 0.08), (25, 0.07), (60, 0.07)])
+def test_means_of_skewed_errors_are_covered_as_promised(n: int, most: float) -> None:
+    table, repeats = np.exp(0.7 * np.random.default_rng(n).normal(size=(500, n))), 500
+    ends = [mean_interval(row, positive=True) for row in table]
+    missed = sum(not found[1][0] <= np.exp(0.245) <= found[1][1] for found in ends if found is not None)
+    assert missed <= binom.ppf(0.999, repeats, most)
 
 
 def test_a_difference_of_one_spread_is_seen(tmp_path: Path) -> None:
     table = heavy(np.random.default_rng(3), (60, 60))
     table += table.std()
-    assert np.mean([verdict_of(row) == "upsample" for row in means(tmp_path, table)]) > 0.95
+    assert np.mean([verdict_of(row) == "upsample" for row in claims(tmp_path, table)]) > 0.9
+    normal = np.random.default_rng(4).normal(1.0, 1.0, size=(100, 24))
+    assert np.mean([verdict_of(row) == "upsample" for row in claims(tmp_path, normal, 3)]) > 0.85
 
 
 def test_energies_are_covered(tmp_path: Path) -> None:

@@ -4,23 +4,27 @@ import math
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from audits.context import Cache, Context, Draft
 from audits.records import Estimate
 from audits.spectra.estimating import law, main_line, order
 from audits.spectra.estimator import Estimator
 from audits.spectra.fitting import regression
-from audits.spectra.judging import verdict_of
+from audits.spectra.judging import Found, _check_fit, _tell_verdict, verdict_of
 from audits.spectra.listening import Cut, Hearing, distance, whole_shells
 from audits.spectra.nesting import band_names
 from audits.spectra.tally import Running, tally
 from probes.fno.layers import Padding, Pointwise, SpectralConv
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
 from probes.radial_spectrum import RadialSpectrum
+
+Floats = NDArray[np.float64]
 
 
 def network(seed: int = 0, *, width: int = 6, modes: int = 4, amount: tuple[float, ...] = ()) -> FourierOperator:
@@ -205,13 +209,75 @@ def test_a_ratio_of_nothing_has_no_estimate_but_a_warning(tmp_path: Path) -> Non
 
 
 def test_one_sample_has_no_interval_and_two_have_a_wide_one(tmp_path: Path) -> None:
-    for n, method in ((1, "none"), (2, "Student t over samples"), (9, "studentised bootstrap over samples")):
+    for n, method in ((1, "none"), (2, "Student t, widened for skew, over samples")):
         draft, adds = estimator(n, tmp_path)
         adds.mean("relative_l2", np.linspace(1, 2, n), path="same")
         assert draft.estimates[0].method == method
     draft, adds = estimator(2, tmp_path)
-    adds.difference("direct_minus_upsampled", np.array([1.0, 2.0]), resolution=61)
+    adds.difference("mismatch_share", np.array([1.0, 2.0]), resolution=61, part="input")
     assert draft.estimates[0].low == pytest.approx(1.5 - 12.706 * 0.5, abs=1e-3)
+
+
+def test_samples_that_are_all_alike_have_no_interval_of_no_width(tmp_path: Path) -> None:
+    draft, adds = estimator(6, tmp_path)
+    same = np.full(6, 0.3)
+    adds.mean("relative_l2", same, path="same")
+    adds.claim("direct_minus_upsampled", same, 2, resolution=61)
+    # A ratio that is the same in all samples, whose parts are not.
+    whole = np.linspace(1.0, 3.0, 6)
+    adds.share_of("band_share", 0.1 * whole, whole, band="0-4")
+    adds.energies(Running(6, np.array([[0.3]]), np.zeros((1, 1))), ["x"], 61)
+    assert [(row.method, row.low, row.high) for row in draft.estimates] == [("none", None, None)] * 4
+    assert {warning.id for warning in draft.warnings} == {"no-interval"} and len(draft.warnings) == 4
+
+
+def test_a_share_ends_at_one(tmp_path: Path) -> None:
+    draft, adds = estimator(3, tmp_path)
+    adds.share_of("band_share", np.array([0.9, 0.5, 0.99]), np.ones(3), band="0-4")
+    assert draft.estimates[0].value < 1 == draft.estimates[0].high
+
+
+def test_a_verdict_looks_at_intervals_alone(tmp_path: Path) -> None:
+    def told(direct: Floats, raised: Floats, own: Floats, floor: Floats) -> Draft:
+        draft, adds = estimator(len(direct), tmp_path)
+        for path, column in (("direct", direct), ("upsampled", raised), ("floor", floor)):
+            adds.mean("relative_l2", column, resolution=61, path=path)
+        adds.mean("relative_l2", own, resolution=31, path="same")
+        adds.claim("direct_minus_upsampled", direct - raised, 1, resolution=61)
+        adds.share("direct_worse_share", int((direct > raised).sum()), len(direct), resolution=61)
+        grids = [SimpleNamespace(resolution=31), SimpleNamespace(resolution=61)]
+        setup: Any = SimpleNamespace(grids=grids, output_method="fourier")
+        found = Found(draft)
+        _tell_verdict(draft, found, setup, 61, _check_fit(draft, found, setup))
+        return draft
+
+    def verdict(draft: Draft) -> tuple[Any, str]:
+        (found,) = [one for one in draft.findings if one.id == "spectra.verdict"]
+        return found.where["verdict"], found.severity
+
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(4, 20))
+    low = 0.05 + 0.01 * noise[0]
+    assert verdict(told(0.4 + 0.02 * noise[1], low, low, low / 10)) == ("upsample", "high")
+    # The difference exceeds the upsampled error itself, but not its upper end.
+    wide = 0.05 + 0.01 * noise[3]
+    lead = wide.mean() + 0.003 + 0.001 * noise[1]
+    draft = told(wide + lead, wide, low, low / 10)
+    difference, raised = draft.estimates[4], draft.estimates[1]
+    assert raised.value < difference.low < raised.high and verdict(draft) == ("upsample", "medium")
+    # Of seven samples there is none, whatever they say.
+    draft = told(0.4 + 0.02 * noise[1, :7], low[:7], low[:7], low[:7] / 10)
+    assert verdict(draft) == ("tie", "info") and "7 samples cannot tell" in draft.findings[-1].statement
+    # An error of about a half of the targets: below it, above it, and not told.
+    for at, ids in ((0.3, set()), (0.9, {"poor-fit"}), (0.48, {"unclear-fit"})):
+        draft = told(0.95 + 0.02 * noise[1], low, at + 0.1 * noise[2], low / 10)
+        assert {one.id for one in draft.warnings} == ids
+        assert verdict(draft)[0] == ("tie" if ids else "upsample")
+        assert ("spectra.poor-fit" in {one.id for one in draft.findings}) == (ids == {"poor-fit"})
+    # The floor: half of the upsampled error by its point, and by intervals that lie apart.
+    for share, limited in ((0.51, False), (0.9, True)):
+        draft = told(0.4 + 0.02 * noise[1], low, low, share * low)
+        assert ("limited-by-interpolation" in {one.id for one in draft.warnings}) == limited
 
 
 def test_aliasing_measured_on_fewer_samples_has_draws_of_its_own(tmp_path: Path) -> None:

