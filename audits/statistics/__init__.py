@@ -4,6 +4,7 @@ Nothing here knows what was measured. Engines hand over sums per independent uni
 sample); these functions turn the sums into intervals and p-values and never run a model again.
 """
 
+from audits.statistics.adjusted_gaps import adjusted_gap, adjusted_rates
 from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
     RateIntervals,
@@ -45,15 +46,8 @@ from audits.statistics.label_shuffling import Chance, Contrast, shuffle_labels
 from audits.statistics.linearised import Differences, linearised_differences
 from audits.statistics.multiplicity import MaybeEnds, adjust, scaled
 from audits.statistics.permutation import enough_permutations, monte_carlo_p, permuted_group_sums
-from audits.statistics.poisson_gee import (
-    NotFitted,
-    PoissonFit,
-    attenuation,
-    coefficient_interval,
-    coefficient_p,
-    fit_poisson_gee,
-    wald_test,
-)
+from audits.statistics.poisson_gee import NotFitted, PoissonFit, fit_poisson_gee
+from audits.statistics.poisson_tests import attenuation, coefficient_interval, coefficient_p, share_left, wald_test
 from audits.statistics.pooling import Shrunken, shrink_rates
 from audits.statistics.score_effects import score_effects
 from audits.statistics.seeds import generator
@@ -77,6 +71,8 @@ __all__ = [
     "Split",
     "Undefined",
     "adjust",
+    "adjusted_gap",
+    "adjusted_rates",
     "all_pairs",
     "atkinson",
     "attenuation",
@@ -107,6 +103,7 @@ __all__ = [
     "resampled_sums",
     "scaled",
     "score_effects",
+    "share_left",
     "shrink_rates",
     "shuffle_labels",
     "simultaneous_contrasts",
