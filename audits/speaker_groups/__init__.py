@@ -128,6 +128,7 @@ AUDIT = AuditSpec(
         "noise_floor",
         "rate_ratio",
         "attenuation",
+        "share_left",
         "stratum_ratio",
         "differential_fairness",
         "entropy_index",

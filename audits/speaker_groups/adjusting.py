@@ -21,12 +21,11 @@ from audits.statistics import (
     Ends,
     Kind,
     NotFitted,
-    all_pairs,
+    adjusted_gap,
+    adjusted_rates,
     attenuation,
     coefficient_interval,
-    coefficient_p,
-    generator,
-    simultaneous_contrasts,
+    share_left,
     unscaled,
     wald_test,
 )
@@ -34,9 +33,9 @@ from audits.wording import many
 
 GEE = "Poisson GEE, clusters of speakers, Student t"
 GEE_PAIRS = "Poisson GEE, clusters of speakers, simultaneous over all pairs of levels"
+SHARE = "Fieller, of two Poisson GEE models of the same clips, paired over clusters"
 ATTENUATION = "difference of two Poisson GEE models of the same clips, paired over clusters"
 LINEARISED = "Student t, linearised over clusters"
-DRAWS = 4000
 HALF = 0.5
 MOST = 0.8
 """Share of what the adjustment took away that the terms named as its explanation take on their own."""
@@ -54,8 +53,8 @@ class Rung:
         Log ratio lost by the adjustment, with its ends.
     strata
         Log ratio within each level of another attribute, by `attribute=level`.
-    lost
-        What the adjustment did away with: any of "size", "significance", "sign".
+    share
+        Share of the log ratio that the adjustment leaves, with its ends; None where it has no interval.
     held
         The terms that the adjustment holds fixed.
     held_words
@@ -75,7 +74,7 @@ class Rung:
     places: tuple[int, int]
     faded: Ends = (0.0, 0.0, 0.0)
     strata: dict[str, Ends] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    share: Ends | None = None
     held: tuple[str, ...] = ()
     held_words: tuple[str, ...] = ()
     turned_by: str = ""
@@ -88,11 +87,8 @@ class Rung:
 
     @property
     def spurious(self) -> bool:
-        """Whether half of the marginal difference or more goes with what else differs, beyond chance.
-
-        Where only its significance is lost, more than half of it may be there all the same.
-        """
-        return bool(self.explained_by) and self.lost != ["significance"]
+        """Whether most of the difference goes with what else differs, beyond chance: less than half is left."""
+        return bool(self.explained_by) and self.share is not None and self.share[2] < HALF
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,7 +166,7 @@ def adjust_gaps(
             context=context,
         )
         for term in design.attributes:
-            _add_term(case, term, told.get(term.name, []))
+            _add_term(case, term, told.get(term.name, []), next((row for row in rows if row.by == term.name), None))
     return found
 
 
@@ -224,7 +220,7 @@ def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str
             draft.warn("small-levels", f"{few}: {what}.", **where)
 
 
-def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]]) -> None:
+def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]], plain: GapRow | None) -> None:
     try:
         alone = case.design.fit([term.name])
     except NotFitted as reason:
@@ -237,7 +233,7 @@ def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]]) -> None:
     columns = [case.full.columns[term.name, level] for level in term.shown]
     case.found.held_words[case.system, term.name] = tuple(other.words for other in case.others(term))
     case.found.p[case.system, term.name] = wald_test(case.full.fit, columns)
-    _add_adjusted_gap(case, term)
+    _add_adjusted_gap(case, term, plain)
     pairs = [(level, term.reference) for level in term.shown]
     for groups in told:
         one, other = (name.partition("=")[2] for name in groups)
@@ -273,6 +269,9 @@ def _rung(case: _Case, term: Term, pair: tuple[str, str], alone: Model) -> Rung:
     if rung.held:
         rung.faded = attenuation(alone.fit, before, case.full.fit, after, level=case.context.level)
         case.add("attenuation", rung.faded, ATTENUATION, case.full.fit.clusters, **where)
+        rung.share = share_left(alone.fit, before, case.full.fit, after, level=case.context.level)
+        if rung.share is not None:
+            case.add("share_left", rung.share, SHARE, case.full.fit.clusters, **where)
     return rung
 
 
@@ -287,20 +286,13 @@ def _contrast(model: Model, name: str, pair: tuple[str, str]) -> Floats:
 
 
 def _judge_rung(case: _Case, rung: Rung, term: Term) -> None:
-    """Say what the adjustment took away, and what explains it where the loss is beyond chance."""
+    """Say within which levels the difference turns, and what explains the loss where it is beyond chance."""
     sign = 1.0 if rung.marginal[0] > 0 else -1.0
     pair = (rung.level, rung.reference)
     rung.strata = strata_of(case.data, case.counts, case.design, case.system, (term.name, *pair), case.context)
-    if sign * rung.adjusted[0] < HALF * sign * rung.marginal[0]:
-        rung.lost.append("size")
-    if coefficient_p(case.full.fit, _contrast(case.full, term.name, pair)) >= 1 - case.context.level:
-        rung.lost.append("significance")
     rung.turned_by = turned(rung.strata, sign)
-    if rung.turned_by:
-        rung.lost.append("sign")
     # The end of the loss that is nearer to no loss, counted in the direction of the difference.
-    least = rung.faded[1] if sign > 0 else -rung.faded[2]
-    if not rung.lost or least <= 0:
+    if (rung.faded[1] if sign > 0 else -rung.faded[2]) <= 0:
         return
     taken: dict[str, float] = {}
     for other in rung.held:
@@ -317,40 +309,45 @@ def _judge_rung(case: _Case, rung: Rung, term: Term) -> None:
     rung.explained_by = tuple(ranked[:enough]) or rung.held
 
 
-def _add_adjusted_gap(case: _Case, term: Term) -> None:
+def _add_adjusted_gap(case: _Case, term: Term, plain: GapRow | None) -> None:
     """Add the adjusted gap of the worst and the best level, as ratio, relative and absolute.
 
-    Absolute: rates with the adjusted ratios that, over the words heard of each level, make as many errors as there
-    were (indirect standardisation).
+    Where nothing else is in the model, both gaps are one question: the adjusted interval then holds the plain one.
     """
-    fit, columns, _ = case.full
-    design, level = case.design, case.context.level
-    levels = [term.reference, *term.shown]
-    rng = generator(case.context.seed, "adjusted", case.counts.metric, term.name)
-    chosen = [columns[term.name, name] for name in term.shown]
-    covariance = fit.covariance[np.ix_(chosen, chosen)]
-    drawn = rng.multivariate_normal(fit.coefficients[chosen], covariance, size=DRAWS, method="eigh")
-    # Row 0 is the estimate, the rest are draws; column 0 is the reference, whose log ratio is 0.
-    logs = np.concatenate([np.zeros((DRAWS + 1, 1)), np.vstack([fit.coefficients[chosen], drawn])], axis=1)
+    model, design = case.full, case.design
+    levels = (term.reference, *term.shown)
     labels = case.data.labels(term.name)[design.rows]
-    words = np.array([design.sizes[labels == name].sum() for name in levels])
-    errors = sum(design.errors[labels == name].sum() for name in levels)
-    rates = np.exp(logs) * (errors / (np.exp(logs) @ words))[:, None]
-    people = np.array([len(np.unique(design.clusters[labels == name])) for name in levels])
-    worst = int(np.argmax(logs[0]))
-    best = int(np.argmin(np.where(np.arange(len(levels)) == worst, np.inf, logs[0])))
+    logs = np.stack([_contrast(model, term.name, (name, term.reference)) for name in levels])
+    inside = np.select([labels == name for name in levels], list(range(len(levels))), -1)
+    rates = adjusted_rates(model.fit, logs, design.sizes, inside)
+    worst = int(np.argmax(rates.value))
+    best = int(np.argmin(np.where(np.arange(len(levels)) == worst, np.inf, rates.value)))
     case.found.extremes[case.system, term.name] = (f"{term.name}={levels[worst]}", f"{term.name}={levels[best]}")
-    pairs, mine = all_pairs(len(levels), worst, best)
-    log_ends = simultaneous_contrasts(logs[0], logs[1:], pairs, people, level=level).at(mine)
-    absolute = simultaneous_contrasts(rates[0], rates[1:], pairs, people, level=level).at(mine)
+    errors, sizes = (np.bincount(design.clusters, part) for part in (design.errors, design.sizes))
+    top = max(1.0, float((errors / np.maximum(sizes, 1.0)).max()))
+    log_ends, absolute = adjusted_gap(model.fit, rates, (worst, best), level=case.context.level, top=top)
     kinds: dict[Kind, Ends] = {
         "absolute": absolute,
         "ratio": unscaled("ratio", log_ends),
         "relative": unscaled("relative", log_ends),
     }
     for kind, ends in kinds.items():
+        if plain is not None and not case.others(term):
+            ends = _with_plain(case, term, plain, kind, ends)
         where = {"by": term.name, "kind": kind, "adjusted": "yes"}
-        case.found.gap[case.system, term.name, kind] = case.add(name_of(kind), ends, GEE_PAIRS, fit.clusters, **where)
+        at = case.add(name_of(kind), ends, GEE_PAIRS, model.fit.clusters, **where)
+        case.found.gap[case.system, term.name, kind] = at
+
+
+def _with_plain(case: _Case, term: Term, plain: GapRow, kind: Kind, ends: Ends) -> Ends:
+    """Return the ends, farther out where those of the plain gap of the same two groups are."""
+    system, pair = case.system, case.found.extremes[case.system, term.name]
+    if pair != (plain.worst[system], plain.best[system]) or (system, kind) not in plain.gap:
+        return ends
+    other = case.draft.estimates[plain.gap[system, kind]]
+    if other.low is None or other.high is None:
+        return ends
+    return ends[0], min(ends[1], other.low), max(ends[2], other.high)
 
 
 def _add_strata(case: _Case, rung: Rung) -> None:

@@ -211,7 +211,7 @@ def _ladder(scene: _Scene) -> Figure | None:
         f"the other attributes, and with everything else held fixed, with {scene.level} intervals. At the dashed line "
         "both err alike; grey intervals reach it. Where the last row reaches the line and the first does not, what "
         "differs may go with the other attributes"
-        + ("; a title that says so means a loss beyond chance." if any(rung.spurious for rung in shown) else ".")
+        + ("; a title that says so means a loss beyond chance." if any(rung.explained_by for rung in shown) else ".")
     )
     if any(len(rung.strata) > MOST_STRATA for rung in shown):
         caption += f" At most {MOST_STRATA} levels of others are drawn: the explaining ones, then the surest."

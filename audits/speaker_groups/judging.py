@@ -14,13 +14,13 @@ from audits.context import Context, Draft
 from audits.numbers import point
 from audits.records import Estimate, Severity
 from audits.speaker_groups import Options
-from audits.speaker_groups.adjusting import Adjusted, Rung
+from audits.speaker_groups.adjusting import HALF, Adjusted, Rung
 from audits.speaker_groups.concluding import conclude
 from audits.speaker_groups.counts import Utterances, place
 from audits.speaker_groups.gaps import OTHERS, PERMUTED, GapRow, clearest, difference_of, excess_of, rate_words, tested
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.telling import tell_columns, tell_explained, tell_search, tell_skipped, tell_systems
-from audits.speaker_groups.wording import gap_words, whose
+from audits.speaker_groups.wording import gap_words, left_words, whose
 from audits.statistics import OUT_OF_REACH, MaybeEnds, adjust, scaled
 from audits.wording import listed, many, p_words, span
 
@@ -203,8 +203,8 @@ def _tell_gap(
         evidence += [rates[system, name] for name in named] + [row.floor[system]]
         than = "all others together" if verdict.against == OTHERS else verdict.against
         both = f"{shown[0]} against {shown[1]}, a gap of" if len(shown) > 1 else f"{shown[0]}, a gap of"
-        floor = draft.estimates[row.floor[system]]
-        noise = f", where shuffled labels make one of {point(floor)}" if verdict.gap in row.gap.values() else ""
+        by_chance = draft.estimates[row.floor[system]]
+        noise = f", where shuffled labels make one of {point(by_chance)}" if verdict.gap in row.gap.values() else ""
         text = (
             f"{whose(data, system)} {'more' if gap.value > 0 else 'less'} often on {verdict.group} than on {than}: "
             f"{rate_words(row.counts)} {both} {gap_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over "
@@ -259,24 +259,18 @@ def _ladder_words(draft: Draft, rung: Rung) -> str:
         return NOTHING_HELD
     before, after = (draft.estimates[place] for place in rung.places)
     kept = f"with {listed(rung.held_words)} held fixed"
-    explained = listed(rung.explained_by)
-    before_after = f"(rate over that of {rung.reference}, this pair alone: {span(before)} before, {span(after)} after)"
+    left = left_words(rung.share) if rung.share else ""
+    rates = f"(rate over that of {rung.reference}, this pair alone: {span(before)} before, {span(after)} after)"
     if rung.spurious:
-        left = "nothing of it could be shown" if "significance" in rung.lost else "less than half of it is left"
-        if rung.lost == ["sign"]:
-            left = "it could still be shown"
         way = f" Within the levels of {rung.turned_by} it points the other way." if rung.turned_by else ""
-        much = "most" if "size" in rung.lost else "some"
-        return f"Spurious: {much} of this goes with {explained}; {kept} {left} {before_after}.{way}"
-    if rung.explained_by:
-        return f"Part of this goes with {explained}; {kept} it could not be told whether any is left {before_after}."
-    if rung.lost:
-        return (
-            f"Whether it is due to {rung.attribute} itself could not be told: the rate over that of {rung.reference} "
-            f"is {span(before)}, {span(after)} {kept}."
-        )
-    over = f"the rate over that of {rung.reference} (this pair alone)"
-    return f"{kept[0].upper()}{kept[1:]}, {over} is {span(after)}, {span(before)} before."
+        return f"Spurious: most of this goes with {listed(rung.explained_by)}; {kept}, {left} {rates}.{way}"
+    much = f"How much of this goes with {listed(rung.explained_by or rung.held)} could not be told"
+    if rung.share is None:
+        return f"{much}: {kept}, {rates[1:-1]}."
+    if rung.share[1] <= HALF:
+        some = f"Some of this goes with {listed(rung.explained_by)}, how much could not be told"
+        return f"{some if rung.explained_by else much}: {kept}, {left} {rates}."
+    return f"{kept[0].upper()}{kept[1:]}, {left} {rates}."
 
 
 def _tell_silence(

@@ -14,6 +14,7 @@ from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.outlook import columns_of
 from audits.speaker_groups.systems import told_metric
+from audits.speaker_groups.wording import left_words
 from audits.wording import listed, many, p_words, size_words, span
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
             alike = [rung for rung in rungs if rung.reference == reference]
             named = "; ".join(
                 f"{rung.level}, {span(draft.estimates[rung.places[0]])} before and "
-                f"{span(draft.estimates[rung.places[1]])} after"
+                f"{span(draft.estimates[rung.places[1]])} after" + (f", {left_words(rung.share)}" if rung.share else "")
                 for rung in alike[:MOST_NAMED]
             )
             who = name if len(data.systems) > 1 else "the system"
@@ -49,8 +50,8 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
                 "groups.spurious",
                 "info",
                 f"Spurious: {who} seems to err at another rate on some levels of {attribute} than on {reference} "
-                f"(each looked at on its own), but that goes with {listed(tuple(explained))}. Ratio of the rates "
-                f"before and after {held} held fixed: {named}.",
+                f"(each looked at on its own), but most of that goes with {listed(tuple(explained))}. Ratio of the "
+                f"rates before and after {held} held fixed: {named}.",
                 [at for rung in alike for at in rung.places],
                 **place(data, results.rows[0].counts, system, by=attribute),
             )

@@ -1,8 +1,11 @@
 """Whose error rate a sentence of the findings is about, and how a difference of two stands in it."""
 
+from math import ceil, floor
+
 from audits.numbers import decimals, point, written
 from audits.records import Estimate
 from audits.speaker_groups.counts import Utterances
+from audits.statistics import Ends
 from audits.wording import size_words
 
 
@@ -16,3 +19,15 @@ def gap_words(gap: Estimate) -> str:
     if gap.name != "excess" or gap.low is None:
         return size_words(gap)
     return f"{point(gap)} (at least {written(gap.low, decimals(gap))})"
+
+
+def left_words(share: Ends) -> str:
+    """Return the share of a log ratio that is left, in whole percent, its ends rounded outwards.
+
+    Examples
+    --------
+    >>> left_words((0.102, -0.704, 0.473))
+    '10 % (-71 to 48 %) of the logarithm of the ratio is left'
+    """
+    value, low, high = (100 * end for end in share)
+    return f"{round(value)} % ({floor(low)} to {ceil(high)} %) of the logarithm of the ratio is left"

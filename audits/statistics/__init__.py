@@ -4,6 +4,7 @@ Nothing here knows what was measured. Engines hand over sums per independent uni
 sample); these functions turn the sums into intervals and p-values and never run a model again.
 """
 
+from audits.statistics.adjusted_gaps import adjusted_gap, adjusted_rates
 from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
     cluster_weights,
@@ -54,15 +55,8 @@ from audits.statistics.permutation import (
     out_of_reach,
     permuted_group_sums,
 )
-from audits.statistics.poisson_gee import (
-    NotFitted,
-    PoissonFit,
-    attenuation,
-    coefficient_interval,
-    coefficient_p,
-    fit_poisson_gee,
-    wald_test,
-)
+from audits.statistics.poisson_gee import NotFitted, PoissonFit, fit_poisson_gee
+from audits.statistics.poisson_tests import attenuation, coefficient_interval, coefficient_p, share_left, wald_test
 from audits.statistics.pooling import Shrunken, shrink_rates
 from audits.statistics.score_effects import score_effects
 from audits.statistics.seeds import generator
@@ -95,6 +89,8 @@ __all__ = [
     "StudentContrasts",
     "Undefined",
     "adjust",
+    "adjusted_gap",
+    "adjusted_rates",
     "all_pairs",
     "atkinson",
     "attenuation",
@@ -134,6 +130,7 @@ __all__ = [
     "resampled_sums",
     "scaled",
     "score_effects",
+    "share_left",
     "shrink_rates",
     "shuffle_labels",
     "simultaneous_contrasts",

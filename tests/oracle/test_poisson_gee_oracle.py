@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from audits.statistics import poisson_tests
 from audits.statistics.poisson_gee import PoissonFit, fit_poisson_gee
 
 pytestmark = pytest.mark.numerical
@@ -28,9 +29,9 @@ def by_formula(data: Clips):  # noqa: ANN201
 
     errors, words, design, speaker = data
     frame = pd.DataFrame(design[:, 1:], columns=["b", "c", "x"]).assign(errors=errors, speaker=speaker)
-    exchangeable = sm.cov_struct.Exchangeable()
+    independent = sm.cov_struct.Independence()
     return smf.gee(
-        "errors ~ b + c + x", "speaker", frame, family=sm.families.Poisson(), cov_struct=exchangeable,
+        "errors ~ b + c + x", "speaker", frame, family=sm.families.Poisson(), cov_struct=independent,
         offset=np.log(words),
     ).fit(cov_type="bias_reduced", ctol=1e-9)  # fmt: skip
 
@@ -40,7 +41,6 @@ def test_the_fit_is_that_of_the_formula_interface(most: int) -> None:
     data = clips(most, most=most)
     fit, other = fit_poisson_gee(*data), by_formula(data)
     assert fit.coefficients == pytest.approx(other.params.to_numpy(), abs=1e-8)
-    assert fit.correlation == pytest.approx(other.cov_struct.dep_params, abs=1e-8)
     assert fit.covariance == pytest.approx(other.cov_robust_bc, rel=1e-7, abs=1e-12)
     assert fit.robust == pytest.approx(other.cov_robust, rel=1e-7, abs=1e-12)
 
@@ -64,7 +64,6 @@ def test_one_clip_per_speaker_is_a_poisson_regression() -> None:
     assert fit.coefficients == pytest.approx(plain.params, abs=1e-8)
     assert fit.dispersion == pytest.approx(plain.pearson_chi2 / plain.df_resid, rel=1e-8)
     assert fit.robust == pytest.approx(sandwich.cov_params(), rel=1e-7, abs=1e-12)
-    assert fit.correlation == 0.0
 
 
 def influences_in_full(fit: PoissonFit, data: Clips, *, corrected: bool) -> np.ndarray:
@@ -74,10 +73,8 @@ def influences_in_full(fit: PoissonFit, data: Clips, *, corrected: bool) -> np.n
     parts = []
     for each in np.unique(speaker):
         own = speaker == each
-        slope, root = design[own] * mean[own, None], np.diag(np.sqrt(mean[own]))
-        alike = np.full((own.sum(), own.sum()), fit.correlation)
-        np.fill_diagonal(alike, 1.0)
-        parts.append((slope, np.linalg.inv(root @ alike @ root), errors[own] - mean[own]))
+        slope = design[own] * mean[own, None]
+        parts.append((slope, np.diag(1 / mean[own]), errors[own] - mean[own]))
     bread = np.linalg.inv(sum(slope.T @ inverse @ slope for slope, inverse, _ in parts))
     rows = []
     for slope, inverse, residual in parts:
@@ -102,3 +99,40 @@ def test_influences_foretell_what_leaving_a_speaker_out_does() -> None:
         kept = data[3] != left_out
         moved = whole.coefficients - fit_poisson_gee(*(part[kept] for part in data)).coefficients
         assert moved == pytest.approx(whole.influence[left_out], abs=0.004)
+
+
+def moves_in_full(fit: PoissonFit, data: Clips, contrasts: np.ndarray) -> np.ndarray:
+    """How each speaker moves contrasts, as a linear map of the clips' deviations: shape (speakers, q, clips)."""
+    _, words, design, speaker = data
+    mean = words * np.exp(design @ fit.coefficients)
+    slope = design * mean[:, None]
+    bread = np.linalg.inv(design.T @ slope)
+    settled = np.eye(len(mean)) - slope @ bread @ design.T
+    maps = []
+    for each in np.unique(speaker):
+        own = speaker == each
+        hat = slope[own] @ bread @ design[own].T
+        maps.append(contrasts @ bread @ design[own].T @ np.linalg.inv(np.eye(own.sum()) - hat) @ settled[own])
+    return np.array(maps)
+
+
+@pytest.mark.parametrize("contrasts", [np.eye(4)[[1]], np.eye(4)[1:3], np.array([[0, 1.0, -1, 0], [0, 0, 1, 1]])])
+def test_degrees_of_freedom_are_those_of_all_pairs_of_speakers_in_full(contrasts: np.ndarray) -> None:
+    data = clips(6, most=5, speakers=24)
+    fit = fit_poisson_gee(*data)
+    mean = data[1] * np.exp(data[2] @ fit.coefficients)
+    maps = moves_in_full(fit, data, contrasts)
+    together = np.einsum("iac,c,jbc->ijab", maps, mean, maps)
+    values, vectors = np.linalg.eigh(np.einsum("iiab->ab", together))
+    half = vectors / np.sqrt(values) @ vectors.T
+    scaled = half @ together @ half
+    total = (np.einsum("ijaa->ij", scaled) ** 2).sum() + np.einsum("ijab,ijba->", scaled, scaled)
+    q = len(contrasts)
+    assert poisson_tests.freedom_by_design(fit, contrasts) == pytest.approx(q * (q + 1) / total, rel=1e-8)
+
+
+def test_of_many_columns_the_degrees_of_freedom_are_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = fit_poisson_gee(*clips(7, most=5, speakers=80))
+    exact = poisson_tests.freedom_by_design(fit, np.eye(4)[1:])
+    monkeypatch.setattr(poisson_tests, "_MOST_PRODUCTS", 0)
+    assert poisson_tests.freedom_by_design(fit, np.eye(4)[1:]) == pytest.approx(exact, rel=0.05)

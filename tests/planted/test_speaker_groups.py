@@ -77,7 +77,8 @@ def judged(case: Case, draws: int) -> Counter[str]:
 def test_a_gap_that_age_explains_is_called_spurious_and_age_named() -> None:
     found = judged("confounded", 100)
     assert found["seen"] >= 98
-    assert found["spurious"] >= 95 and found["age"] >= 95
+    # The interval of the share that is left must lie below a half: in the others how much of it could not be told.
+    assert found["spurious"] >= 85 and found["age"] >= 95
 
 
 @pytest.mark.parametrize("case", ["real", "real-confounded"])
@@ -85,6 +86,30 @@ def test_a_real_gap_of_the_same_size_is_not_called_spurious(case: Case) -> None:
     found = judged(case, 50)
     assert found["seen"] >= 48
     assert found["spurious"] <= 2
+
+
+LEFT = 0.6
+"""Share of the accents' log ratio that is left with age held fixed: 1.8 / 1.2 of the ratio goes with age."""
+TOGETHER = {("north", "young"): 0.4, ("north", "old"): 0.1, ("south", "young"): 0.1, ("south", "old"): 0.4}
+
+
+@pytest.mark.parametrize(("people", "draws"), [(40, 60), (100, 40)])
+def test_a_gap_of_which_most_is_left_is_seldom_called_spurious(people: int, draws: int) -> None:
+    own = Effect(where={"accent": "south"}, ratio=(1.8 / 1.2) ** (LEFT / (1 - LEFT)))
+    plan, rng = Plan(base=0.1, effects=(own, Effect(where={"age": "old"}, ratio=2.0))), np.random.default_rng(5)
+    spurious = held = told = 0
+    for seed in range(draws):
+        counts = populations.draw_counts(draw_speakers(("accent", "age"), TOGETHER, 2 * people, rng), plan, rng)
+        data = heard(counts.errors[:, None], counts)
+        adjusted = adjust_gaps(Draft(), data, data.counts[0], [], asked(("accent", "age")), context(seed))
+        (rung,) = [rung for rung in adjusted.rungs if rung.attribute == "accent"]
+        spurious += rung.spurious
+        if rung.share is not None:
+            told += 1
+            held += rung.share[1] <= LEFT <= rung.share[2]
+    assert spurious <= 0.07 * draws
+    assert told >= 0.9 * draws
+    assert held >= told - at_most(0.05, told)
 
 
 NULL = {"accent": (0.25, 0.25, 0.25, 0.25), "age": (0.4, 0.3, 0.2, 0.1), "region": (0.55, 0.25, 0.13, 0.07)}

@@ -270,6 +270,25 @@ def test_a_gap_that_goes_with_a_control_is_called_spurious(hear: Hear) -> None:
     )
 
 
+@pytest.mark.parametrize("more", [0, 2])
+def test_with_nothing_held_fixed_both_gaps_are_one(hear: Hear, more: int) -> None:
+    errors = {"a": [1] * 9 + [12], "b": [1 + more] * 9 + [12 + more]}
+    rows = [
+        {"path": f"{accent}{at}.wav", "speaker": f"{accent}{at}", "accent": accent, "words": 20, "errors": own}
+        for accent, every in errors.items()
+        for at, own in enumerate(every)
+    ]
+    heard = hear(rows, by=("accent",), min_speakers=5)
+    for name, kind in (("gap", "absolute"), ("gap", "relative"), ("gap_ratio", "ratio")):
+        adjusted, plain = (heard.rows(name, kind=kind, adjusted=which)[0] for which in ("yes", "no"))
+        assert adjusted.value == pytest.approx(plain.value, abs=1e-9)
+        assert adjusted.low <= plain.low and plain.high <= adjusted.high
+        # Of a gap of nought to a tenth, neither shows anything, and neither lies far from the other.
+        assert plain.low < (name == "gap_ratio") and (adjusted.high - adjusted.low) < 5 * (plain.high - plain.low)
+    absolute = heard.rows("gap", kind="absolute", adjusted="yes")[0]
+    assert absolute.low >= -1 and absolute.high <= 1
+
+
 # Data at the edge.
 def test_no_errors_at_all(hear: Hear) -> None:
     heard = hear(written(clips(lambda _: 0.0)), drawn=True, max_order=2)
@@ -565,13 +584,13 @@ def test_a_control_of_tiny_levels_is_not_held_fixed_and_that_is_said(hear: Hear)
 
 
 def test_clips_in_tiny_levels_do_not_hide_a_control_that_explains_all(hear: Hear) -> None:
-    heard = hear(lasting(lambda seconds: f"bin {seconds * 20:.0f}", people=96), control=("duration",))
+    heard = hear(lasting(lambda seconds: f"bin {seconds * 20:.0f}", people=240), control=("duration",))
     low, high = ratio_of_south(heard)
     # Put together in one level, those of the shortest and of the longest clips would leave much of the gap.
     assert low < 1 < high
     assert "these clips are not in the model" in heard.said("small-levels")
     assert "levels) held fixed" in heard.said("groups.spurious")
-    assert heard.rows("overdispersion")[0].n < 96 * 6
+    assert heard.rows("overdispersion")[0].n < 240 * 6
 
 
 @pytest.mark.parametrize(
