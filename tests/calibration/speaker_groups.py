@@ -47,6 +47,7 @@ CHECKS = (
     _estimate("rate_ratio[adjusted=no]", "ratio of pooled rates", effects=_ALL),
     _estimate("rate_ratio[adjusted=yes]", "the same with the other attribute held fixed", effects=_ALL),
     _estimate("attenuation", "log of the first ratio less log of the second", effects=_ALL),
+    _estimate("share_left", "log of the second ratio over log of the first", effects=(LEFT,)),
     _estimate("stratum_ratio", "ratio of pooled rates within a level of the other attribute", effects=_ALL),
     _estimate("differential_fairness", "largest log ratio of two groups", "simultaneous over pairs and outcomes"),
     *(

@@ -200,6 +200,8 @@ class _Found:
             "attenuation": held(self.row("attenuation", **where), math.log(truth / left)),
             "stratum_ratio": held(self.row("stratum_ratio", **where), left),
         }
+        if self.case.effect == LEFT:
+            found["share_left"] = held(self.row("share_left", **where), math.log(left) / math.log(truth))
         for name, size in (("confirmed_difference", None), ("intersection_ratio", 1.0)):
             rows = [row for row in self.draft.estimates if row.name == name]
             rows = [row for row in rows if size is not None or row.where["by"] == "group"]
