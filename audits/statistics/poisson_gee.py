@@ -234,7 +234,9 @@ def _solved(errors: Floats, sizes: Floats, basis: Floats) -> Floats:
     """Return the coefficients by Newton's steps, halved where one would go too far: the likelihood is concave."""
     offset = np.log(sizes)
     # The columns need not hold that of ones by itself: the nearest to the rate of all.
-    found: Floats = np.linalg.lstsq(basis, np.full(len(basis), np.log(errors.sum()) - np.log(sizes.sum())), rcond=None)[0]
+    found: Floats = np.linalg.lstsq(basis, np.full(len(basis), np.log(errors.sum()) - np.log(sizes.sum())), rcond=None)[
+        0
+    ]
 
     def height(at: Floats) -> float:
         line = basis @ at
