@@ -319,7 +319,7 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         f"under which it is | {MIN_WORDS} |",
         f"more than {outlook.MANY_LEVELS} levels",
         f"more than {inputs.MANY_GROUPS} groups: those of fewer than {counts.MIN_REPORTED} speakers",
-        f"less than {adjusting.HALF:g} of the ratio's logarithm",
+        f"whole interval of the share left lies below {adjusting.HALF:g}",
         f"at least {adjusting.MOST:g} of what was lost",
         f"at least {counts.MIN_REPORTED} speakers on both sides",
         f"labels shuffled {indices.SHUFFLES} times",
