@@ -270,7 +270,7 @@ def test_a_gap_that_goes_with_a_control_is_called_spurious(hear: Hear) -> None:
     )
 
 
-@pytest.mark.parametrize("more", [0, 2])
+@pytest.mark.parametrize("more", [1, 2])
 def test_with_nothing_held_fixed_both_gaps_are_one(hear: Hear, more: int) -> None:
     errors = {"a": [1] * 9 + [12], "b": [1 + more] * 9 + [12 + more]}
     rows = [
