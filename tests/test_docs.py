@@ -234,7 +234,6 @@ def test_the_thresholds_of_certify_on_the_page_are_those_of_the_code() -> None:
         f"the interval of `noisy_accuracy` lies below {findings.HALF}.",
         f"one false certificate may exceed {findings.LIKELY}.",
         f"where fewer than {estimating.FEW} images lie above half",
-        f"{estimating.SAMPLES:,} bootstrap samples",
         f"up to {rules.LOOKS} looks at {rules.FIRST_LOOK} to `--n` draws",
         f"of {GRID} sizes from {rules.FIRST_LOOK} to `--n`",
         f"`--pilot`, {options.pilot},",
@@ -257,7 +256,6 @@ def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
 
 def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
     from audits.spectra import cautions, estimating, estimator, fitting, inputs, judging, listening, measuring, nesting
-    from audits.statistics.bootstrap import STUDENTISED_FROM
     from probes.loading import grids
     from probes.resampling import AGREEMENT
 
@@ -267,14 +265,14 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
         f"fewer than {cautions.FEW} samples",
         f"{estimator.SAMPLES:,} bootstrap samples",
         f"`mismatch_law`, from {estimator.FEWEST} samples on",
-        f"that are not differences, from {STUDENTISED_FROM} samples on",
+        f"there are fewer than {judging.CLAIMED_FROM} samples, or the difference",
         f"$p$, from {estimating.ORDERS[0]:g} to {estimating.ORDERS[-1]:g}, for which",
         f"interval of the order lies between {judging.FIRST[0]:g} and {judging.FIRST[1]:g}",
         f"the order lies below {judging.FIRST[0]:g} or above {judging.FIRST[1]:g}",
         f"the difference is below {judging.ROUNDING:.0e}".replace("e-0", "e-"),
         f"`--train-resolution`, {nesting.LEAST} or more",
         f"moves it by more than {estimating.UNCONVERGED:.0%}".replace("%", " %"),
-        f"floor is {judging.LIMITED:g} of the upsampled error or more",
+        f"floor's interval lies above {judging.LIMITED:g} of the upsampled error's",
         f"errs by more than {judging.POOR:g}",
         f"lower end of the interval of r2 is {judging.STRAIGHT:g} or more",
         f"{listening.FACTOR} times as fine",

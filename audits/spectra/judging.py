@@ -260,8 +260,8 @@ def _tell_high(draft: Draft, found: Found, setup: Setup, at: int) -> None:
         evidence += [found.place("high_frequency_share", resolution=at, tap=tap) for tap in (before, after)]
         first, last = (draft.estimates[place] for place in evidence[-2:])
         text += (
-            " Of the stages after which that share is higher by intervals that lie apart, the factor is largest in these "
-            f"samples at {after}: from {described_short(first)} to {described_short(last)}."
+            " Of the stages after which that share is higher by intervals that lie apart, the factor is largest in "
+            f"these samples at {after}: from {described_short(first)} to {described_short(last)}."
         )
     draft.find("spectra.high-frequency", "info", text, evidence, resolution=at)
 
