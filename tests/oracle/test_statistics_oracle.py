@@ -188,6 +188,20 @@ def test_mover_with_wilson_is_newcombes_interval() -> None:
     assert ours == pytest.approx((44 / 90 - 20 / 80, low, high), abs=1e-9)
 
 
+@pytest.mark.parametrize("people", [2, 3, 5, 7])
+def test_a_paired_difference_of_few_people_is_covered(people: int) -> None:
+    # By the outermost resamples alone, 63, 83, 92 and 94 % were.
+    rng, repeats, held = np.random.default_rng(people), 400, 0
+    for _ in range(repeats):
+        sizes = rng.integers(20, 80, people)
+        rates = rng.beta(2, 6, people)
+        first, second = (rng.binomial(sizes, rates).astype(float) for _ in range(2))
+        found = paired_difference(first, second, sizes.astype(float), rng=rng, repeats=500)
+        assert found is not None
+        held += found[1] <= 0 <= found[2]
+    assert held >= 0.92 * repeats
+
+
 def test_a_paired_difference_of_one_shift_has_no_width() -> None:
     rng = np.random.default_rng(0)
     errors, sizes = rng.integers(0, 5, 30).astype(float), np.full(30, 10.0)
