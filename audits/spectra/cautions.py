@@ -15,8 +15,8 @@ def cautions_of(setup: Setup, *, asked: str) -> Iterator[tuple[str, str]]:
         yield (
             "few-samples",
             f"Samples: {setup.samples}, fewer than {FEW}. Intervals hold as often as they say where samples are no "
-            "more skewed than exponential numbers; of so few, nobody can know. Log-normal ones with sigma 1.5 are "
-            "covered in about 87 % in place of 95 %.",
+            "more skewed than exponential numbers; of so few, nobody can know. Of log-normal ones of sigma 1.5 "
+            "about 87 % of intervals of 95 % hold.",
         )
     if layout.padding.fixed:
         cells = ", ".join(str(int(amount)) for amount in layout.padding.amounts)

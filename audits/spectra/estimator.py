@@ -18,7 +18,7 @@ FEWEST = 8
 """Samples below which nothing is resampled."""
 PERCENTILE = "bootstrap over samples, percentile"
 OVER_SAMPLES = "over samples"
-CLAIMED = "Student t on half of the degrees of freedom, widened for skew, over samples"
+CLAIMED = "Student t on half of the degrees of freedom widened for skew, over samples, all grids together"
 LOG_STUDENT = "Student t over samples, of the logarithm"
 
 Where = Mapping[str, Coordinate]
@@ -33,7 +33,13 @@ class Estimator:
         self.seed = context.seed
 
     def mean(self, name: str, column: Floats, **where: Coordinate) -> None:
-        """Add the mean of one number a sample that is never below zero."""
+        """Add the mean of one number a sample that is never below zero.
+
+        Where every sample has exactly zero, both sides of a comparison were the same computation: nothing was sampled.
+        """
+        if len(column) > 1 and not column.any():
+            self._put(name, 0.0, None, None, "exact", len(column), where)
+            return
         self._mean(name, column, where, positive=True)
 
     def difference(self, name: str, column: Floats, **where: Coordinate) -> None:
@@ -68,8 +74,7 @@ class Estimator:
         if ends is None:
             self._without(name, value, len(column), where)
             return
-        method = CLAIMED if claims < 2 else f"{CLAIMED}, all {claims} grids together"
-        self._put(name, value, *ends, method, len(column), where)
+        self._put(name, value, *ends, CLAIMED, len(column), where)
 
     def share_of(self, name: str, part: Floats, whole: Floats, **where: Coordinate) -> None:
         """Add the ratio of two sums over samples, the first of them a part of the second."""
@@ -160,7 +165,9 @@ class Estimator:
             Estimate(name=name, value=value, level=self.level, method="none", n=n, unit="samples", where=dict(where))
         )
 
-    def _put(self, name: str, value: float, low: float, high: float, method: str, n: int, where: Where) -> None:
+    def _put(
+        self, name: str, value: float, low: float | None, high: float | None, method: str, n: int, where: Where
+    ) -> None:
         self.draft.add(
             Estimate(
                 name=name,

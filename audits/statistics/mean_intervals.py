@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-STUDENT_SKEW = "Student t, widened for skew"
+STUDENT_SKEW = "Student t widened for skew"
 ALIKE = 1e-12
 """Spread, as a share of the largest number, below which numbers are alike and differ by rounding."""
 MOST_STRETCHED = 5.0
@@ -49,7 +49,7 @@ def mean_interval(
     --------
     >>> method, (low, high) = mean_interval(np.repeat([1.0, 3.0], 20))
     >>> method, f"{low:.2f} to {high:.2f}"
-    ('Student t, widened for skew', '1.68 to 2.32')
+    ('Student t widened for skew', '1.68 to 2.32')
     >>> low, high = mean_interval(np.array([0.0] * 9 + [1.0]), positive=True)[1]
     >>> f"{low:.2f} to {high:.2f}"
     '0.00 to 1.00'

@@ -209,7 +209,7 @@ def test_a_ratio_of_nothing_has_no_estimate_but_a_warning(tmp_path: Path) -> Non
 
 
 def test_one_sample_has_no_interval_and_two_have_a_wide_one(tmp_path: Path) -> None:
-    for n, method in ((1, "none"), (2, "Student t, widened for skew, over samples")):
+    for n, method in ((1, "none"), (2, "Student t widened for skew, over samples")):
         draft, adds = estimator(n, tmp_path)
         adds.mean("relative_l2", np.linspace(1, 2, n), path="same")
         assert draft.estimates[0].method == method
