@@ -234,7 +234,7 @@ def test_groups_that_are_all_alike_or_of_one_speaker_give_nothing(
 
 
 def test_a_perfect_order_of_few_units_has_an_interval_that_holds() -> None:
-    # Fisher's scale has no place for 1: its interval was .99998 to 1, and 74 % of those of five units held .89.
+    # Fisher's scale has no place for 1: its interval was .99997 to 1, and 74 % of those of five units held .89.
     for units, low in ((5, 0.16), (8, 0.90), (20, 0.998)):
         assert bonett_wright(1.0, units - 3) == (pytest.approx(low, abs=0.006), 1.0)
         assert bonett_wright(-1.0, units - 3) == (-1.0, pytest.approx(-low, abs=0.006))
