@@ -160,7 +160,7 @@ def test_adjusted_ratios_are_those_of_the_known_model(folder: Path) -> None:
     for attribute, level, known, error in (
         ("accent", "indian", 0.598, 0.090),
         ("accent", "england", 0.207, 0.135),
-        # Of clips taken as independent; with clips of a speaker taken as alike it is -0.327, of the same standard error.
+        # Of clips taken as independent; with those of a speaker taken as alike it is -0.327.
         ("gender", "male", -0.364, 0.114),
     ):
         found = find(draft, "rate_ratio", attribute=attribute, level=level, adjusted="yes")
