@@ -28,6 +28,8 @@ from audits.records import (
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As the command sets it: sums in one order, whatever the size of a batch.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 # No test rests on a time: what is slow beside other work is not wrong.
 settings.register_profile("miles", deadline=None, suppress_health_check=[HealthCheck.too_slow])

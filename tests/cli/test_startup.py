@@ -58,19 +58,20 @@ def test_an_interrupt_within_code_made_from_text_still_ends_in_130(tmp_path: Pat
     assert subprocess.run(command, cwd=tmp_path, timeout=60, check=False).returncode == 130
 
 
-def test_idle_threads_sleep_unless_the_user_says_otherwise(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_threads_sleep_and_sums_keep_one_order_unless_the_user_says_otherwise(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "asked.py").write_text(
         "import os, sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
         "import miles_cli.main as m\n"
         "def app(**_):\n"
         "    assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
-        "    print(os.environ['OMP_WAIT_POLICY'], os.environ['OPENBLAS_THREAD_TIMEOUT'])\n"
+        "    print(*(os.environ[name] for name in ('OMP_WAIT_POLICY', 'OPENBLAS_THREAD_TIMEOUT', 'MKL_CBWR')))\n"
         "m.app = app\n"
         "m.main()\n"
     )
-    clean = {name: value for name, value in environment.items() if not name.startswith(("OMP_", "OPENBLAS_"))}
-    for given, shown in (({}, "PASSIVE 4"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE 4")):
+    clean = {name: value for name, value in environment.items() if not name.startswith(("OMP_", "OPENBLAS_", "MKL_"))}
+    told = {"OMP_WAIT_POLICY": "ACTIVE", "MKL_CBWR": "AVX2"}
+    for given, shown in (({}, "PASSIVE 4 AUTO,STRICT"), (told, "ACTIVE 4 AVX2")):
         done = subprocess.run(
             [sys.executable, "asked.py"], cwd=tmp_path, env=clean | given, capture_output=True, text=True, timeout=60
         )
