@@ -58,7 +58,9 @@ def test_an_interrupt_within_code_made_from_text_still_ends_in_130(tmp_path: Pat
     assert subprocess.run(command, cwd=tmp_path, timeout=60, check=False).returncode == 130
 
 
-def test_threads_sleep_and_sums_keep_one_order_unless_the_user_says_otherwise(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_threads_sleep_and_sums_keep_one_order_unless_the_user_says_otherwise(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     (tmp_path / "asked.py").write_text(
         "import os, sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
