@@ -77,7 +77,7 @@ def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, co
     once = np.ones((1, len(people)))
     names, who = np.unique(people, return_inverse=True)
     rng = generator(context.seed, "inequality", row.counts.metric, row.by)
-    shuffled = [rng.permutation(groups) for _ in range(SHUFFLES)]
+    shuffled = np.stack([rng.permutation(groups) for _ in range(SHUFFLES)])
     for index, measure in INDICES.items():
         value = measure(benefits, groups, once)
         samples = measure(benefits, groups, cohort.weights[:, people])
@@ -90,7 +90,7 @@ def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, co
             else:
                 ends = jackknife_interval(getattr(value, part)[0], getattr(left, part), level=context.level)
             _add_part(draft, data, row, system, index, part, (float(getattr(value, part)[0]), ends, most), context)
-        chance = np.array([measure(benefits, labels, once).between[0] for labels in shuffled])
+        chance = measure(benefits, shuffled, np.ones(shuffled.shape)).between
         low, high = np.quantile(chance, [(1 - context.level) / 2, (1 + context.level) / 2]).tolist()
         floor = float(chance.mean())
         draft.add(

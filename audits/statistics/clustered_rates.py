@@ -74,9 +74,9 @@ class Spread:
 
     def half(self, tail: float) -> Floats:
         """Return Student's half-widths: a value lies further off with this probability on each side."""
-        from scipy.stats import t
+        from scipy.special import stdtrit
 
-        half: Floats = t.isf(tail, np.maximum(self.freedom, 1.0)) * self.error
+        half: Floats = -stdtrit(np.maximum(self.freedom, 1.0), tail) * self.error
         return half
 
     def ends(self, tail: float) -> tuple[Floats, Floats]:
@@ -276,8 +276,8 @@ def _between(
     for _ in range(STEPS):
         weight, apart = _weighted(rates, within, inside, between)
         excess = (weight * apart**2).sum(axis=0) - (clusters - 1)
-        step = np.where(varies & (excess > 0), ratio(excess, (weight**2 * apart**2).sum(axis=0)), 0.0)
-        between = between + np.nan_to_num(step)
+        step = np.where(varies & (excess > 0), _or_zero(excess, (weight**2 * apart**2).sum(axis=0)), 0.0)
+        between = between + step
         if np.all(step <= 1e-9 * between):
             break
     weight, apart = _weighted(rates, within, inside, between)
@@ -285,10 +285,15 @@ def _between(
 
 
 def _weighted(rates: Floats, within: Floats, inside: NDArray[np.bool_], between: Floats) -> tuple[Floats, Floats]:
-    weight = np.where(inside, ratio(np.ones_like(rates), within + between), 0.0)
-    weight = np.nan_to_num(weight)
-    mean = ratio((weight * rates).sum(axis=0), weight.sum(axis=0))
-    return weight, np.where(inside, rates - np.nan_to_num(mean), 0.0)
+    weight = _or_zero(inside, within + between)
+    mean = _or_zero((weight * rates).sum(axis=0), weight.sum(axis=0))
+    return weight, np.where(inside, rates - mean, 0.0)
+
+
+def _or_zero(numerator: Floats | NDArray[np.bool_], denominator: Floats) -> Floats:
+    """Divide, with 0 where there is nothing to divide by."""
+    quotient: Floats = np.divide(numerator, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
+    return quotient
 
 
 def _freedom(scaled: Floats, clusters: NDArray[np.int64]) -> Floats:

@@ -46,7 +46,8 @@ def generalised_entropy(benefits: Floats, groups: Whole, weights: Floats, *, alp
     benefits
         Benefit of each speaker, shape (speakers,), at least 0; mostly max(0, 1 - WER).
     groups
-        The number of each speaker's group, from 0, shape (speakers,).
+        The number of each speaker's group, from 0, shape (speakers,), or (samples, speakers) where each sample has its
+        own.
     weights
         How often each speaker counts, shape (samples, speakers): ones for the data, `cluster_weights` for the
         bootstrap.
@@ -65,12 +66,12 @@ def generalised_entropy(benefits: Floats, groups: Whole, weights: Floats, *, alp
     _check(benefits, groups, weights)
     if alpha < 0 or (alpha == 0 and np.any(benefits == 0)):
         raise ValueError(f"alpha = {alpha} is not defined for a benefit of 0: take alpha above 0")
-    member, lifted = _member(groups), _moments(benefits, alpha)
-    counts, people = weights @ member, weights.sum(axis=1)
-    mean, means = ratio(weights @ benefits, people), ratio(weights @ (member * benefits[:, None]), counts)
+    lifted = _moments(benefits, alpha)
+    counts, people = _grouped(weights, groups), weights.sum(axis=1)
+    mean, means = ratio(weights @ benefits, people), ratio(_grouped(weights, groups, benefits), counts)
     shares, scale = ratio(counts, people[:, None]), ratio(means, mean[:, None])
     total = _entropy(ratio(weights @ lifted, people), mean, alpha)
-    own = _entropy(ratio(weights @ (member * lifted[:, None]), counts), means, alpha)
+    own = _entropy(ratio(_grouped(weights, groups, lifted), counts), means, alpha)
     between = _entropy(_sum(shares * _moments(np.nan_to_num(means), alpha)), mean, alpha)
     # A group without a speaker in the sample, or without any benefit, has no index and no weight.
     return Split(total=total, between=between, within=np.where(mean > 0, _sum(shares * scale**alpha * own), np.nan))
@@ -106,11 +107,11 @@ def atkinson(benefits: Floats, groups: Whole, weights: Floats, *, epsilon: float
     _check(benefits, groups, weights)
     if not epsilon > 0:
         raise ValueError(f"epsilon = {epsilon} is no aversion to inequality: take one above 0")
-    member, lifted, none = _member(groups), _lift(benefits, epsilon), (benefits == 0).astype(np.float64)
-    counts, people = weights @ member, weights.sum(axis=1)
+    lifted, none = _lift(benefits, epsilon), (benefits == 0).astype(np.float64)
+    counts, people = _grouped(weights, groups), weights.sum(axis=1)
     mean = ratio(weights @ benefits, people)
     whole = _equivalent(weights @ lifted, people, weights @ none, epsilon)
-    lifted_sums, without = weights @ (member * lifted[:, None]), weights @ (member * none[:, None])
+    lifted_sums, without = _grouped(weights, groups, lifted), _grouped(weights, groups, none)
     own = _equivalent(lifted_sums, counts, without, epsilon)
     kept = ratio((counts * own).sum(axis=1), people)
     idle = (counts * (own == 0)).sum(axis=1)
@@ -222,12 +223,21 @@ def _unseen_variance(right: Floats, wrong: Floats, points: Floats, clusters: Who
 def _check(benefits: Floats, groups: Whole, weights: Floats) -> None:
     if not np.all(np.isfinite(benefits)) or benefits.min(initial=0.0) < 0:
         raise ValueError("benefits have to be numbers of at least 0")
-    if not benefits.shape == groups.shape == weights.shape[1:] or groups.min(initial=0) < 0:
+    fits = groups.shape in (benefits.shape, weights.shape) and benefits.shape == weights.shape[1:]
+    if not fits or groups.min(initial=0) < 0:
         raise ValueError(f"{benefits.shape} benefits, {groups.shape} groups and {weights.shape} weights do not fit")
 
 
-def _member(groups: Whole) -> Floats:
-    return np.eye(int(groups.max()) + 1)[groups]
+def _grouped(weights: Floats, groups: Whole, values: Floats | None = None) -> Floats:
+    """Return sums of values over the members of each group, or how many they are, shape (samples, groups)."""
+    count = int(groups.max()) + 1
+    if groups.ndim == 1:
+        member = np.eye(count)[groups]
+        return weights @ (member if values is None else member * values[:, None])
+    places = groups + count * np.arange(len(groups))[:, None]
+    each = weights if values is None else weights * values
+    sums: Floats = np.bincount(places.ravel(), each.ravel(), len(groups) * count).reshape(len(groups), count)
+    return sums
 
 
 def _sum(terms: Floats) -> Floats:
