@@ -236,8 +236,8 @@ def _grouped(weights: Floats, groups: Whole, values: Floats | None = None) -> Fl
         return weights @ (member if values is None else member * values[:, None])
     places = groups + count * np.arange(len(groups))[:, None]
     each = weights if values is None else weights * values
-    sums: Floats = np.bincount(places.ravel(), each.ravel(), len(groups) * count).reshape(len(groups), count)
-    return sums
+    sums = np.bincount(places.ravel(), each.ravel(), len(groups) * count).reshape(len(groups), count)
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _sum(terms: Floats) -> Floats:

@@ -250,6 +250,6 @@ CALIBRATION = Calibration(
         (Case(world="exchangeable", units=20, level=0.95, effect=GAP), 2),
         (Case(world="exchangeable", units=10, level=0.95, effect=HALF), 4),
     ),
-    full=lambda case: 1000 if case.level in (0.95, 0.999) and case.effect == NONE else 400,
+    full=lambda case: 400 if case.level == 0.95 and case.effect == NONE else 100,
     worlds=WORLDS_HERE,
 )

@@ -2,6 +2,7 @@
 
     python tests/calibration/run.py                        the reduced table, some minutes
     python tests/calibration/run.py --full --workers 8     the whole, hours; can be stopped and started again
+    python tests/calibration/run.py --full --level 0.95 --most 50      a part of it, which the whole takes up later
 
 Rows that rest on more simulations than this run's are left as they stand, unless --replace is given.
 """
@@ -20,6 +21,7 @@ sys.path.insert(1, str(_HERE.parents[2]))
 
 from calibration import running  # noqa: E402
 from calibration.checks import Case, audits, calibrated  # noqa: E402
+from calibration.worlds import LEVELS  # noqa: E402
 
 
 def main() -> int:
@@ -27,6 +29,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="all worlds, units and levels")
     parser.add_argument("--audit", nargs="+", metavar="NAME", help="commands, such as audit-groups; default all")
+    parser.add_argument("--level", nargs="+", type=float, choices=LEVELS, help="levels; default all")
+    parser.add_argument("--most", type=int, metavar="N", help="data sets a cell at the most")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     parser.add_argument("--state", type=Path, default=running.STATE, metavar="FOLDER", help="where batches are kept")
     parser.add_argument(
@@ -42,7 +46,7 @@ def main() -> int:
     for stem, name in names.items():
         if asked.audit and not {stem, name} & set(asked.audit):
             continue
-        todo = running.batches(stem, full=asked.full)
+        todo = running.batches(stem, full=asked.full, levels=asked.level, most=asked.most)
         before = sum(running.kept(batch, asked.state) is not None for batch in todo)
         cells = len({batch.case for batch in todo})
         print(f"{name}: {cells} cells, {len(todo)} batches, of which {before} are kept from before", flush=True)

@@ -55,10 +55,14 @@ class Batch:
         return state / self.audit / fingerprint(self.audit) / f"{self.seed:016x}.json"
 
 
-def batches(audit: str, *, full: bool) -> list[Batch]:
-    """Return the batches of the full or of the reduced table, those of one cell one after another."""
+def batches(audit: str, *, full: bool, levels: Sequence[float] | None = None, most: int | None = None) -> list[Batch]:
+    """Return the batches of the full or of the reduced table, those of one cell one after another.
+
+    Those of some `levels`, or of `most` data sets a cell at the most, are the first of the same batches.
+    """
     found = calibration(audit)
     cells = [(case, found.full(case)) for case in found.cases()] if full else found.quick
+    cells = [(case, min(n, most or n)) for case, n in cells if levels is None or case.level in levels]
     sizes = [(case, [BATCH] * (n // BATCH) + ([n % BATCH] if n % BATCH else [])) for case, n in cells]
     return [
         Batch(audit=audit, case=case, number=number, size=size)
