@@ -31,7 +31,7 @@ PARTS = ("total", "between", "within")
 SIMULTANEOUS = "cluster bootstrap, simultaneous over all pairs of groups and both outcomes"
 PERCENTILE = "percentile cluster bootstrap, less twice its bias, widened for few clusters"
 JACKKNIFE = "Student t on the logarithm, jackknife over clusters"
-SHUFFLES = 200
+SHUFFLES = 1000
 
 
 def add_indices(draft: Draft, data: Utterances, rows: Sequence[GapRow], cohort: Cohort, context: Context) -> None:

@@ -111,13 +111,20 @@ def _counted(
 def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     """Audit one data set and hold every number and sentence against the truth."""
     drawn = draw(case, rng)
+    draft, rows = examine(drawn, case, int(rng.integers(2**31)))
+    found = _Found(case=case, drawn=drawn, draft=draft, rows=rows)
+    return {**found.rates(), **found.gaps(), **found.layers(), **found.deals(), **found.findings()}
+
+
+def examine(drawn: Drawn, case: Case, seed: int) -> tuple[Draft, list[GapRows]]:
+    """Audit one data set."""
     options = Options(
         model="m", manifest=Path("manifest.csv"), by=("group", "side"), min_speakers=min(max(case.units, 5), 10)
     )
     sets: tuple[GroupSet, ...] = drawn.inputs.sets
     enough = enough_permutations(options.permutations, 2 * len(sets), case.level)
     options = replace(options, permutations=enough)
-    context = Context(seed=int(rng.integers(2**31)), level=case.level, cache=Cache(Path("cache")))
+    context = Context(seed=seed, level=case.level, cache=Cache(Path("cache")))
     draft, cohort = Draft(), cohort_of(drawn.inputs, options, context)
     rows: list[GapRows] = []
     for counts in (drawn.asr, drawn.sid):
@@ -128,8 +135,7 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
         rows += [add_gaps(draft, one, rates, cohort, options, context) for one in compared if one is not None]
     add_error_rates(draft, replace(drawn.asr, control="random-init"), cohort, context)
     judge(draft, [drawn.asr, drawn.sid], rows, drawn.inputs, context)
-    found = _Found(case=case, drawn=drawn, draft=draft, rows=rows)
-    return {**found.rates(), **found.gaps(), **found.layers(), **found.deals(), **found.findings()}
+    return draft, rows
 
 
 def _add_spread(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> None:
