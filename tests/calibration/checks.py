@@ -129,7 +129,7 @@ class Calibration:
             return self.grid
         null = [Case(world=w, units=u, level=c) for w in self.worlds for u in UNITS for c in LEVELS]
         more = [Case(world=w, units=u, level=0.95, effect=e) for e in self.effects for w in self.worlds for u in UNITS]
-        return (*null, *more)
+        return tuple(case for case in (*null, *more) if self.checks_of(case))
 
     def checks_of(self, case: Case) -> list[Check]:
         """Return what a cell answers for."""

@@ -49,6 +49,12 @@ def test_every_estimate_and_finding_is_calibrated_or_has_a_reason(stem: str) -> 
 
 
 @pytest.mark.parametrize("stem", calibrated())
+def test_every_cell_of_the_full_table_asks_something(stem: str) -> None:
+    cases = calibration(stem).cases()
+    assert len(cases) > 5 and all(calibration(stem).checks_of(case) for case in cases)
+
+
+@pytest.mark.parametrize("stem", calibrated())
 def test_the_published_table_has_every_check_and_no_other(stem: str, tmp_path: Path) -> None:
     published = running.PUBLISHED / f"{stem}.json"
     shutil.copy(published, tmp_path)
