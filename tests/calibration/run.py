@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="all worlds, units and levels")
     parser.add_argument("--audit", nargs="+", metavar="NAME", help="commands, such as audit-groups; default all")
     parser.add_argument("--level", nargs="+", type=float, choices=LEVELS, help="levels; default all")
+    parser.add_argument("--kept", action="store_true", help="run nothing: write what was run before")
     parser.add_argument("--most", type=int, metavar="N", help="data sets a cell at the most")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     parser.add_argument("--state", type=Path, default=running.STATE, metavar="FOLDER", help="where batches are kept")
@@ -47,9 +48,10 @@ def main() -> int:
         if asked.audit and not {stem, name} & set(asked.audit):
             continue
         todo = running.batches(stem, full=asked.full, levels=asked.level, most=asked.most)
-        before = sum(running.kept(batch, asked.state) is not None for batch in todo)
+        known = [batch for batch in todo if running.kept(batch, asked.state) is not None]
         cells = len({batch.case for batch in todo})
-        print(f"{name}: {cells} cells, {len(todo)} batches, of which {before} are kept from before", flush=True)
+        print(f"{name}: {cells} cells, {len(todo)} batches, of which {len(known)} are kept from before", flush=True)
+        todo = known if asked.kept else todo
         start = time.monotonic()
 
         def done(case: Case, n: int, start: float = start) -> None:
