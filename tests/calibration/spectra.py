@@ -12,15 +12,20 @@ _BOTH = (NONE, WORSE)
 _TWO = ("exchangeable", "unequal-spread")
 _VERDICTS = "all finer grids of a report"
 _MEAN = "mean over samples"
+_SAYS = (
+    "Under 20 samples the warning `few-samples`: Intervals hold as often as they say where samples are no more skewed "
+    "than exponential numbers; of so few, nobody can know. Of log-normal ones of sigma 1.5 about 87 % of intervals of "
+    "95 % hold. From 20 samples on nothing."
+)
 _POOLED = "ratio of expected sums over samples, by energy"
 
 
 def _estimate(name: str, estimand: str, family: str = "itself", effects: tuple[str, ...] = (NONE,)) -> Check:
-    return Check(name=name, kind="estimate", estimand=estimand, family=family, effects=effects)
+    return Check(name=name, kind="estimate", estimand=estimand, family=family, effects=effects, says=_SAYS)
 
 
 def _finding(name: str, estimand: str, family: str, effect: str) -> Check:
-    return Check(name=name, kind="finding", estimand=estimand, family=family, effects=(effect,))
+    return Check(name=name, kind="finding", estimand=estimand, family=family, effects=(effect,), says=_SAYS)
 
 
 def _power(
