@@ -10,7 +10,7 @@ from audits.records import Coordinate, Estimate
 from audits.spectra.measuring import Setup
 from audits.spectra.tally import Floats, Running
 from audits.statistics import cluster_weights, generator, percentile_interval
-from audits.statistics.mean_intervals import ALIKE, claim_interval, mean_interval
+from audits.statistics.mean_intervals import ALIKE, claim_interval, mean_interval, ratio_interval
 
 SAMPLES = 2000
 """Bootstrap samples."""
@@ -89,21 +89,13 @@ class Estimator:
         self._ratio(name, above, below, math.sqrt, where)
 
     def _ratio(self, name: str, above: Floats, below: Floats, shown: Callable[[float], float], where: Where) -> None:
-        """Add a ratio r as `shown`, both sums being of numbers that are never below zero.
-
-        The interval is that of the mean of r + (a - r b) / mean(b), whose mean is r and whose spread is that of r to
-        first order.
-        """
+        """Add a ratio as `shown`, both sums being of numbers that are never below zero."""
         with np.errstate(invalid="ignore", divide="ignore"):
             value = float(above.sum() / below.sum())
         if not math.isfinite(value):
             self._undefined(name, where)
             return
-        # What is left of rounding where the ratio is the same in all samples is no spread.
-        parts = above / below.mean()
-        apart = parts - value * below / below.mean()
-        still = np.abs(apart).max() <= ALIKE * np.abs(parts).max()
-        found = None if still else mean_interval(value + apart, level=self.level, positive=True)
+        found = ratio_interval(above, below, level=self.level)
         if found is None:
             self._without(name, shown(value), len(above), where)
             return

@@ -19,6 +19,8 @@ MOST_STRETCHED = 5.0
 """How far above the mean an end may lie, in multiples of Student's distance: of few numbers exponentials explode."""
 HEAVY = 2.0
 """By what degrees of freedom are divided for a claim: with a kurtosis of 5 a variance has half as many."""
+SLIGHT = 0.1
+"""Share of the mean denominator below which the ratio of a pair is not looked at by itself."""
 CAREFUL = 1.5
 """By what the skew of the sample is multiplied for a claim: that of few numbers is too low."""
 
@@ -92,6 +94,52 @@ def claim_interval(values: Floats, *, level: float = 0.95, claims: int = 1) -> t
     mean, error, skew = _moments(values)
     quantile = _student((1.0 - level) / (2 * claims), max((n - 1) / HEAVY, 1.0))
     return _outer(mean, error, CAREFUL * skew / math.sqrt(n), quantile)
+
+
+def ratio_interval(above: Floats, below: Floats, *, level: float = 0.95) -> tuple[str, tuple[float, float]] | None:
+    """Return the method and the ends of the interval of sum(a) / sum(b), of n pairs that are never negative.
+
+    That of `mean_interval` for the numbers r + (a - r b) / mean(b), whose mean is the ratio r and whose spread is that
+    of r to first order; but it reaches at least as far as Student's t with the larger of two standard errors that hold
+    where a few pairs have most of sum(b). With r_i = a_i / b_i and shares w_i = b_i / sum(b) these are the root of
+    sum (w_i (r_i - r) / (1 - w_i))^2, the jackknife's (CR3: MacKinnon, Nielsen and Webb 2023), and the standard
+    deviation of the r_i times the root of sum w_i^2, of ratios that do not go with the size of b; pairs with less than
+    a tenth of the mean b have no say there, since their ratios may be anything.
+
+    Of 60 pairs of which one has half of sum(b), and ratios of a beta(2, 6), the first alone holds the truth in 75 % at
+    a level of 95 %, the whole in 100 %; where b is log-normal, of sigma 1.2, in 87 and 98 % of 5 pairs, and in 94 and
+    98 % of 60 (1,000 repeats each).
+
+    Returns
+    -------
+    tuple or None
+        None with fewer than two pairs, and where all have one ratio.
+
+    Examples
+    --------
+    >>> low, high = ratio_interval(np.array([1.0, 2.0, 3.0, 5.0]), np.array([2.0, 4.0, 8.0, 9.0]))[1]
+    >>> f"{low:.2f} to {high:.2f}"
+    '0.04 to 0.71'
+    """
+    value, n = float(above.sum() / below.sum()), len(above)
+    parts = above / below.mean()
+    apart = parts - value * below / below.mean()
+    # What is left of rounding where the ratio is the same in all pairs is no spread.
+    if np.abs(apart).max() <= ALIKE * np.abs(parts).max():
+        return None
+    found = mean_interval(value + apart, level=level, positive=True)
+    if found is None:
+        return None
+    method, (low, high) = found
+    share, some = below / below.sum(), below >= SLIGHT * below.mean()
+    own = above[some] / below[some]
+    # Without a pair that has all of b nothing is left.
+    left = np.where(share < 1, 1 - share, np.inf)
+    error = math.sqrt(float(((apart / n / left) ** 2).sum()))
+    if len(own) > 1:
+        error = max(error, float(own.std(ddof=1)) * math.sqrt(float((share**2).sum())))
+    reach = _student((1.0 - level) / 2, n - 1) * error
+    return method, (max(min(low, value - reach), 0.0), max(high, value + reach))
 
 
 def alike(values: Floats) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from audits.statistics.mean_intervals import claim_interval, mean_interval
+from audits.statistics.mean_intervals import claim_interval, mean_interval, ratio_interval
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +64,23 @@ def test_means_of_skewed_numbers_are_covered(sigma: float, n: int, least: float)
     truth = np.exp(sigma**2 / 2) if sigma else 1.0
     covered = [low <= truth <= high for low, high in (ends(row, positive=True) for row in table)]
     assert np.mean(covered) >= least - 2.5 * np.sqrt(least * (1 - least) / repeats)
+
+
+@pytest.mark.parametrize("n", [5, 20, 60])
+def test_ratios_are_covered_where_one_sample_has_half_of_the_energy(n: int) -> None:
+    rng = np.random.default_rng(3)
+    below = np.array([n - 1.0, *[1.0] * (n - 1)])
+    found = [ratio_interval(rng.beta(2, 6, n) * below, below) for _ in range(300)]
+    assert np.mean([ends is not None and ends[1][0] <= 0.25 <= ends[1][1] for ends in found]) > 0.93
+
+
+def test_a_pair_of_hardly_any_denominator_makes_no_ratio_explode() -> None:
+    above, below = np.array([1.0, 2.0, 2.0, 1.0, 1.0]), np.array([2.0, 5.0, 6.0, 2.0, 1e-30])
+    found, same = ratio_interval(above, below), ratio_interval(2 * below, below)
+    assert found is not None and 0 <= found[1][0] < 7 / 15 < found[1][1] < 5
+    assert same is None and ratio_interval(above[:1], below[:1]) is None
+    alone = ratio_interval(np.array([1.0, 0.0, 0.0]), np.array([2.0, 0.0, 0.0]))
+    assert alone is None
 
 
 def test_claims_are_wider_and_hold_together() -> None:
