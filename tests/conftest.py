@@ -40,6 +40,14 @@ collect_ignore = ["benchmarks"]
 
 # What several files of tests share stands in support/.
 pytest_plugins = ("pages", "small_world", "listed_skips")
+LONG = ("planted", "calibration", "faults", "real", "oracle")
+"""Folders of tests that simulate, wait or read much."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files of long tests first: what one worker is left with at the end, no other can take from it."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path not in slow, item.path.parent.name not in LONG))
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {

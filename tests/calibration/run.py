@@ -16,8 +16,7 @@ from pathlib import Path
 # One process for each core: threads of each would be in the others' way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 _HERE = Path(__file__).resolve()
-sys.path[0] = str(_HERE.parents[1])
-sys.path.insert(1, str(_HERE.parents[2]))
+sys.path[:0] = [str(_HERE.parents[1]), str(_HERE.parents[2])]
 
 from calibration import running  # noqa: E402
 from calibration.checks import Case, audits, calibrated  # noqa: E402
