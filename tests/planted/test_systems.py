@@ -87,16 +87,17 @@ def test_intervals_of_a_difference_of_systems_cover(world: str, speakers: int) -
 
 
 def test_one_family_keeps_false_sentences_on_systems_rare() -> None:
-    found = [compared("alike", 10, 2, 10, seed) for seed in range(200)]
-    assert sum(false for false, _, _ in found) <= 17
+    found = [compared("alike", 10, 2, 10, seed) for seed in range(80)]
+    # The calibration has more of it; here with ten systems.
+    assert sum(false for false, _, _ in found) <= 9
     # Each sentence by its own interval would be false far more often: the test can fail.
-    assert sum(alone for _, _, alone in found) >= 30
+    assert sum(alone for _, _, alone in found) >= 12
 
 
 @pytest.mark.parametrize(("world", "speakers", "groups"), [("uneven changes", 8, 6), ("one dominant", 6, 3)])
 def test_intervals_of_changes_of_gaps_cover(world: str, speakers: int, groups: int) -> None:
-    inside = [compared(world, speakers, groups, 2, seed)[1][0] for seed in range(250)]
-    assert np.mean(inside) >= 0.91
+    inside = [compared(world, speakers, groups, 2, seed)[1][0] for seed in range(100)]
+    assert np.mean(inside) >= 0.88
 
 
 def _main(trials: int) -> None:
