@@ -49,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, item.path.parent.name not in LONG))
 
+
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")
 LEVELS = {
     "gender": {"female": 0.01, "male": -0.01},
