@@ -205,7 +205,7 @@ def _tell_gap(draft: Draft, row: GapRows, column: int, p: float, gap: Estimate) 
     if before is not None:
         rest += f" On log-mel energies, without the encoder, that is {span(draft.estimates[before])}."
         evidence.append(before)
-    if (row.comparison.sums.sizes > 0).sum(1).max() > 1:
+    if row.comparison.sums.present.sum(1).max() > 1:
         rest += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
     rest += _limit(draft, counts, column)
     draft.find(

@@ -224,7 +224,7 @@ def _tell_gap(
             f" {many(bare, 'clip has', 'clips have')} no word to be read, and what was written there counts as errors, "
             "but in no model: see --on-empty-reference."
         )
-    if (row.sums.sizes > 0).sum(1).max() > 1:
+    if row.sums.present.sum(1).max() > 1:
         text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
     draft.find(
         "groups.spurious" if spurious else "groups.gap",

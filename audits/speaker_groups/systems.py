@@ -101,8 +101,8 @@ def _add_differences(
     sums = sums_of(data, counts, cohort.member[list(chosen)])
     tested: dict[int, float] = {}
     for at, group in enumerate(chosen):
-        there = sums.sizes[:, at] > 0
-        if there.sum() < 2:
+        there = sums.present[:, at]
+        if (sums.sizes[:, at] > 0).sum() < 2:
             continue
         for system in range(1, len(data.systems)):
             apart = sums.errors[:, at, system] - sums.errors[:, at, 0]
@@ -129,7 +129,7 @@ def _add_differences(
 def _moved(row: GapRow, system: int) -> tuple[Floats, list[Side]]:
     """Return the difference to the first system in every group, and how far each speaker moves it."""
     apart = row.sums.errors[..., system] - row.sums.errors[..., 0]
-    there = row.sums.sizes > 0
+    there = row.sums.present
     found = [change_of_rate(apart[who, at], row.sums.sizes[who, at]) for at, who in enumerate(there.T)]
     return np.array([value for value, _ in found]), [side for _, side in found]
 
@@ -146,7 +146,7 @@ def _add_gap_difference(
     moved = np.zeros(row.sums.sizes.shape)
     spread, freedom = np.zeros(len(sides)), np.zeros(len(sides))
     for at, side in enumerate(sides):
-        moved[row.sums.sizes[:, at] > 0, at] = side.moved / np.sqrt(np.maximum(1 - side.shares, 1e-12))
+        moved[row.sums.present[:, at], at] = side.moved / np.sqrt(np.maximum(1 - side.shares, 1e-12))
         spread[at], freedom[at] = variance_or_least(side)
     # A speaker in several groups makes their differences go together.
     covariance = moved.T @ moved

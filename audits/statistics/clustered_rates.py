@@ -123,8 +123,9 @@ def spread_of(errors: Floats, sizes: Floats) -> Spread:
     Parameters
     ----------
     errors, sizes
-        Errors and trials of each cluster, shape (clusters, rates); a cluster without trials is not in the group.
-        Errors may exceed trials (insertions).
+        Errors and trials of each cluster, shape (clusters, rates); a cluster without either is not in the group.
+        Errors may exceed trials (insertions). A cluster with errors but no trial (words heard in silence) weighs
+        nothing and moves the rate by e_i / sum n; it has no rate of its own, and counts as e_i + 1 for `Spread.top`.
 
     Examples
     --------
@@ -209,13 +210,14 @@ def mean_of_rates(errors: Floats, sizes: Floats) -> tuple[Spread, Spread]:
     (0.267, -0.146, 0.026)
     """
     pooled, inside = spread_of(errors, sizes), sizes > 0
-    m = np.maximum(pooled.clusters, 1).astype(np.float64)
+    m = np.maximum(inside.sum(axis=0), 1).astype(np.float64)
     rates = np.where(inside, ratio(errors, sizes), 0.0)
     mean = rates.sum(axis=0) / m
     apart = np.where(inside, rates - mean, 0.0)
     noise = np.where(pooled.certain, 0.0, np.where(pooled.top > 1, mean, mean * (1.0 - mean)))
     least = noise * np.nansum(np.where(inside, 1 / np.where(inside, sizes, 1.0), 0.0), axis=0) / m**2
-    shift = apart / m - np.where(inside, (errors - pooled.value * sizes) / np.maximum(pooled.trials, 1e-300), 0.0)
+    # A cluster with errors and no trial has no rate of its own, and is in the pooled rate all the same.
+    shift = apart / m - (errors - np.where(inside, pooled.value * sizes, 0.0)) / np.maximum(pooled.trials, 1e-300)
     scale = m / np.maximum(m - 1, 1.0)
     usable = pooled.clusters > 1
     made = [
@@ -234,28 +236,45 @@ def mean_of_rates(errors: Floats, sizes: Floats) -> tuple[Spread, Spread]:
     return own, above
 
 
+def highest(errors: Floats, sizes: Floats) -> Floats:
+    """Return how high each rate may be, shape (rates,): 1, or the highest of any cluster where that is above.
+
+    A cluster with errors and no trial has none; it counts as one error more than it has, so that it is above 1.
+    """
+    rates = np.where(sizes > 0, ratio(errors, sizes), np.where(errors > 0, errors + 1.0, 0.0))
+    top: Floats = rates.max(axis=0, initial=1.0)
+    return top
+
+
 def _spread(errors: Floats, sizes: Floats) -> Spread:
-    inside = sizes > 0
-    clusters, trials = inside.sum(axis=0), sizes.sum(axis=0)
+    inside, silent = sizes > 0, (sizes <= 0) & (errors > 0)
+    several, trials = inside.sum(axis=0), sizes.sum(axis=0)
+    clusters = several + silent.sum(axis=0)
     value = ratio(errors.sum(axis=0), trials)
     rates = np.where(inside, ratio(errors, sizes), 0.0)
     share = ratio(sizes, np.broadcast_to(trials, sizes.shape))
-    moves = ratio(share * (rates - value), 1.0 - share)
-    top = np.where(inside, rates, 0.0).max(axis=0, initial=1.0)
+    moves = np.where(silent, ratio(errors, trials + 0 * errors), ratio(share * (rates - value), 1.0 - share))
+    top = np.where(silent.any(axis=0), np.fmax(highest(errors, sizes), value), highest(errors, sizes))
     certain = (value == 0) | ((value >= 1 - ALIKE) & (top <= 1))
     own = np.where(certain, 0.0, np.where(top > 1, value, value * (1.0 - value)))
-    between, scaled = _between(rates, ratio(own + 0 * sizes, sizes), inside, clusters)
+    between, scaled = _between(rates, ratio(own + 0 * sizes, sizes), inside, several)
     # Below 1 where clusters differ less than their trials by chance: each clip given twice must say no more than once.
-    quasi = np.minimum(ratio((scaled**2).sum(axis=0), np.maximum(clusters - 1.0, 1.0)), 1.0)
+    quasi = np.minimum(ratio((scaled**2).sum(axis=0), np.maximum(several - 1.0, 1.0)), 1.0)
     alike = np.abs(np.where(inside, rates - value, 0.0)).max(axis=0, initial=0.0) <= ALIKE * np.maximum(value, 1.0)
     within = np.where(alike, 1.0, quasi) * ratio(own, trials)
     variance = np.maximum(np.nansum(moves**2, axis=0), between * np.nansum(share**2, axis=0) + within)
-    usable = clusters > 1
+    # What is standardised by trials has no place for those that have none: their amounts count instead.
+    freedom = np.where(
+        silent.any(axis=0),
+        np.minimum(_freedom(scaled, several), _freedom(np.nan_to_num(moves), clusters)),
+        _freedom(scaled, several),
+    )
+    usable = several > 1
     return Spread(
         value=value,
         error=np.where(usable, np.where(certain, 0.0, np.sqrt(variance)), np.nan),
-        freedom=np.where(usable, _freedom(scaled, clusters), np.nan),
-        clusters=clusters.astype(np.int64),
+        freedom=np.where(usable, freedom, np.nan),
+        clusters=np.where(usable, clusters, several).astype(np.int64),
         trials=trials,
         top=top,
     )

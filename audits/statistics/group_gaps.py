@@ -37,17 +37,23 @@ LEAST_TAIL, PARTS, ROUNDS = 1e-15, 64, 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpread:
-    """The rates of some groups, of shape (groups,), and how their errors go together, (groups, groups)."""
+    """The rates of some groups, of shape (groups,), and how their errors go together, (groups, groups).
+
+    Where all speakers of a group have the rate 0, or 1, the group is `certain`: it shows no variance, and its ends are
+    the exact ones with the speakers as trials, as those of its rate are.
+    """
 
     rates: Spread
     correlation: Floats
+    certain: NDArray[np.bool_]
 
     def apart(self, plus: int, minus: int, tail: float) -> Ends:
         """Return one rate less another, with the ends beyond which it lies with this probability on each side.
 
         From the ends l, u of both rates, for rates a, b whose errors have the correlation c (Zou 2007, equation 5):
         low = a - b - sqrt((a - l_a)^2 + (u_b - b)^2 - 2 c (a - l_a) (u_b - b)), and high likewise. The ends are those
-        of Student's t with Satterthwaite's degrees of freedom of the difference.
+        of Student's t with Satterthwaite's degrees of freedom of the difference, and the exact ones (Clopper and
+        Pearson) of a group that shows no variance.
         """
         value, below, above = (part[0] for part in self._apart(np.array([plus]), np.array([minus]), np.array(tail)))
         return float(value), float(value - below), float(value + above)
@@ -68,13 +74,27 @@ class GroupSpread:
         rates, shared = self.rates, self.correlation[plus, minus]
         one, other = rates.error[plus] ** 2, rates.error[minus] ** 2
         parts = ratio(one**2, rates.freedom[plus]) + ratio(other**2, rates.freedom[minus])
-        quantile = -stdtrit(np.maximum(ratio((one + other) ** 2, parts), 1.0), tail)
-        sides = [
-            (rates.value[at], *ends_within(rates.value[at], quantile * rates.error[at], rates.top[at]))
-            for at in (plus, minus)
-        ]
-        (a, low_a, high_a), (b, low_b, high_b) = sides
+        quantile = -stdtrit(np.fmax(ratio((one + other) ** 2, parts), 1.0), tail)
+        (a, low_a, high_a), (b, low_b, high_b) = (self._ends(at, quantile, tail) for at in (plus, minus))
         return a - b, _added(a - low_a, high_b - b, shared), _added(high_a - a, b - low_b, shared)
+
+    def _ends(self, at: Places, quantile: Floats, tail: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return rates of some groups and their ends."""
+        rates, certain = self.rates, self.certain[at]
+        value = rates.value[at]
+        low, high = ends_within(value, quantile * rates.error[at], rates.top[at])
+        exact = np.where(certain, tail ** (1 / np.maximum(rates.clusters[at], 1)), 0.0)
+        low = np.where(certain & (value > 0), np.minimum(low, exact), low)
+        return value, low, np.where(certain & (value == 0), np.maximum(high, 1.0 - exact), high)
+
+    def errors(self, tail: float) -> Floats:
+        """Return standard errors of the rates; of one that shows none, that whose Student's end is the exact one."""
+        from scipy.special import stdtrit
+
+        clusters = np.maximum(self.rates.clusters, 2)
+        exact = (1.0 - tail ** (1 / clusters)) / -stdtrit(clusters - 1.0, tail)
+        errors: Floats = np.where(self.certain, np.maximum(self.rates.error, exact), self.rates.error)
+        return errors
 
 
 def _added(one: Floats, other: Floats, correlation: Floats) -> Floats:
@@ -96,14 +116,13 @@ def spread_between(sums: SpeakerSums, column: int, noise: Floats | None = None) 
     share = ratio(sizes, np.broadcast_to(totals, sizes.shape))
     moves = np.nan_to_num(ratio(errors - rates.value * sizes, totals + 0 * sizes) / np.maximum(1.0 - share, 1e-9))
     covariance = moves.T @ moves
-    # Groups whose speakers all have the rate 0, or 1, show no variance.
-    rates = rates.wider(np.where(rates.certain, _least_variance(sums.speakers), 0.0))
+    certain = rates.certain
     if noise is not None:
         covariance, rates = covariance + noise, rates.wider(np.diag(noise))
     scale = np.sqrt(np.outer(rates.error**2, rates.error**2))
     together = np.clip(np.nan_to_num(ratio(covariance, scale)), -1.0, 1.0)
     np.fill_diagonal(together, 1.0)
-    return GroupSpread(rates=rates, correlation=together)
+    return GroupSpread(rates=rates, correlation=together, certain=certain)
 
 
 def with_rests(sums: SpeakerSums) -> SpeakerSums:
@@ -199,7 +218,7 @@ def _scaled_gap(
     slope = 1 / near
     if kind == "log_odds":
         slope = slope + 1 / (np.maximum(hits, 0.5) / sizes)
-    variance = (found.rates.error * slope) ** 2
+    variance = (found.errors(tail) * slope) ** 2
     both = list(pair)
     freedom = variance[both].sum() ** 2 / (variance[both] ** 2 / found.rates.freedom[both]).sum()
     shared = found.correlation[pair] * np.sqrt(variance[both].prod())
@@ -339,10 +358,3 @@ def reaching(ends: Ends, reach: float) -> Ends:
     """Return an interval that reaches at least so far on either side of its value."""
     value, low, high = ends
     return value, min(low, value - reach), max(high, value + reach)
-
-
-def _least_variance(speakers: NDArray[np.int64]) -> Floats:
-    """Return a variance for groups that show none: that of half an error among one trial more than speakers."""
-    share = 0.5 / (speakers + 1.0)
-    variance: Floats = share * (1 - share) / speakers
-    return variance

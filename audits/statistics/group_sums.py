@@ -19,7 +19,8 @@ class SpeakerSums:
     errors, hits
         Shape (speakers, groups, columns).
     sizes
-        Trials, the same for every column: shape (speakers, groups). A speaker without any is not in the group.
+        Trials, the same for every column: shape (speakers, groups). A speaker with neither trials nor errors is not in
+        the group; one with errors alone, of words heard in silence, is.
     """
 
     errors: Floats
@@ -27,15 +28,21 @@ class SpeakerSums:
     sizes: Floats
 
     @property
+    def present(self) -> NDArray[np.bool_]:
+        """Who is in which group, shape (speakers, groups)."""
+        present: NDArray[np.bool_] = (self.sizes > 0) | (self.errors > 0).any(axis=2)
+        return present
+
+    @property
     def speakers(self) -> NDArray[np.int64]:
         """Speakers of each group, shape (groups,)."""
-        present: NDArray[np.int64] = np.sum(self.sizes > 0, axis=0, dtype=np.int64)
-        return present
+        count: NDArray[np.int64] = np.sum(self.present, axis=0, dtype=np.int64)
+        return count
 
     @property
     def people(self) -> int:
         """Speakers in any of the groups; one may be in several."""
-        return int((self.sizes.sum(1) > 0).sum())
+        return int(self.present.any(axis=1).sum())
 
     def of(self, groups: NDArray[np.int64]) -> "SpeakerSums":
         """Return the sums of some of the groups."""

@@ -63,11 +63,12 @@ def shuffle_labels(
     """
     sizes = sums.sizes[..., None]
     # Sums of errors, sizes and their products: from them any group's rate and its error follow.
-    parts = [sums.errors, sums.errors**2, sums.errors * sizes, sizes, sizes**2, (sizes > 0).astype(np.float64)]
+    there = sums.present[..., None].astype(np.float64)
+    parts = [sums.errors, sums.errors**2, sums.errors * sizes, sizes, sizes**2, there]
     joined = np.concatenate(parts, axis=2)
     columns = sums.errors.shape[2]
     real = joined.sum(0)[None]
-    blocks = permuted_group_sums(joined, sums.sizes > 0, repeats, rng)
+    blocks = permuted_group_sums(joined, sums.present, repeats, rng)
     found = [_statistics(block, columns, reference) for block in blocks]
     alone, rest = _rates(real, columns), _rates(real.sum(1, keepdims=True) - real, columns)
     observed = _statistics(real, columns, reference)[1]

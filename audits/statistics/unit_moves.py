@@ -98,7 +98,7 @@ def change_of_rate(apart: Floats, sizes: Floats) -> tuple[float, Side]:
     apart
         Errors of each unit under the one system less those under the other, shape (units,).
     sizes
-        Trials of each unit, above 0, shape (units,).
+        Trials of each unit, shape (units,); a unit without any weighs nothing, and moves the rate by its errors.
 
     Examples
     --------
