@@ -20,7 +20,7 @@ BLOCK = 128
 """Groups that are summed at once: memory does not grow with their number."""
 PARTED = 0.1
 """Share of a rate by which the mean over speakers and the pooled rate have to differ for a warning."""
-EMPIRICAL_BAYES = "gamma posterior of an empirical Bayes prior"
+EMPIRICAL_BAYES = "Student t about an empirical Bayes rate, on the scale of the rate and of its log odds"
 
 Index = dict[tuple[int, str], int]
 """Where the rate of a system on a group stands in the report."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics.binomial import clopper_pearson
+from audits.statistics.clustered_rates import ends_within, highest
 from audits.statistics.moderated import squeeze
 from audits.statistics.unit_moves import change_of_rate, variance_or_least
 
@@ -54,13 +55,13 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
 
     in which d_g is the group's own also where it is smaller.
 
-    k_g is at most N: no group is pooled onto more than all that was heard. The interval has the quantiles of a Gamma
-    distribution. With k known its variance would be d e / (N_g + k), shape (E_g + k m) / d; since k and m are
-    estimated, that covers far too seldom with few groups. So the variance is averaged over a flat prior of tau
-    (Gelman 2006), with m fitted anew for each tau and the spread of the means added, and taken times the square of
-    Student's over the normal quantile. Its degrees of freedom are the group's own where its design effect is (those of
-    `unit_moves.variance`), else as many as the groups together have by how alike their design effects are (Smyth 2004).
-    A group without an error has the low end 0, as nothing speaks against that rate.
+    k_g is at most N: no group is pooled onto more than all that was heard. With k known the variance of a rate would be
+    that of a Gamma distribution, d e / (N_g + k); since k and m are estimated, that covers far too seldom with few
+    groups. So it is averaged over a flat prior of tau (Gelman 2006), with m fitted anew for each tau and the spread of
+    the means added. The interval is Student's with the ends of `Spread.ends`. Its degrees of freedom are the group's
+    own where its design effect is (those of `unit_moves.variance`), else as many as the groups together have by how
+    alike their design effects are (Smyth 2004). A group without an error has the low end 0, as nothing speaks against
+    that rate.
 
     What this ignores: that one speaker may be in several groups, and that the groups may have come in an order or from
     different populations. With fewer than about ten groups that differ much the raw rates are as good.
@@ -93,6 +94,8 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
     >>> found.prior_mean, found.prior_words.tolist(), np.round(found.value, 3).tolist()
     (0.21, [100.0, 100.0], [0.2, 0.216])
     """
+    from scipy.special import stdtrit
+
     if np.any(sizes.sum(axis=0) <= 0) or not sizes.size:
         raise ValueError("a group has no words: leave it out")
     if not errors.any():
@@ -104,7 +107,9 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
         most = groups.sizes.sum()
         words = np.minimum(groups.effects * groups.mean / tau2, most) if tau2 > 0 else np.full(len(words), most)
     value = (groups.errors + words * groups.mean) / (groups.sizes + words)
-    low, high = _interval(value, _variance(value, groups), groups.freedom, level)
+    reach = -stdtrit(np.maximum(groups.freedom, 1.0), (1.0 - level) / 2) * np.sqrt(_variance(value, groups))
+    # No further than any speaker's rate: a group's own speakers may be too few to show how high it can be.
+    low, high = ends_within(value, reach, np.full(len(value), highest(errors, sizes).max()))
     low = np.where(groups.errors > 0, low, 0.0)
     return Shrunken(
         value=value,
@@ -132,7 +137,8 @@ class _Groups(NamedTuple):
 
 
 def _groups(errors: Floats, sizes: Floats) -> _Groups:
-    wrong, words, speakers = errors.sum(axis=0), sizes.sum(axis=0), (sizes > 0).sum(axis=0)
+    wrong, words = errors.sum(axis=0), sizes.sum(axis=0)
+    speakers = (sizes > 0).sum(axis=0)
     rates, several = wrong / words, speakers > 1
     expected = wrong * (1 - ((sizes / words) ** 2).sum(axis=0))
     if expected[several].sum() <= 0:
@@ -164,7 +170,7 @@ def _groups(errors: Floats, sizes: Floats) -> _Groups:
 
 
 def _freedom(errors: Floats, sizes: Floats) -> float:
-    there = sizes > 0
+    there = (sizes > 0) | (errors > 0)
     return variance_or_least(change_of_rate(errors[there], sizes[there])[1])[1]
 
 
@@ -196,17 +202,6 @@ def _variance(value: Floats, groups: _Groups) -> Floats:
     # The Gamma variance as if m were known, and what fitting m adds.
     spread = centre * (1 - drawn) * groups.effects / groups.sizes + drawn**2 / total
     return np.asarray((chance * (spread + (centre - value) ** 2)).sum(axis=0), dtype=np.float64)
-
-
-def _interval(value: Floats, variance: Floats, freedom: Floats, level: float) -> tuple[Floats, Floats]:
-    from scipy.stats import gamma, norm, t
-
-    tail = (1.0 - level) / 2
-    wider = variance * (t.isf(tail, freedom) / norm.isf(tail)) ** 2
-    shape, scale = value**2 / wider, wider / value
-    # A very skew Gamma distribution may have its mean outside of its middle.
-    low, high = gamma.ppf(tail, shape, scale=scale), gamma.isf(tail, shape, scale=scale)
-    return low, np.maximum(high, value)
 
 
 def _without_errors(sizes: Floats, level: float) -> Shrunken:
