@@ -74,7 +74,7 @@ CHECKS = (
     _finding("phonemes.random", "a group's phones scatter more", _HOLM),
     _finding("phonemes.both", "both", _HOLM),
     _finding("phonemes.correlation", "speakers who scatter more are read better, or worse", "itself", (ALIKE,)),
-    _finding("phonemes.moved", "an error of a group is another in the second encoder", "all groups and layers and both errors, Holm"),
+    _finding("phonemes.moved", "an error of a group is another in the second encoder", f"{_HOLM}, both errors"),
     Check(
         name="phonemes.systematic", kind="power", estimand="phones of a group are turned by 45 degrees", family=_HOLM,
         effects=(SHIFTED,),
