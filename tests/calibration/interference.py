@@ -18,10 +18,16 @@ _CELLS = "all cells of the matrix, Holm, both signs"
 _LIKE = "all likenesses, Holm"
 _EFFECTS = "all effects of script and family, Holm"
 _COLUMNS = "all columns of scores, Holm"
+_FEW = (
+    "The warning few-sentences, where fewer than 10 of equal length are there: with so few, intervals are too narrow, "
+    "and verdicts too many, where a kind of sentence is missing among them."
+)
 
 
 def _estimate(name: str, estimand: str, family: str = "itself", effects: tuple[str, ...] = _ALL) -> Check:
-    return Check(name=name, kind="estimate", estimand=estimand, family=family, effects=effects, worlds=SENTENCES)
+    return Check(
+        name=name, kind="estimate", estimand=estimand, family=family, effects=effects, worlds=SENTENCES, says=_FEW
+    )
 
 
 def _relation(name: str, estimand: str) -> Check:
@@ -30,7 +36,8 @@ def _relation(name: str, estimand: str) -> Check:
 
 def _finding(name: str, estimand: str, family: str, effects: tuple[str, ...] = _NULL) -> Check:
     worlds = OF_LANGUAGES if effects == (LANGUAGES,) else SENTENCES
-    return Check(name=name, kind="finding", estimand=estimand, family=family, effects=effects, worlds=worlds)
+    says = "" if effects == (LANGUAGES,) else _FEW
+    return Check(name=name, kind="finding", estimand=estimand, family=family, effects=effects, worlds=worlds, says=says)
 
 
 def _power(name: str, estimand: str, family: str) -> Check:
