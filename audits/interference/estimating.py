@@ -18,6 +18,8 @@ from audits.statistics.crossed import Contrast, Crossed, Part, crossed_intervals
 Key = TypeVar("Key", bound=Hashable)
 UNIT = "held-out sentences"
 BASELINES = ("unigram", "bigram")
+FEW_SENTENCES = 10
+"""Held-out sentences of equal length below which those of a language are warned of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ def estimate(
     pairs = [chosen for chosen in sets if len(chosen) == 2]
     _add_baselines(draft, baselines, matrix.level)
     _add_losses(draft, matrix, sets)
+    _say_few(draft, matrix)
     if not whole:
         return found
     wanted = [where for a, b in pairs for where in ((a, b), (b, a))]
@@ -162,6 +165,18 @@ def _add_losses(draft: Draft, matrix: Matrix, sets: Sequence[Languages]) -> None
         (chosen, code): {(chosen, code): 1.0} for chosen in sets for code in chosen if matrix.known(chosen, code)
     }
     _add_family(draft, matrix, "loss", family, lambda key: {"lang": key[1], "with": with_of(key[0], key[1])})
+
+
+def _say_few(draft: Draft, matrix: Matrix) -> None:
+    """Warn of languages of which few sentences were held out, or of which a few long ones are most."""
+    weights = {code: cell.weights for (_, _, code), cell in matrix.losses.cells.items()}
+    for code, sizes in sorted(weights.items()):
+        # As many of equal length as would be as precise (Kish 1965); of one sentence there is no interval at all.
+        alike = float(sizes.sum() ** 2 / (sizes**2).sum())
+        if len(sizes) > 1 and alike < FEW_SENTENCES:
+            text = f"{len(sizes)} held-out sentences of {code} count as {alike:.1f} of equal length: with so few, "
+            text += "intervals are too narrow, and verdicts too many, where a kind of sentence is missing among them."
+            draft.warn("few-sentences", text, lang=code)
 
 
 def _add_relative(draft: Draft, matrix: Matrix, found: Found) -> None:

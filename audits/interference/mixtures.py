@@ -102,8 +102,10 @@ def _ranked(
             totals[three] = sum(value[where] for where in wanted) / 3
     order = sorted(totals, key=lambda three: (totals[three], three))
     family: dict[Languages, Weights] = {three: _mean(matrix, three) for three in order}
-    # All are judged, so that those at the ends lend their variances from more than themselves.
-    judged = dict(zip(order, matrix.judge(list(family.values())), strict=True))
+    # All are judged, so that those at the ends lend their variances from more than themselves; at a level that holds
+    # for all of them at once (Bonferroni), since the ends are picked by what is judged.
+    together = replace(matrix, level=1 - (1 - matrix.level) / max(len(order), 1))
+    judged = dict(zip(order, together.judge(list(family.values())), strict=True))
     made: dict[Languages, Entry] = {}
     for three in dict.fromkeys([*order[:SHOWN], *order[-SHOWN:]]):
         one = judged[three]
@@ -111,7 +113,7 @@ def _ranked(
             estimate = row(
                 "predicted_interference", one.crossed, matrix.level, {"mixture": "+".join(three)}, len(family)
             )
-            picked = f"{estimate.method}; one of the ends of {len(order):,} mixtures"
+            picked = f"{estimate.method}, for all at once (Bonferroni); one of the ends of {len(order):,} mixtures"
             estimate = estimate if estimate.low is None else replace(estimate, method=picked)
             made[three] = Entry(judged=one, place=draft.add(estimate))
     return made, _apart(matrix, family, order)

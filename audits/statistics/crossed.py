@@ -117,14 +117,15 @@ def crossed_intervals(family: Sequence[Contrast], *, level: float = 0.95) -> lis
     """Return values, intervals and p-values of contrasts of one kind, such as all cells of a matrix.
 
     With seeds s and sentences k crossed, the variance of a mean over both is A + B - C: A the variance of the S values
-    of single seeds over S; B that of the sentences, the ratio of sums linearised with residuals z_k = factor (u_k - r
-    w_k) / W, u the mean of the deltas over seeds and r = sum u / W; C what A and B both hold, the interaction, from
-    what is left of the deltas without the means of seeds and sentences (after Cameron, Gelbach and Miller 2011, section
-    2, two-way clusters). The estimate is never below the larger of A and B, as the true one cannot be. The seed
-    variances of a family of three contrasts or more are drawn together (`squeeze`); parts with the same weights are
-    taken to be of one language and to share a model, so that they count as fewer. Smaller families have S - 1 degrees
-    of freedom for the seeds. The degrees of freedom of the whole are Satterthwaite's; those of B follow from the fourth
-    powers of z, so that few long or odd sentences count as few.
+    of single seeds over S; B that of the sentences, (K - 1) / K sum z_k^2 with z_k = factor (u_k - r w_k) / (W - w_k)
+    how far the ratio of sums moves without each of the K, u the mean of the deltas over seeds and r = sum u / W
+    (jackknife, Shao and Tu 1995); C what A and B both hold, the interaction, from what is left of the deltas without
+    the means of seeds and sentences (after Cameron, Gelbach and Miller 2011, section 2, two-way clusters). The estimate
+    is never below the larger of A and B, as the true one cannot be. The seed variances of a family of three contrasts
+    or more are drawn together (`squeeze`); parts with the same weights are taken to be of one language and to share a
+    model, so that they count as fewer. Smaller families have S - 1 degrees of freedom for the seeds. The degrees of
+    freedom of the whole are Satterthwaite's; those of B follow from the fourth powers of z, so that few long or odd
+    sentences count as few.
 
     Examples
     --------
@@ -161,14 +162,16 @@ def _sources(contrast: Contrast) -> _Sources:
         values += part.factor * of_seeds
         if count < 2:
             continue
-        mean = part.deltas.mean(0)
-        squares = (part.factor * (mean - of_seeds.mean() * part.weights) / whole) ** 2 * count / (count - 1)
+        mean, left = part.deltas.mean(0), whole - part.weights
+        # A sentence pulls the ratio towards itself by its share of the weight: without it, it lies so much further off.
+        reach = np.divide(part.factor, left, out=np.zeros(count), where=left > 0)
+        squares = ((mean - of_seeds.mean() * part.weights) * reach) ** 2 * (count - 1) / count
         sentences += squares.sum()
         fourth += _spread_of_sum(squares)
         if seeds > 1:
             # What a seed adds to every token is more on a sentence of more tokens.
-            left = part.deltas - mean - np.outer(of_seeds - of_seeds.mean(), part.weights)
-            of_both = (part.factor * left / whole) ** 2 * count / (count - 1)
+            rest = part.deltas - mean - np.outer(of_seeds - of_seeds.mean(), part.weights)
+            of_both = (rest * reach) ** 2 * (count - 1) / count
             both += of_both.sum() / (seeds * (seeds - 1))
     # Satterthwaite's degrees of freedom of a variance V that itself has the variance F: 2 V^2 / F.
     freedom = 2 * sentences**2 / fourth if fourth > 0 else math.inf

@@ -136,10 +136,6 @@ class Calibration:
         return [one for one in self.checks if case.world in one.worlds and case.effect in one.effects]
 
 
-NOT_YET = ("interference", "phoneme_errors")
-"""Audits whose module in this package is still to be written."""
-
-
 def audits() -> dict[str, str]:
     """Return the names of the built-in audits by folder.
 

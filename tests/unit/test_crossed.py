@@ -69,6 +69,15 @@ def test_a_ratio_knows_that_long_sentences_have_more_tokens() -> None:
     assert found.value == pytest.approx(0.4) and found.sentence_se == pytest.approx(0, abs=1e-12)
 
 
+def test_a_sentence_counts_by_how_far_the_ratio_moves_without_it() -> None:
+    # One sentence has half of the weight: what is left of it beside a ratio that it makes itself is little.
+    weights, deltas = np.array([1.0, 2.0, 3.0, 4.0, 10.0]), np.array([0.2, -1.0, 2.0, 0.5, 7.0])
+    without = (deltas.sum() - deltas) / (weights.sum() - weights)
+    found = crossed_intervals([Contrast((Part(deltas[None], weights, 2.0),))])[0]
+    jackknife = 4 * (4 / 5) * ((without - deltas.sum() / weights.sum()) ** 2).sum()
+    assert found.sentence_se**2 == pytest.approx(jackknife)
+
+
 def test_parts_of_two_languages_add_their_sentences_and_cancel_what_seeds_do_to_both() -> None:
     rng = np.random.default_rng(3)
     shared = np.array([[-1.0], [0.0], [1.0]])

@@ -117,6 +117,13 @@ def test_a_number_without_spread_has_no_interval() -> None:
     assert (made.low, made.high, made.method, made.n, made.unit) == (None, None, "none", 2, "seeds")
 
 
+@pytest.mark.parametrize(("units", "told"), [(1, set()), (9, {"a", "b"}), (10, set())])
+def test_few_sentences_are_told_by_language(units: int, told: set[str]) -> None:
+    draft = Draft()
+    estimate(draft, matrix(2, units), {}, SETS)
+    assert {one.where["lang"] for one in draft.warnings if one.id == "few-sentences"} == told
+
+
 def test_a_training_set_is_named_by_the_others() -> None:
     assert [with_of(("a", "b", "c"), code) for code in "abc"] == ["b+c", "a+c", "a+b"] and with_of(("a",), "a") == "a"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from audits.context import Draft
 from audits.interference.estimating import estimate
@@ -85,7 +86,16 @@ def test_mixtures_are_ranked_by_the_mean_rise_of_their_losses() -> None:
 def test_the_ends_of_the_list_say_that_they_were_picked() -> None:
     draft, found = mixed("abcde")
     methods = {draft.estimates[entry.place].method for entry in found.ranked.values()}
-    assert all(method.endswith("; one of the ends of 10 mixtures") for method in methods)
+    assert all(method.endswith(", for all at once (Bonferroni); one of the ends of 10 mixtures") for method in methods)
+
+
+def test_intervals_of_the_ends_hold_for_all_mixtures_at_once() -> None:
+    draft, found = mixed("abcde")
+    for entry in found.ranked.values():
+        made, crossed = draft.estimates[entry.place], entry.judged.crossed
+        assert made.level == 0.95 and crossed.df is not None
+        # A twentieth over ten mixtures.
+        assert (made.high or 0) - made.value == pytest.approx(crossed.se * t.isf(0.005 / 2, crossed.df))
 
 
 def spread(languages: str, effect: float, seed: int, noise: float = 0.01) -> float | None:
