@@ -8,6 +8,8 @@ from typing import Any
 MARK = "<!-- calibration -->"
 FOLDER = Path(__file__).with_name("calibration")
 Row = dict[str, Any]
+FEW = 100
+"""Data sets under which nothing is said of a share."""
 
 _KINDS = {
     "estimate": "How often does an interval hold the truth?",
@@ -41,6 +43,12 @@ def _page(found: Row, stem: str) -> Iterator[str]:
         "outside its bound is **bold**. *No answer* is the share of data sets in which the report gives no interval, or "
         "makes no test; the other share is of the rest."
     )
+    few = [row for row in rows if row["n"] < FEW]
+    if few:
+        yield (
+            f"{len(few)} of the {len(rows)} shares are of fewer than {FEW} data sets (see *n*): of the small run that "
+            "the tests make, or of a full one that was stopped. They say little, and are in no count of cells within."
+        )
     yield "\n".join(f"- *{name}*: {text}." for name, text in (*found["worlds"].items(), *found["effects"].items()))
     for kind, question in _KINDS.items():
         checks = [check for check in found["checks"] if check["kind"] == kind]

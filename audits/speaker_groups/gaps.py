@@ -278,8 +278,8 @@ def difference_of(
 def excess_of(draft: Draft, data: Utterances, row: GapRow, system: int, pair: tuple[str, str], context: Context) -> int:
     """Add by how much a group errs more than what all are compared with, as the one-sided test sees it; return where.
 
-    The low end is the bound of that test: it lies above nought where the test rejects, unless the bootstrap sees more
-    noise than the shuffled labels do.
+    The low end is the bound of that test, by joint intervals or shuffled labels, whichever is further: it lies above
+    nought where the test rejects.
     """
     group, against = pair
     if against == OTHERS:
