@@ -3,6 +3,7 @@
     python tests/calibration/run.py                        the reduced table, some minutes
     python tests/calibration/run.py --full --workers 8     the whole, hours; can be stopped and started again
     python tests/calibration/run.py --full --level 0.95 --most 50      a part of it, which the whole takes up later
+    python tests/calibration/run.py --full --lacking       what a run that was stopped, or a part, has left
 
 Rows that rest on more simulations than this run's are left as they stand, unless --replace is given.
 """
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--audit", nargs="+", metavar="NAME", help="commands, such as audit-groups; default all")
     parser.add_argument("--level", nargs="+", type=float, choices=LEVELS, help="levels; default all")
     parser.add_argument("--kept", action="store_true", help="run nothing: write what was run before")
+    parser.add_argument("--lacking", action="store_true", help="cells of which fewer data sets are published, alone")
     parser.add_argument("--most", type=int, metavar="N", help="data sets a cell at the most")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     parser.add_argument("--state", type=Path, default=running.STATE, metavar="FOLDER", help="where batches are kept")
@@ -47,6 +49,7 @@ def main() -> int:
         if asked.audit and not {stem, name} & set(asked.audit):
             continue
         todo = running.batches(stem, full=asked.full, levels=asked.level, most=asked.most)
+        todo = running.lacking(todo, asked.out) if asked.lacking else todo
         known = [batch for batch in todo if running.kept(batch, asked.state) is not None]
         cells = len({batch.case for batch in todo})
         print(f"{name}: {cells} cells, {len(todo)} batches, of which {len(known)} are kept from before", flush=True)

@@ -71,6 +71,21 @@ def batches(audit: str, *, full: bool, levels: Sequence[float] | None = None, mo
     ]
 
 
+def lacking(todo: Sequence[Batch], folder: Path = PUBLISHED) -> list[Batch]:
+    """Return the batches of cells of which fewer data sets than these are published."""
+    sizes: dict[Case, int] = {}
+    for batch in todo:
+        sizes[batch.case] = sizes.get(batch.case, 0) + batch.size
+    there: dict[tuple[str, Case], int] = {}
+    for stem in {batch.audit for batch in todo}:
+        file = folder / f"{stem}.json"
+        rows = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.is_file() else []
+        for row in rows:
+            case = Case(world=row["world"], units=row["units"], level=row["level"], effect=row["effect"])
+            there[stem, case] = min(there.get((stem, case), row["n"]), row["n"])
+    return [batch for batch in todo if there.get((batch.audit, batch.case), 0) < sizes[batch.case]]
+
+
 def tally(batch: Batch) -> Tally:
     """Simulate a batch and count, for every check, what came out."""
     found = calibration(batch.audit)

@@ -144,6 +144,16 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
     assert {row["n"] for row in rows} == {12} and all(row["holds"] is None for row in rows)
 
 
+def test_what_is_lacking_is_what_has_fewer_data_sets_published(tmp_path: Path) -> None:
+    row = json.loads((running.PUBLISHED / "asr_fairness.json").read_text(encoding="utf-8"))["rows"][0]
+    running.publish("asr_fairness", [row | {"n": 100, "hits": 95}], tmp_path)
+    case = Case(world=row["world"], units=row["units"], level=row["level"], effect=row["effect"])
+    other = replace(case, units=60)
+    todo = [Batch(audit="asr_fairness", case=one, number=place) for one in (case, other) for place in range(11)]
+    assert {batch.case for batch in running.lacking(todo, tmp_path)} == {case, other}
+    assert {batch.case for batch in running.lacking(todo[1:], tmp_path)} == {other}
+
+
 def test_rows_of_fewer_simulations_do_not_replace_those_of_more(tmp_path: Path) -> None:
     row = json.loads((running.PUBLISHED / "asr_fairness.json").read_text(encoding="utf-8"))["rows"][0]
     running.publish("asr_fairness", [row | {"n": 400, "hits": 380, "revision": "first"}], tmp_path)
