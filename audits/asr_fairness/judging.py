@@ -351,7 +351,7 @@ def _kinds(kinds: Sequence[str]) -> str:
 
 def _judge_controls(draft: Draft) -> None:
     """Warn where a probe trained on shuffled labels knows the speaker, on any layer, beyond chance."""
-    from scipy.stats import norm
+    from scipy.stats import t
 
     rows = [
         row
@@ -362,7 +362,7 @@ def _judge_controls(draft: Draft) -> None:
     for row in rows:
         chance, tail = 1 - 1 / max(row.n, 1), (1 - row.level) / 2
         # One of many layers errs less than chance by chance: all of them are looked at.
-        wider = float(norm.isf(tail / len(rows)) / norm.isf(tail))
+        wider = float(t.isf(tail / len(rows), max(row.n - 1, 1)) / t.isf(tail, max(row.n - 1, 1)))
         if row.high is not None and row.value + (row.high - row.value) * wider < chance:
             draft.warn(
                 "control-above-chance",

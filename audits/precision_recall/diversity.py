@@ -12,7 +12,7 @@ from audits.precision_recall.estimating import UNIT, At, Found, add
 from audits.precision_recall.inputs import REFERENCE
 from audits.precision_recall.pools import Pool
 from audits.records import Coordinate, Estimate
-from audits.statistics import generator, wilson
+from audits.statistics import generator, mean_interval, wilson
 from audits.statistics.halves import Halved, halved
 from probes.ngram_diversity import distinct, ngram_table, self_bleu
 
@@ -105,12 +105,12 @@ def _add_copied(draft: Draft, found: Found, one: Texts, reference: Texts, contex
 
 def _add_lengths(draft: Draft, one: Texts, context: Context) -> None:
     """Add mean and quantiles of the words of a text, and the share of texts that were cut."""
-    from scipy.stats import t
-
     words, n = np.sort(one.words).astype(np.float64), len(one.words)
-    mean, tail = float(words.mean()), (1 - context.level) / 2
-    half = float(t.isf(tail, max(n - 1, 1)) * words.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-    rows = [("length", mean, mean - half, mean + half, "Student's t", {"statistic": "mean"})]
+    # Texts that are all as long say nothing of how long others would be.
+    method, mean = mean_interval(words, level=context.level, positive=True) or ("none", (None, None))
+    rows: list[tuple[str, float, float | None, float | None, str, dict[str, Coordinate]]] = [
+        ("length", float(words.mean()), *mean, method, {"statistic": "mean"})
+    ]
     for name, share in QUANTILES:
         low, high = quantile_ends(n, share, context.level)
         value = float(words[min(n - 1, int(share * n))])

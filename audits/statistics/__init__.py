@@ -45,6 +45,7 @@ from audits.statistics.inequality import (
 from audits.statistics.jackknife import jackknife_interval, left_out
 from audits.statistics.label_shuffling import Chance, Contrast, shuffle_labels
 from audits.statistics.linearised import Differences, linearised_differences
+from audits.statistics.mean_intervals import mean_interval
 from audits.statistics.multiplicity import MaybeEnds, adjust, scaled
 from audits.statistics.permutation import (
     FEW_RESAMPLES,
@@ -135,8 +136,6 @@ __all__ = [
     "shuffle_labels",
     "simultaneous_contrasts",
     "spread_between",
-    "spread_floor",
-    "stretched",
     "student",
     "student_contrasts",
     "sum_by_speaker",

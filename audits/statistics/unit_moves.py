@@ -117,7 +117,7 @@ def change_of_rate(apart: Floats, sizes: Floats) -> tuple[float, Side]:
 def variance_or_least(side: Side) -> tuple[float, float]:
     """Return `variance`, and where all units moved alike a small one, since others may not.
 
-    It is that of half a unit moving by all its trials among one more than there are, as in `spread_floor`.
+    It is that of half a unit moving by all its trials among one more than there are.
     """
     found = variance(side)
     if found[0] > 0:

@@ -11,12 +11,22 @@ _PAIRS = "simultaneous over all pairs of groups of the attribute"
 _POOLED = "pooled rate, expected errors over expected words of a group's speakers"
 
 
+_PARTED = "The warning `rates-part`, where some of those who say more, or less, are among the speakers; else nothing"
+"""What is said where the size of a speaker goes with the rate."""
+_POOLING = ("rate", "substitution_rate", "shrunken_rate", "gap", "gap_ratio", "gap_to_reference", "rate_ratio",
+            "p_value", "groups.gap", "groups.conclusion", "groups.confirmed")  # fmt: skip
+
+
+def _says(name: str) -> str:
+    return _PARTED if name.partition("[")[0] in _POOLING else ""
+
+
 def _estimate(name: str, estimand: str, family: str = "itself", effects: tuple[str, ...] = _BOTH) -> Check:
-    return Check(name=name, kind="estimate", estimand=estimand, family=family, effects=effects)
+    return Check(name=name, kind="estimate", estimand=estimand, family=family, effects=effects, says=_says(name))
 
 
 def _finding(name: str, estimand: str, family: str, effects: tuple[str, ...] = (NONE,)) -> Check:
-    return Check(name=name, kind="finding", estimand=estimand, family=family, effects=effects)
+    return Check(name=name, kind="finding", estimand=estimand, family=family, effects=effects, says=_says(name))
 
 
 CHECKS = (
