@@ -15,6 +15,7 @@ from audits.interference.estimating import Found
 from audits.interference.likenesses import complete
 from audits.records import Estimate
 from audits.statistics import generator
+from audits.statistics.mean_intervals import mean_interval
 from audits.statistics.multiplicity import adjust, scaled
 from audits.statistics.qap import Undefined, permutation_test
 from audits.statistics.rank_correlation import bonett_wright, order_p, spearman
@@ -143,19 +144,16 @@ def _left_out(predictor: Floats | None, score: Floats) -> Floats:
 
 
 def _add_error(draft: Draft, errors: Floats, name: str, predictor: str, context: Context) -> int:
-    from scipy.stats import t
-
-    mean, count = float(errors.mean()), len(errors)
-    half = float(t.isf((1 - context.level) / 2, count - 1)) * float(errors.std(ddof=1)) / math.sqrt(count)
+    method, (low, high) = mean_interval(errors, level=context.level, positive=True) or ("none", (None, None))
     return draft.add(
         Estimate(
             name="prediction_error",
-            value=mean,
-            low=max(0.0, mean - half),
-            high=mean + half,
+            value=float(errors.mean()),
+            low=low,
+            high=high,
             level=context.level,
-            method="mean absolute error on languages left out one by one, Student's t",
-            n=count,
+            method=f"mean absolute error on languages left out one by one, {method}" if method != "none" else method,
+            n=len(errors),
             unit="languages",
             where={"of": "downstream", "score": name, "predictor": predictor},
         )

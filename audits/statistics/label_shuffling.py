@@ -87,7 +87,7 @@ def _rates(joined: Floats, columns: int) -> tuple[Floats, Floats]:
     errors, squares, products = (joined[..., place * columns : (place + 1) * columns] for place in range(3))
     sizes, sizes2, speakers = (joined[..., 3 * columns + place, None] for place in range(3))
     rates = ratio(errors, sizes)
-    # Half an error among one more speaker than there are: groups of speakers all alike lie infinitely many errors apart.
+    # Half an error among one speaker more: groups of speakers all alike lie infinitely many errors apart.
     share = 0.5 / (speakers + 1.0)
     least = share * (1 - share) / np.maximum(speakers, 1.0)
     spread = np.maximum(squares - 2 * rates * products + rates**2 * sizes2, 0.0)
