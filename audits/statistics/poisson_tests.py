@@ -13,6 +13,8 @@ from audits.statistics.poisson_gee import Floats, PoissonFit, without_each
 Ends = tuple[float, float, float]
 CLEAR = 0.1
 """Share of a squared log ratio that must lie beyond its standard errors for a share of it to be told."""
+_ALIKE = 1e-9
+"""Share of the model's own variance below which clusters are taken not to differ at all."""
 _MOST_PRODUCTS = 1500
 """Coefficients times columns up to which what clusters share is counted pair by pair."""
 
@@ -29,7 +31,8 @@ def freedom(fit: PoissonFit, contrasts: Floats) -> float:
     q = len(contrasts)
     moves = fit.reduced @ contrasts.T
     distances = ((moves @ np.linalg.pinv(moves.T @ moves, hermitian=True)) * moves).sum(axis=1)
-    seen = q * (q + 2) / float((distances**2).sum()) - 1
+    moved = float((distances**2).sum())
+    seen = q * (q + 2) / moved - 1 if moved > 0 else np.inf
     # Never so few that a joint test of all contrasts would have no distribution: for that the design decides.
     return max(1.0, min(freedom_by_design(fit, contrasts), max(seen, float(q))))
 
@@ -83,10 +86,38 @@ def coefficient_p(fit: PoissonFit, contrast: Floats) -> float:
 
 def contrast_of(fit: PoissonFit, contrast: Floats) -> Ends:
     """Return value, standard error and degrees of freedom of a contrast, shape (p,)."""
-    variance = float(contrast @ fit.covariance @ contrast)
-    if variance <= 0:
-        raise ValueError("a contrast without variance has neither interval nor test")
+    variance = float(covariance_of(fit, contrast[None])[0, 0])
     return float(contrast @ fit.coefficients), float(np.sqrt(variance)), freedom(fit, contrast[None])
+
+
+def covariance_of(fit: PoissonFit, contrasts: Floats) -> Floats:
+    """Return the covariance of contrasts, shape (q, q), with spread in every direction.
+
+    Where the clusters do not differ along one, as where all speakers of a level have the very same rate, they say
+    nothing about its spread, which is then the model's: that of Poisson counts, the inverse of its bread.
+
+    Parameters
+    ----------
+    contrasts
+        Shape (q, p), none a sum of others.
+
+    Raises
+    ------
+    ValueError
+        For a contrast of nothing.
+    """
+    found: Floats = contrasts @ fit.covariance @ contrasts.T
+    aims = contrasts @ fit.back
+    model = aims @ np.linalg.solve(fit.weighted.T @ fit.weighted, aims.T)
+    if np.diagonal(model).min() <= 0:
+        raise ValueError("a contrast without variance has neither interval nor test")
+    root = np.linalg.cholesky(model)
+    values, directions = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, found).T))
+    if values[0] > _ALIKE:
+        return found
+    directions = root @ directions
+    filled: Floats = (directions * np.where(values > _ALIKE, values, 1.0)) @ directions.T
+    return filled
 
 
 def wald_test(fit: PoissonFit, columns: Sequence[int]) -> float:
@@ -102,12 +133,13 @@ def wald_test(fit: PoissonFit, columns: Sequence[int]) -> float:
     q = len(places)
     if q == 0 or len(set(places)) < q:
         raise ValueError(f"no joint test of columns {places}")
-    known = freedom(fit, np.eye(fit.coefficients.size)[places])
+    rows = np.eye(fit.coefficients.size)[places]
+    known = freedom(fit, rows)
     rest = known - q + 1
     if rest <= 0:
         return 1.0
     values = fit.coefficients[places]
-    wald = float(values @ np.linalg.solve(fit.covariance[np.ix_(places, places)], values))
+    wald = float(values @ np.linalg.solve(covariance_of(fit, rows), values))
     return float(f.sf(rest / (known * q) * wald, q, rest))
 
 
@@ -130,7 +162,14 @@ def attenuation(
     moves, known = _paired(before, contrast_before, after, contrast_after)
     shift = moves[0] - moves[1]
     value = float(before.coefficients @ contrast_before - after.coefficients @ contrast_after)
-    half = float(np.sqrt(shift @ shift) * t.isf((1.0 - level) / 2, known))
+    variance = float(shift @ shift)
+    # Speakers who do not differ in a level say nothing of how far chance moves it, in either model.
+    variances = [
+        float(covariance_of(fit, row[None])[0, 0]) for fit, row in ((before, contrast_before), (after, contrast_after))
+    ]
+    if float(moves[0] @ moves[0]) <= _ALIKE * variances[0]:
+        variance = max(variance, *variances)
+    half = float(np.sqrt(variance) * t.isf((1.0 - level) / 2, known))
     return value, value - half, value + half
 
 

@@ -8,6 +8,7 @@ moment of the job above what was held before it, by children too. Linux only: `/
 """
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -179,6 +180,8 @@ def _run_side(side: Side, told: Sequence[Any]) -> None:
 
 def measured(job: Job, *, short: float = SHORT) -> Taken:
     """Run a job in this process and say what it took."""
+    # What is garbage by now would else be freed in the middle of the job, and taken off its peak.
+    gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
     runs, made = 0, None

@@ -1,15 +1,19 @@
 """Poisson models of error rates with clips clustered by speaker: planted effects, and what has no fit."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from audits.statistics.adjusted_gaps import adjusted_gap, adjusted_rates
 from audits.statistics.poisson_gee import NotFitted, PoissonFit, fit_poisson_gee
 from audits.statistics.poisson_tests import (
     attenuation,
     coefficient_interval,
     coefficient_p,
+    contrast_of,
+    covariance_of,
     freedom,
     share_left,
     wald_test,
@@ -135,6 +139,30 @@ def test_the_joint_test_takes_no_more_degrees_of_freedom_than_the_levels_have() 
     # Zhang (2012) for k levels of n: (q + 1) k (n - 1) / (2 q), about, where the rates are alike.
     assert freedom(few, joint) <= 4 / 6 * 4 * 3 + 2
     assert 4 / 6 * 4 * 39 * 0.5 < freedom(many, joint) < 4 / 6 * 4 * 39 * 1.2
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 2, 4], [2.0, 2, 2]], [[1.0, 2, 4], [2.0, 2, 2], [6.0, 6, 6]]])
+def test_a_level_of_speakers_all_alike_has_the_variance_of_its_errors(rows: list[list[float]]) -> None:
+    fit, levels = level_fit(rows), len(rows)
+    logs = np.eye(levels)
+    logs[0] = 0.0
+    sizes, level = np.full(3 * levels, 10.0), np.repeat(np.arange(levels), 3)
+    rates = adjusted_rates(fit, logs, sizes, level)
+    varying, same = rates.moves[0], rates.moves[1]
+    # Six errors: the log of a Poisson rate has a variance of one in six. Where speakers vary, they tell it themselves.
+    assert covariance_of(fit, same[None])[0, 0] == pytest.approx(1 / 6)
+    assert covariance_of(fit, varying[None])[0, 0] == pytest.approx(varying @ fit.covariance @ varying)
+    for pair in itertools.permutations(range(levels), 2):
+        for value, low, high in adjusted_gap(fit, rates, pair, level=0.95, top=1.0):
+            assert -np.inf < low < value - 0.1
+            assert value + 0.1 < high < np.inf
+    # Two errors a speaker against six, alike within each: the joint test has a distribution all the same.
+    assert 0.05 < wald_test(fit, range(1, levels)) <= 1
+    if levels == 3:
+        alike = np.array([0.0, -1.0, 1.0])
+        assert contrast_of(fit, alike)[:2] == pytest.approx([np.log(3), np.sqrt(1 / 6 + 1 / 18)])
+        low, high = attenuation(fit, alike, fit, alike, level=0.95)[1:]
+        assert low < -0.5 and high > 0.5
 
 
 def test_the_share_left_is_told_wherever_there_is_something_to_share() -> None:

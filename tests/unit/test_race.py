@@ -1,5 +1,6 @@
 """Does the harness of the benchmarks measure what a job takes, and nothing of what surrounds it?"""
 
+import gc
 import importlib.util
 import subprocess
 import sys
@@ -147,6 +148,13 @@ def test_the_peak_is_that_of_the_job_and_not_what_was_held_before(race: ModuleTy
     found = race.measured(lambda: held(60), short=0.0)
     assert 55 <= found.extra < 90
     assert race.measured(lambda: None, short=0.0).extra < 10
+
+
+def test_garbage_that_goes_during_the_job_is_not_taken_off_its_peak(race: ModuleType) -> None:
+    garbage: list[Any] = [np.ones(200 * MB, dtype=np.uint8)]
+    garbage.append(garbage)
+    del garbage
+    assert 55 <= race.measured(lambda: (gc.collect(), held(60))[1], short=0.0).extra < 90
 
 
 def test_a_short_job_counts_its_mean_and_its_first_result(race: ModuleType, clock: Clock) -> None:
