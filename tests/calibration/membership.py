@@ -33,7 +33,8 @@ def laws(case: Case, count: int, rng: np.random.Generator) -> tuple[Floats, Floa
         # Of one law: that of the odd group.
         (_, others) = groups_of(case.world, count, rng)
         shift = {"ties": 0.05}.get(case.world, 0.15) if case.effect == LEAK else 0.0
-        return members.rates.round(9) + shift, others.rates.round(9)
+        # Rounded last, or what ties in the file would differ in its last bit.
+        return (members.rates + shift).round(9), others.rates.round(9)
     # Logarithms about their median: of another spread, and as often above as below each other.
     scores = [np.log(group.rates / _middle(place)) for place, group in enumerate((others, members))]
     return scores[1] + (0.5 if case.effect == LEAK else 0.0), scores[0]
