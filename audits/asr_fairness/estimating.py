@@ -7,16 +7,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import METRIC_WORDS, TASK_WORDS, Floats, TaskCounts, sums_of
+from audits.asr_fairness.counts import HEAD, METRIC_WORDS, TASK_WORDS, Floats, TaskCounts, sums_of
 from audits.asr_fairness.dealing import deal_rates, deal_shifts, deal_variance, with_deals
 from audits.asr_fairness.inputs import Inputs
 from audits.context import Context, Draft
 from audits.groups import ALL, MIN_WORDS, reported_groups
 from audits.records import Estimate
-from audits.statistics import SpeakerSums, cluster_weights, generator, rate_intervals, ratio
+from audits.statistics import (
+    SpeakerSums,
+    cluster_weights,
+    generator,
+    mean_of_rates,
+    parts_from_pooled,
+    rate_intervals,
+    ratio,
+)
+from audits.wording import parting, rates_part
 
 MIN_REPORTED = 5
 """Speakers under which a rate is shown as resting on too few."""
+TRIALS = {"wer": "words", "cer": "characters", "error": "clips"}
+"""What a rate counts alike."""
 MIN_ERRING = 5
 """Speakers with errors under which the interval of a rate tends to be too short."""
 
@@ -100,6 +111,22 @@ def add_error_rates(draft: Draft, counts: TaskCounts, cohort: Cohort, context: C
                 )
             )
     return indices
+
+
+def warn_parted(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> None:
+    """Say in which groups those who say more err otherwise, on the layer with the least error and by the own head."""
+    sums = sums_of(counts, cohort.speakers, cohort.member)
+    columns = [column for column, layer in enumerate(counts.layers) if layer == HEAD or column == counts.best()]
+    for column in columns:
+        mean, above = mean_of_rates(sums.errors[:, :, column], sums.sizes)
+        parts = parts_from_pooled(mean, above, level=context.level, tests=len(cohort.names))
+        groups = [
+            parting(cohort.names[at], mean.value[at], mean.value[at] - above.value[at]) for at in np.flatnonzero(parts)
+        ]
+        if groups:
+            by = "By the checkpoint's own head: " if counts.layers[column] == HEAD else ""
+            message = rates_part(groups, trials=TRIALS[counts.metric])
+            draft.warn("rates-part", by + message, **counts.place(column))
 
 
 def _high(counts: TaskCounts, high: float) -> float:

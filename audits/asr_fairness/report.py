@@ -10,7 +10,7 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.asr import AsrSplit
 from audits.asr_fairness.counts import HEAD, TaskCounts
 from audits.asr_fairness.dealing import add_spread, deal_rates
-from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates, cohort_of
+from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates, cohort_of, warn_parted
 from audits.asr_fairness.figures import coverage_figure, draw
 from audits.asr_fairness.gaps import GapRows, add_gaps, compare_groups
 from audits.asr_fairness.inputs import Inputs
@@ -73,6 +73,7 @@ def _estimate(
 ) -> list[GapRows]:
     rates = add_error_rates(draft, counts, cohort, context)
     add_best_layer(draft, counts, cohort, context)
+    warn_parted(draft, counts, cohort, context)
     _add_spreads(draft, counts, cohort, context)
     rows = []
     for groups in inputs.sets:

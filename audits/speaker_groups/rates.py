@@ -10,16 +10,22 @@ import numpy as np
 from audits.context import Context, Draft
 from audits.groups import ALL, MIN_WORDS
 from audits.speaker_groups.counts import MIN_REPORTED, Cohort, Counts, Utterances, place, sums_of
-from audits.statistics import SpeakerSums, intervals_of, mean_of_rates, rate_intervals, shrink_rates, sum_by_speaker
-from audits.wording import many
+from audits.statistics import (
+    SpeakerSums,
+    intervals_of,
+    mean_of_rates,
+    parts_from_pooled,
+    rate_intervals,
+    shrink_rates,
+    sum_by_speaker,
+)
+from audits.wording import many, parting, rates_part
 
 NAMED = 12
 MOST_SMALL = 60
 """Small groups that get a warning each."""
 BLOCK = 128
 """Groups that are summed at once: memory does not grow with their number."""
-PARTED = 0.1
-"""Share of a rate by which the mean over speakers and the pooled rate have to differ for a warning."""
 EMPIRICAL_BAYES = "Student t about an empirical Bayes rate, on the scale of the rate and of its log odds"
 
 Index = dict[tuple[int, str], int]
@@ -160,26 +166,17 @@ def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: st
         for system in range(len(data.systems)):
             mean, above = mean_of_rates(sums.errors[..., system], sums.sizes)
             rates = intervals_of(mean, level=context.level)
-            tail = (1 - context.level) / 2 / len(cohort.names)
-            reach = np.abs(above.value) - above.half(tail)
+            parts = parts_from_pooled(mean, above, level=context.level, tests=len(cohort.names))
             for at in np.flatnonzero(sums.speakers > 1):
                 where = place(data, counts, system, group=names[at])
                 ends = (float(rates.value[at]), float(rates.low[at]), float(rates.high[at]))
                 draft.add(
                     data.estimate("speaker_rate", ends, rates.method[at], int(rates.clusters[at]), where, context.level)
                 )
-                if reach[at] > 0 and abs(above.value[at]) >= PARTED * ends[0]:
-                    told = f"{names[at]} ({ends[0]:.3f} each, {ends[0] - above.value[at]:.3f} pooled)"
-                    parted.setdefault(system, []).append(told)
+                if parts[at]:
+                    parted.setdefault(system, []).append(parting(names[at], ends[0], ends[0] - above.value[at]))
     for system, groups in parted.items():
-        more = f" and {len(groups) - NAMED} more" if len(groups) > NAMED else ""
-        draft.warn(
-            "rates-part",
-            f"Who says more errs otherwise than who says less, in {', '.join(groups[:NAMED])}{more}: the mean over "
-            f"{data.unit} and the pooled rate part. The pooled rate is that of the words, and hangs on how many such "
-            f"{data.unit} were drawn: others may change it beyond its interval.",
-            **place(data, counts, system),
-        )
+        draft.warn("rates-part", rates_part(groups, data.unit), **place(data, counts, system))
 
 
 def add_shrunken(draft: Draft, data: Utterances, metric: str, context: Context) -> None:

@@ -35,6 +35,8 @@ LIMITATIONS = (
     "measured on it.",
     "Differential fairness and the entropy indices are above zero by chance alone; the noise floor beside an index "
     "says by how much.",
+    "Where most speakers err little and a few err much, 95 % intervals of `total` and `within` of an entropy index "
+    "hold less often than they say: of fewer than 200 speakers in 0.6 to 0.9 of simulations.",
 )
 
 

@@ -12,7 +12,13 @@ from audits.statistics.bootstrap import (
     ratio,
     resampled_sums,
 )
-from audits.statistics.clustered_rates import RateIntervals, intervals_of, mean_of_rates, rate_intervals
+from audits.statistics.clustered_rates import (
+    RateIntervals,
+    intervals_of,
+    mean_of_rates,
+    parts_from_pooled,
+    rate_intervals,
+)
 from audits.statistics.contrasts import Contrasts, all_pairs, simultaneous_contrasts
 from audits.statistics.differences import independent_difference
 from audits.statistics.faas import Undefined, fairness_adjusted_score
@@ -123,6 +129,7 @@ __all__ = [
     "monte_carlo_p",
     "on_scale",
     "out_of_reach",
+    "parts_from_pooled",
     "percentile_interval",
     "permuted_group_sums",
     "rate_intervals",

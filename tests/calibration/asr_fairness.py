@@ -14,6 +14,11 @@ _DRAWN = tuple(world for world in WORLDS if world != "ties")
 """Worlds in which the rates of layers are multiples of one another."""
 
 
+_PARTED = "The warning `rates-part`, where some of those who say more, or less, are among the speakers; else nothing"
+"""What is said where the size of a speaker goes with the rate."""
+_UNPOOLED = ("best_layer", "fairest_layer", "layer_correlation", "deal_spread", "gap_deal_spread")
+
+
 def _estimate(
     name: str,
     estimand: str,
@@ -21,11 +26,14 @@ def _estimate(
     effects: tuple[str, ...] = _BOTH,
     worlds: tuple[str, ...] = tuple(WORLDS),
 ) -> Check:
-    return Check(name=name, kind="estimate", estimand=estimand, family=family, effects=effects, worlds=worlds)
+    says = "" if name in _UNPOOLED else _PARTED
+    return Check(
+        name=name, kind="estimate", estimand=estimand, family=family, effects=effects, worlds=worlds, says=says
+    )
 
 
 def _finding(name: str, estimand: str, family: str) -> Check:
-    return Check(name=name, kind="finding", estimand=estimand, family=family)
+    return Check(name=name, kind="finding", estimand=estimand, family=family, says=_PARTED)
 
 
 CHECKS = (

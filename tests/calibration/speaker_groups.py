@@ -14,10 +14,15 @@ _POOLED = "pooled rate, expected errors over expected words of a group's speaker
 _PARTED = "The warning `rates-part`, where some of those who say more, or less, are among the speakers; else nothing"
 """What is said where the size of a speaker goes with the rate."""
 _POOLING = ("rate", "substitution_rate", "shrunken_rate", "gap", "gap_ratio", "gap_to_reference", "rate_ratio",
-            "p_value", "groups.gap", "groups.conclusion", "groups.confirmed")  # fmt: skip
+            "differential_fairness", "p_value", "groups.gap", "groups.conclusion", "groups.confirmed")  # fmt: skip
+
+
+_LIMITED = "A limitation in every report: where a few err much, these intervals are too short below 200 speakers"
 
 
 def _says(name: str) -> str:
+    if name.startswith("entropy_index") and "between" not in name:
+        return _LIMITED
     return _PARTED if name.partition("[")[0] in _POOLING else ""
 
 

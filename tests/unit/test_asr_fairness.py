@@ -9,7 +9,7 @@ import pytest
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD, TaskCounts, sums_of
-from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates
+from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates, warn_parted
 from audits.asr_fairness.gaps import Comparison, GapRows, add_gaps, compare_groups
 from audits.asr_fairness.inputs import Inputs, plan
 from audits.asr_fairness.judging import (
@@ -184,6 +184,30 @@ def test_a_word_error_rate_above_one_has_no_odds_and_says_so(scene) -> None:
     assert 0 < relative.low < relative.value < relative.high < 1
     add_error_rates(draft, counts, cohort, context)
     assert all(row.value > 1 for row in _find(draft, "error_rate", group="all"))
+
+
+def test_it_is_said_where_those_who_say_more_err_otherwise(scene) -> None:
+    _, cohort, _, context = scene
+    alike, parted = _counts(layers=(-1, 0, 1, HEAD)), _counts(layers=(-1, 0, 1, HEAD))
+    drafts = [Draft(), Draft()]
+    # One speaker in four, of both accents, says ten times as much and gets half of it wrong.
+    more = np.repeat(np.arange(SPEAKERS) % 8 < 2, CLIPS)
+    parted.sizes[more] = 100.0
+    parted.errors[more, 1:3] = 50.0
+    parted.errors[more, 3] = alike.errors[more, 3] * 10
+    for counts, draft in zip((alike, parted), drafts, strict=True):
+        warn_parted(draft, counts, cohort, context)
+    assert drafts[0].warnings == []
+    (told,) = drafts[1].warnings
+    # On the best layer alone; the head's rates do not hang on who says how much.
+    assert (told.id, told.where) == (
+        "rates-part",
+        {"task": "asr", "metric": "wer", "layer": parted.layers[parted.best()]},
+    )
+    rates = parted.errors.reshape(SPEAKERS, CLIPS, -1).sum(1) / parted.sizes.reshape(SPEAKERS, CLIPS).sum(1)[:, None]
+    column = parted.best()
+    pooled = parted.errors[:, column].sum() / parted.sizes.sum()
+    assert f"in all ({rates[:, column].mean():.3f} each, {pooled:.3f} pooled), accent=x" in told.message
 
 
 def test_best_layer_is_neither_baseline_nor_head(scene) -> None:

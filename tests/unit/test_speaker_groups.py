@@ -41,7 +41,7 @@ WARNINGS = {
     *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
-    *("manifest.decimal-comma", "manifest.unit", "small-levels"),
+    *("manifest.decimal-comma", "manifest.unit", "small-levels", "rates-part"),
 }
 Row = dict[str, Any]
 Rule = Callable[[int, int], str]
@@ -424,6 +424,19 @@ def test_speakers_in_several_groups_are_told_of(hear: Hear) -> None:
     assert f"{SPEAKERS} speakers are in several groups by accent" in heard.said("varies-within-speaker")
     assert "Some speakers are in several of these groups" in heard.said("groups.gap")
     assert heard.rows("rate", group="accent=north")[0].n == SPEAKERS
+
+
+def test_it_is_said_where_those_who_say_more_err_otherwise(hear: Hear) -> None:
+    # One speaker in four says ten times as much and gets half of it wrong.
+    rows = [
+        row | ({"words": 10 * LENGTH, "errors": 5 * LENGTH} if int(row["speaker"][1:]) % 8 < 2 else {})
+        for row in counted(clips(lambda _: 0.1))
+    ]
+    heard, alike = hear(rows), hear(counted(clips(lambda _: 0.1)))
+    (mean,), (pooled,) = (heard.rows(name, group="all") for name in ("speaker_rate", "rate"))
+    assert mean.value < 0.6 * pooled.value
+    assert f"in all ({mean.value:.3f} each, {pooled.value:.3f} pooled)" in heard.said("rates-part")
+    assert "rates-part" not in {warning.id for warning in alike.draft.warnings}
 
 
 def test_unknown_levels_have_a_rate_and_no_part_in_any_comparison(hear: Hear) -> None:
