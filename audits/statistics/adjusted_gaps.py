@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics.poisson_gee import Floats, PoissonFit
-from audits.statistics.poisson_tests import Ends, contrast_of, covariance_of, freedom_by_design
+from audits.statistics.poisson_tests import Ends, contrast_of, freedom_by_design
 
 _FARTHEST = 50.0
 """Log ratio beyond which an end is at the top anyway."""
@@ -81,7 +81,7 @@ def adjusted_gap(
     log_ratio, spread, known = contrast_of(fit, rates.logs[one] - rates.logs[other])
     half = spread * float(t.isf(tail, known))
     moves = rates.moves[list(pair)]
-    covariance = covariance_of(fit, moves)
+    covariance = moves @ fit.covariance @ moves.T
     errors = np.sqrt(np.diagonal(covariance))
     # The skew is in the ends already, so that the design alone says how well each error is known.
     counted = [max(1.0, freedom_by_design(fit, row[None])) for row in moves]

@@ -17,7 +17,8 @@ FURTHEST = 12.0
 _DEPENDENT = 1e-9
 _BLOCK = 4096
 """Clusters whose matrices of p by p are held at once."""
-_NO_SPREAD = 1e-14
+_ALIKE = 1e-9
+"""Share of the model's own variance below which clusters are taken not to differ at all."""
 _STEPS = 100
 
 
@@ -44,14 +45,18 @@ class PoissonFit:
     coefficients
         Log rate ratios, shape (p,).
     covariance
-        Bias-reduced covariance over clusters, shape (p, p) (Mancl and DeRouen 2001, equation 7).
+        Bias-reduced covariance over clusters, shape (p, p) (Mancl and DeRouen 2001, equation 7), with `unseen` added.
+    unseen
+        Roots of the variance along the directions in which the clusters do not differ at all, shape (directions, p):
+        there it is the model's, that of Poisson counts. Mostly there are none.
     robust
         Plain sandwich covariance, shape (p, p) (Liang and Zeger 1986).
     influence
         How far each cluster moved the coefficients, shape (clusters, p), rows in the order of the sorted
         cluster numbers; `influence.T @ influence` is `robust`.
     reduced
-        The same with each cluster's own fit to itself taken out; `reduced.T @ reduced` is `covariance`.
+        The same with each cluster's own fit to itself taken out; `reduced.T @ reduced + unseen.T @ unseen` is
+        `covariance`.
     clusters
         How many clusters.
     dispersion
@@ -68,6 +73,7 @@ class PoissonFit:
 
     coefficients: Floats
     covariance: Floats
+    unseen: Floats
     robust: Floats
     influence: Floats
     reduced: Floats
@@ -131,14 +137,13 @@ def fit_poisson_gee(errors: Floats, sizes: Floats, design: Floats, clusters: NDA
     influence = np.linalg.solve(weighted.T @ weighted, score.T).T @ back.T
     reduced = _reduced(weighted, cluster, score) @ back.T
     covariance = reduced.T @ reduced
-    # Between the two ends of a column, so that the unit of a control has no say.
-    spread = np.diagonal(covariance) * (design**2).max(axis=0)
-    if spread.min() < _NO_SPREAD:
-        column = int(spread.argmin())
-        raise NotFitted(f"the clusters do not differ along column {column}: no variance to estimate", column=column)
+    unseen = _unseen(covariance, weighted, back)
+    if len(unseen):
+        covariance = covariance + unseen.T @ unseen
     return PoissonFit(
         coefficients=coefficients,
         covariance=covariance,
+        unseen=unseen,
         robust=influence.T @ influence,
         influence=influence,
         reduced=reduced,
@@ -255,16 +260,25 @@ def _solved(errors: Floats, sizes: Floats, basis: Floats) -> Floats:
         gain = float(gradient @ step)
         if gain <= 1e-18 * max(errors.sum(), 1.0):
             # The last step is taken in full: near the top it only sharpens.
-            found = found + step
-            expected = np.exp(offset + basis @ found)
-            if np.allclose(errors, expected, rtol=1e-9, atol=0.0):
-                raise NotFitted("every clip has exactly the rate of the model, which leaves no spread to judge it by")
-            return found
+            return found + step
         size = 1.0
         while (reached := height(found + size * step)) < best - 1e-9 * abs(best) and size > 1e-9:
             size /= 2
         found, best = found + size * step, max(reached, best)
     raise NotFitted("the fit did not converge: no finite estimates")
+
+
+def _unseen(covariance: Floats, weighted: Floats, back: Floats) -> Floats:
+    """Return the roots of the model's variance along directions in which the clusters show none, shape (directions, p).
+
+    As where all speakers of a level have the very same rate: they say nothing of its spread. The directions are those
+    of the covariance over the model's own, the inverse of its bread.
+    """
+    root = back @ np.linalg.inv(np.linalg.cholesky(weighted.T @ weighted)).T
+    half = np.linalg.inv(root)
+    values, directions = np.linalg.eigh(half @ covariance @ half.T)
+    found: Floats = (root @ directions[:, values <= _ALIKE]).T
+    return found
 
 
 def _reduced(weighted: Floats, cluster: NDArray[np.int64], score: Floats) -> Floats:

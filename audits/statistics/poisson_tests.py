@@ -13,8 +13,6 @@ from audits.statistics.poisson_gee import Floats, PoissonFit, without_each
 Ends = tuple[float, float, float]
 CLEAR = 0.1
 """Share of a squared log ratio that must lie beyond its standard errors for a share of it to be told."""
-_ALIKE = 1e-9
-"""Share of the model's own variance below which clusters are taken not to differ at all."""
 _MOST_PRODUCTS = 1500
 """Coefficients times columns up to which what clusters share is counted pair by pair."""
 
@@ -86,38 +84,10 @@ def coefficient_p(fit: PoissonFit, contrast: Floats) -> float:
 
 def contrast_of(fit: PoissonFit, contrast: Floats) -> Ends:
     """Return value, standard error and degrees of freedom of a contrast, shape (p,)."""
-    variance = float(covariance_of(fit, contrast[None])[0, 0])
-    return float(contrast @ fit.coefficients), float(np.sqrt(variance)), freedom(fit, contrast[None])
-
-
-def covariance_of(fit: PoissonFit, contrasts: Floats) -> Floats:
-    """Return the covariance of contrasts, shape (q, q), with spread in every direction.
-
-    Where the clusters do not differ along one, as where all speakers of a level have the very same rate, they say
-    nothing about its spread, which is then the model's: that of Poisson counts, the inverse of its bread.
-
-    Parameters
-    ----------
-    contrasts
-        Shape (q, p), none a sum of others.
-
-    Raises
-    ------
-    ValueError
-        For a contrast of nothing.
-    """
-    found: Floats = contrasts @ fit.covariance @ contrasts.T
-    aims = contrasts @ fit.back
-    model = aims @ np.linalg.solve(fit.weighted.T @ fit.weighted, aims.T)
-    if np.diagonal(model).min() <= 0:
+    variance = float(contrast @ fit.covariance @ contrast)
+    if variance <= 0:
         raise ValueError("a contrast without variance has neither interval nor test")
-    root = np.linalg.cholesky(model)
-    values, directions = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, found).T))
-    if values[0] > _ALIKE:
-        return found
-    directions = root @ directions
-    filled: Floats = (directions * np.where(values > _ALIKE, values, 1.0)) @ directions.T
-    return filled
+    return float(contrast @ fit.coefficients), float(np.sqrt(variance)), freedom(fit, contrast[None])
 
 
 def wald_test(fit: PoissonFit, columns: Sequence[int]) -> float:
@@ -133,13 +103,12 @@ def wald_test(fit: PoissonFit, columns: Sequence[int]) -> float:
     q = len(places)
     if q == 0 or len(set(places)) < q:
         raise ValueError(f"no joint test of columns {places}")
-    rows = np.eye(fit.coefficients.size)[places]
-    known = freedom(fit, rows)
+    known = freedom(fit, np.eye(fit.coefficients.size)[places])
     rest = known - q + 1
     if rest <= 0:
         return 1.0
     values = fit.coefficients[places]
-    wald = float(values @ np.linalg.solve(covariance_of(fit, rows), values))
+    wald = float(values @ np.linalg.solve(fit.covariance[np.ix_(places, places)], values))
     return float(f.sf(rest / (known * q) * wald, q, rest))
 
 
@@ -162,14 +131,7 @@ def attenuation(
     moves, known = _paired(before, contrast_before, after, contrast_after)
     shift = moves[0] - moves[1]
     value = float(before.coefficients @ contrast_before - after.coefficients @ contrast_after)
-    variance = float(shift @ shift)
-    # Speakers who do not differ in a level say nothing of how far chance moves it, in either model.
-    variances = [
-        float(covariance_of(fit, row[None])[0, 0]) for fit, row in ((before, contrast_before), (after, contrast_after))
-    ]
-    if float(moves[0] @ moves[0]) <= _ALIKE * variances[0]:
-        variance = max(variance, *variances)
-    half = float(np.sqrt(variance) * t.isf((1.0 - level) / 2, known))
+    half = float(np.sqrt(shift @ shift) * t.isf((1.0 - level) / 2, known))
     return value, value - half, value + half
 
 
@@ -212,10 +174,14 @@ def share_left(
 def _paired(
     before: PoissonFit, contrast_before: Floats, after: PoissonFit, contrast_after: Floats
 ) -> tuple[Floats, float]:
-    """Return what each cluster moves both contrasts by, shape (2, clusters), and the fewer degrees of freedom."""
+    """Return what each cluster moves both contrasts by, shape (2, clusters), and the fewer degrees of freedom.
+
+    Where clusters do not differ, the same chance moves both: it is one more column, of its size in each.
+    """
     if after.clusters != before.clusters:
         raise ValueError(
             f"the two fits are of {before.clusters} and {after.clusters} clusters, so not of the same clips"
         )
-    moves = np.stack([before.reduced @ contrast_before, after.reduced @ contrast_after])
+    both = ((before, contrast_before), (after, contrast_after))
+    moves = np.stack([np.append(fit.reduced @ row, np.linalg.norm(fit.unseen @ row)) for fit, row in both])
     return moves, min(freedom(before, contrast_before[None]), freedom(after, contrast_after[None]))

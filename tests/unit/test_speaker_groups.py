@@ -303,7 +303,7 @@ def test_more_errors_than_words_everywhere(hear: Hear) -> None:
     heard = hear(written([{**row, "prediction": "uh " * 20} for row in clips()]), drawn=True, max_order=2)
     assert {row.value for row in heard.rows("rate", metric="wer")} == {20 / LENGTH}
     assert not heard.found() and "no-benefit" in {warning.id for warning in heard.draft.warnings}
-    assert {row.value for row in heard.rows("gap", kind="absolute", metric="wer")} == {0.0}
+    assert all(abs(row.value) < 1e-12 for row in heard.rows("gap", kind="absolute", metric="wer"))
 
 
 @pytest.mark.parametrize("hypothesis", ["parity", "worst-group"])
