@@ -28,7 +28,10 @@ GAP_METHOD = (
     "square-and-add of Student intervals over speakers, simultaneous over all pairs of groups, "
     "or permutation where wider"
 )
-RATIO_METHOD = "Welch t over speakers on the logarithm, simultaneous over all pairs of groups"
+RATIO_METHOD = (
+    "Welch t over speakers on the logarithm, simultaneous over all pairs of groups, "
+    "or as near to no gap as the absolute gap reaches"
+)
 OTHERS_METHOD = (
     "square-and-add of Student intervals over speakers, simultaneous over all groups, or permutation where wider"
 )
@@ -192,16 +195,29 @@ def gap_between(
     sums
         Per speaker.
     chance
-        Shuffled labels; an absolute gap's interval is never narrower than they allow.
+        Shuffled labels; an absolute gap's interval is never narrower than they allow, and on no other scale does an
+        interval leave out no gap where that of the absolute one holds it.
     noise
         As in `spread_between`.
     """
     tail = tail_of("pairs", sums.sizes.shape[1], 1 - level)
     found = spread_between(sums, column, noise)
-    if kind == "absolute":
-        ends = found.apart(*pair, tail)
-        return ends if chance is None else reaching(ends, chance.reach(column, *pair))
-    return _scaled_gap(sums, found, column, kind, pair, tail)
+    ends = found.apart(*pair, tail)
+    if chance is not None:
+        ends = reaching(ends, chance.reach(column, *pair))
+    return ends if kind == "absolute" else _no_surer(_scaled_gap(sums, found, column, kind, pair, tail), ends)
+
+
+def _no_surer(scaled: Ends, absolute: Ends) -> Ends:
+    """Return a gap on another scale that leaves out no gap only where the absolute gap does.
+
+    On the side of no gap it reaches as many times its own value as the absolute gap does.
+    """
+    (value, low, high), (gap, least, most) = scaled, absolute
+    if value == 0 or gap == 0:
+        return scaled
+    reach = abs(value) * (gap - least if gap > 0 else most - gap) / abs(gap)
+    return (value, min(low, value - reach), high) if value > 0 else (value, low, max(high, value + reach))
 
 
 def _scaled_gap(

@@ -62,3 +62,18 @@ def test_gaps_on_other_scales_are_no_surer_either(kind: Kind) -> None:
 def test_no_p_value_is_missing_where_nothing_varies_between_a_group_and_the_others() -> None:
     p, *_ = clearest(sums_of([0.0] * 5, [0.0] * 5, [0.0] * 5), 0, "others")
     assert p == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["ratio", "relative", "log_odds", "four_fifths"])
+def test_no_scale_shows_a_gap_that_another_does_not(kind: Kind) -> None:
+    rng, unsure, clear = np.random.default_rng(1), 0, 0
+    for speakers in rng.integers(3, 20, 100):
+        sums = sums_of(*(rng.beta(2, 20, speakers) * scale for scale in (1.0, 2.0)), words=60.0)
+        absolute = gap_between(sums, 0, "absolute", (0, 1), level=0.95)
+        value, low, high = gap_between(sums, 0, kind, (0, 1), level=0.95)
+        assert low < value < high
+        if absolute[1] <= 0 <= absolute[2]:
+            unsure += 1
+            assert low <= 0 <= high
+        clear += not low <= 0 <= high
+    assert unsure > 20 and clear > 20
