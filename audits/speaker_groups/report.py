@@ -99,7 +99,7 @@ def examine(draft: Draft, data: Utterances, options: Options, context: Context) 
         if options.faas:
             add_faas(draft, data, counts)
         advance(1)
-        compared = compare_systems(draft, data, rows, cohort, rates.small, context)
+        compared = compare_systems(draft, data, rows, cohort, rates.small, options.metric, context)
         advance(1)
     return Results(rates=rates, rows=tested, verdicts=verdicts, adjusted=adjusted, search=found, compared=compared)
 

@@ -36,6 +36,7 @@ class Compared:
     the gaps of the attributes in the rate that is tested.
     """
 
+    metric: str
     rate: dict[tuple[int, str], int] = field(default_factory=dict)
     gap: dict[tuple[int, str], int] = field(default_factory=dict)
     told: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -43,13 +44,21 @@ class Compared:
 
 
 def compare_systems(
-    draft: Draft, data: Utterances, rows: Sequence[GapRow], cohort: Cohort, small: frozenset[str], context: Context
+    draft: Draft,
+    data: Utterances,
+    rows: Sequence[GapRow],
+    cohort: Cohort,
+    small: frozenset[str],
+    metric: str,
+    context: Context,
 ) -> Compared:
-    """Add each system's rate less the first one's for all groups that are not too small, and the change of gaps."""
-    found = Compared()
+    """Add each system's rate less the first one's for all groups that are not too small, and the change of gaps.
+
+    `metric` is the rate that is tested, and that sentences are about.
+    """
+    found = Compared(metric=metric)
     if len(data.systems) < 2:
         return found
-    metric = told_metric(data, rows)
     raw: dict[tuple[int, str], float] = {}
     for counts in data.counts:
         chosen = [place for place, name in enumerate(cohort.names) if name not in small]
@@ -66,11 +75,6 @@ def compare_systems(
                 raw[system, row.by] = value
     _correct(draft, data, metric, raw, found, context)
     return found
-
-
-def told_metric(data: Utterances, rows: Sequence[GapRow]) -> str:
-    """Return the rate that sentences on systems are about."""
-    return rows[0].counts.metric if rows else data.counts[0].metric
 
 
 def _correct(

@@ -13,7 +13,6 @@ from audits.speaker_groups.discovery import PARTS, Discovery
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.outlook import columns_of
-from audits.speaker_groups.systems import told_metric
 from audits.speaker_groups.wording import left_words
 from audits.wording import listed, many, p_words, size_words, span
 
@@ -106,8 +105,8 @@ def _stands_out(draft: Draft, item: Discovery) -> str:
 
 def tell_systems(draft: Draft, data: Utterances, results: "Results", context: Context) -> None:
     """Say on whom another system errs less than the first, and whether its gaps are others: one family over all."""
-    metric = told_metric(data, results.rows)
     compared, alpha = results.compared, 1 - context.level
+    metric = compared.metric
     for system in range(1, len(data.systems)):
         at = compared.rate.get((system, f"{metric}:all"))
         if at is None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics.binomial import clopper_pearson
-from audits.statistics.clustered_rates import ends_within, highest
+from audits.statistics.clustered_rates import LEAST_FREEDOM, ends_within, highest
 from audits.statistics.moderated import squeeze
 from audits.statistics.unit_moves import change_of_rate, variance_or_least
 
@@ -59,9 +59,9 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
     that of a Gamma distribution, d e / (N_g + k); since k and m are estimated, that covers far too seldom with few
     groups. So it is averaged over a flat prior of tau (Gelman 2006), with m fitted anew for each tau and the spread of
     the means added. The interval is Student's with the ends of `Spread.ends`. Its degrees of freedom are the group's
-    own where its design effect is (those of `unit_moves.variance`), else as many as the groups together have by how
-    alike their design effects are (Smyth 2004). A group without an error has the low end 0, as nothing speaks against
-    that rate.
+    own where its design effect is (those of `unit_moves.variance`, and no fewer than its rate has at the least), else
+    as many as the groups together have by how alike their design effects are (Smyth 2004). A group without an error has
+    the low end 0, as nothing speaks against that rate.
 
     What this ignores: that one speaker may be in several groups, and that the groups may have come in an order or from
     different populations. With fewer than about ten groups that differ much the raw rates are as good.
@@ -108,7 +108,7 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
         words = np.minimum(groups.effects * groups.mean / tau2, most) if tau2 > 0 else np.full(len(words), most)
     value = (groups.errors + words * groups.mean) / (groups.sizes + words)
     reach = -stdtrit(np.maximum(groups.freedom, 1.0), (1.0 - level) / 2) * np.sqrt(_variance(value, groups))
-    # No further than any speaker's rate: a group's own speakers may be too few to show how high it can be.
+    # What any speaker reached is possible for all: a group's own speakers may be too few to show how high it can be.
     low, high = ends_within(value, reach, np.full(len(value), highest(errors, sizes).max()))
     low = np.where(groups.errors > 0, low, 0.0)
     return Shrunken(
@@ -155,7 +155,9 @@ def _groups(errors: Floats, sizes: Floats) -> _Groups:
         drawn = squeeze(alone, freedom)
         # A group of one speaker, or without an error, has nothing of its own.
         left[:] = np.clip(drawn.prior_df, 1.0, left)
-        left[own] = np.where(alone > common, freedom, drawn.freedom)
+        # No fewer than the group's rate has at the least.
+        floor = np.minimum(speakers[own] - 1.0, LEAST_FREEDOM)
+        left[own] = np.where(alone > common, np.maximum(freedom, floor), drawn.freedom)
         effects[own] = np.maximum(alone, common)
         raw[own] = alone if found > 1 else common
     return _Groups(

@@ -241,7 +241,7 @@ def test_changes_from_one_system_to_another_are_within_their_intervals() -> None
         cohort = cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
         rates = add_rates(draft, data, cohort, context(seed))
         rows = compare(draft, data, data.counts[0], cohort, options, context(seed))
-        compare_systems(draft, data, rows, cohort, rates.small, context(seed))
+        compare_systems(draft, data, rows, cohort, rates.small, "wer", context(seed))
         for row in draft.estimates:
             if row.name not in ("rate", "system_difference", "gap_difference"):
                 continue

@@ -71,7 +71,7 @@ def compared(world: str, speakers: int, groups: int, systems: int, seed: int) ->
     here, draft = Context(cache=Cache(Path("cache")), seed=seed), Draft()
     cohort = cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
     told = compare_systems(
-        draft, data, compare(Draft(), data, counted, cohort, options, here), cohort, frozenset(), here
+        draft, data, compare(Draft(), data, counted, cohort, options, here), cohort, frozenset(), "wer", here
     )
     inside = [(draft.estimates[at].low or 0) <= 0 <= (draft.estimates[at].high or 0) for at in told.gap.values()]
     alone = any(not (draft.estimates[at].low or 0) <= 0 <= (draft.estimates[at].high or 0)

@@ -696,6 +696,27 @@ def test_one_system_and_three(hear: Hear, plain: Heard) -> None:
     assert [row.value for row in heard.rows("rate", system="a")] == [row.value for row in alone.rows("rate")]
 
 
+def test_systems_are_compared_by_the_rate_that_was_asked_for(hear: Hear, tmp_path: Path) -> None:
+    rows, lines = [], {"a": ["path\tprediction"], "b": ["path\tprediction"]}
+    for row in written(clips()):
+        pairs = list(zip(row["text"].split(), row.pop("prediction").split(), strict=True))
+        rows.append(row)
+        # The second system gets the same words wrong, each by one character.
+        lines["a"].append(f"{row['path']}\t{' '.join(heard for _, heard in pairs)}")
+        lines["b"].append(f"{row['path']}\t{' '.join(text + 's' * (text != heard) for text, heard in pairs)}")
+    for name, each in lines.items():
+        (tmp_path / f"{name}.tsv").write_text("\n".join(each) + "\n", encoding="utf-8")
+    given = tuple(f"{name}={tmp_path / name}.tsv" for name in "ab")
+    words, characters = hear(rows, predictions=given), hear(rows, predictions=given, metric="cer")
+    for heard, metric in ((words, "wer"), (characters, "cer")):
+        tests = heard.rows("p_value", test="system")
+        assert {row.where["metric"] for row in tests} == {metric}
+    assert words.value("system_difference", metric="wer", group="all") == 0
+    assert "it errs less" not in words.said("groups.system")
+    (p,) = characters.rows("p_value", test="system", correction="none", group="all")
+    assert p.value < 0.001 and "it errs less" in characters.said("groups.system")
+
+
 # What holds whatever the counts are.
 Names = Mapping[str, Mapping[str, str]]
 
