@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audits.context import Context, Draft
 from audits.membership import Options
@@ -18,6 +19,7 @@ from audits.membership.estimating import Judged, where_of
 from audits.membership.pool import Pool
 from audits.numbers import LOWER_BOUND
 from audits.records import Estimate
+from audits.statistics import generator
 from audits.statistics.epsilon_bounds import ceiling
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import Guesses, count_guesses, one_run_epsilon
@@ -207,6 +209,8 @@ def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
     alpha = case.alpha
     tried: tuple[float, ...] = SHARES
     judged = attack.judged
+    # Of points with equal scores any may be guessed, as long as it is not their place in the file that says which.
+    order = generator(case.context.seed, "ties").permutation(len(attack.scores))
     chooses, rest = attack.half(pool.chooses)
     if options.selection == "fixed":
         tried = (options.threshold or 0.0,)
@@ -214,10 +218,10 @@ def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
         alpha /= len(SHARES)
     else:
         # Chosen for the bound without assumptions, as verdicts rest on it; the other takes the same share.
-        chosen = _guesses(attack.scores[chooses], attack.member[chooses], SHARES)
+        chosen = _guesses(attack.scores[chooses], attack.member[chooses], SHARES, order[chooses])
         tried = (SHARES[int(np.argmax([_epsilon(one, case.delta, alpha) for one in chosen]))],)
         judged = rest
-    made = _guesses(attack.scores[judged], attack.member[judged], tried)
+    made = _guesses(attack.scores[judged], attack.member[judged], tried, order[judged])
     proved = {}
     n = int(judged.sum())
     for method, validity, of in ((ONE_RUN, CERTIFIED, _epsilon), (ONE_RUN_FDP, ASSUMES_GDP, _epsilon_fdp)):
@@ -259,10 +263,12 @@ def _most(of: Proof, shares: Sequence[float], points: int, delta: float, alpha: 
     return max(of(_perfect(share, points), delta, alpha) for share in shares)
 
 
-def _guesses(scores: Floats, member: Bools, shares: Sequence[float]) -> list[tuple[Guesses, int]]:
+def _guesses(
+    scores: Floats, member: Bools, shares: Sequence[float], order: NDArray[np.int64]
+) -> list[tuple[Guesses, int]]:
     """Guess for each share of the points, half of them as members, with the number of points."""
     each = [_each(share, len(scores)) for share in shares]
-    return [(count_guesses(scores, member, many, many), len(scores)) for many in each]
+    return [(count_guesses(scores, member, many, many, order=order), len(scores)) for many in each]
 
 
 def _each(share: float, points: int) -> int:

@@ -192,6 +192,17 @@ def test_attacks_on_one_model_share_the_error_and_models_do_not(pool: Pool, cont
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("selection", ["bonferroni", "split"])
+def test_an_attack_that_says_yes_or_no_proves_what_it_knows(pool: Pool, context: Context, selection: str) -> None:
+    sure, blind = (replace(attack(2), scores=scores) for scores in (MEMBER * 1.0, np.zeros(2 * N)))
+    (found, nothing), _ = bounds(pool, context, sure, blind, selection=selection, coin_flip=0.5)
+    # Two attacks share the error; a perfect one proves its ceiling, and one that tells nothing apart nothing.
+    assert found.proved["one-run"].epsilon == pytest.approx(found.proved["one-run"].ceiling)
+    assert found.proved["one-run"].epsilon > 2
+    assert nothing.proved["one-run"].epsilon == 0
+
+
+@pytest.mark.usefixtures("quick")
 def test_one_run_bounds_share_the_error_too(pool: Pool, context: Context) -> None:
     many = [attack(seed, mu=1.0 + seed / 10) for seed in range(3)]
     more, _ = bounds(pool, context, *many, coin_flip=0.5, selection="fixed", threshold=0.5)
