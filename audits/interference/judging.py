@@ -67,10 +67,13 @@ def _judge_matrix(draft: Draft, results: "Results", context: Context) -> None:
     verdicts = {where: entry.judged.verdict(context.level) for where, entry in cells.items()}
     counts = Counter(verdicts.values())
     if counts["untested"] == len(cells):
-        text = (
-            f"None of the {many(len(cells), 'cell', 'cells')} has a verdict: with one seed, another training might "
-            "have given anything."
+        seeds = min(entry.judged.crossed.seeds for entry in cells.values())
+        why = (
+            "with one seed, another training might have given anything"
+            if seeds < 2
+            else f"all losses of {seeds} seeds, and of all sentences, are the same, which tells nothing of others"
         )
+        text = f"None of the {many(len(cells), 'cell', 'cells')} has a verdict: {why}."
         draft.find("interference.untested", "info", text)
         return
     _say_extremes(draft, results, verdicts)

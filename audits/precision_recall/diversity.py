@@ -114,7 +114,9 @@ def _add_lengths(draft: Draft, one: Texts, context: Context) -> None:
     for name, share in QUANTILES:
         low, high = quantile_ends(n, share, context.level)
         value = float(words[min(n - 1, int(share * n))])
-        rows.append(("length", value, float(words[low]), float(words[high]), "order statistics", {"statistic": name}))
+        ends = (float(words[low]), float(words[high])) if words[0] < words[-1] else (None, None)
+        how = "none" if ends[0] is None else "order statistics"
+        rows.append(("length", value, *ends, how, {"statistic": name}))
     ends = wilson(one.shortened, n, level=context.level)
     rows.append(("shortened", one.shortened / n, *ends, "Wilson", {}))
     for name, value, low_end, high_end, method, where in rows:

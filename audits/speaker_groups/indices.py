@@ -107,8 +107,11 @@ def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, co
 
 def _between_ends(value: Split, samples: Split, row: GapRow, context: Context) -> tuple[float, float] | None:
     """Return the interval of a part between groups: noise makes it too large, and that of a resample has it twice."""
-    bias = float(np.nanmean(samples.between)) - float(value.between[0])
-    return percentile_interval(samples.between - 2 * bias, int(row.sums.speakers.min()), level=context.level)
+    bias, people = float(np.nanmean(samples.between)) - float(value.between[0]), int(row.sums.speakers.min())
+    ends = percentile_interval(samples.between - 2 * bias, people, level=context.level)
+    about = percentile_interval(samples.between - bias, people, level=context.level)
+    # The value has the noise too: where there is little else, it lies above the whole of the first interval.
+    return None if ends is None or about is None else (ends[0], max(ends[1], about[1]))
 
 
 def _add_part(

@@ -83,7 +83,7 @@ class Crossed:
     sentence_se
         Standard error over the sentences alone.
     n
-        Sentences.
+        Sentences of some weight.
     seeds_known, sentences_known
         Whether there are two seeds, and two sentences of every language, or more: otherwise the interval lacks what
         other seeds, or other sentences, would have changed.
@@ -228,7 +228,7 @@ def _total(source: _Sources, seeds: float, freedom: float) -> tuple[float, float
 def _result(
     contrast: Contrast, source: _Sources, value: float, error: float, freedom: float, half: float, p: float
 ) -> Crossed:
-    seeds, counts = len(source.values), [part.deltas.shape[1] for part in contrast.parts]
+    seeds, counts = len(source.values), [int((part.weights > 0).sum()) for part in contrast.parts]
     varies = error > 0
     return Crossed(
         value=value,

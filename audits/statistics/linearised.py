@@ -47,6 +47,7 @@ def linearised_differences(
     With r = E / N and clusters i, each rate moves by z_i = (e_i - r n_i) / N, over r for its logarithm; clusters that
     are in both add the difference of the two (Taylor linearisation: Wolter 2007, chapter 6). Variance and degrees of
     freedom of each rate are those of `unit_moves.variance`, for few clusters and such as weigh more than others.
+    Clusters that all have one rate show no variance: it is then that of the trials, r (1 - r) / N, or r / N above 1.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def linearised_differences(
     >>> round(float(found.value[0]), 3), round(float(found.error[0]), 3), round(float(found.freedom[0]), 3)
     (0.2, 0.1, 1.0)
     """
-    moves, rates, clusters, alone, left = [], [], [], [], []
+    moves, rates, clusters, unseen, alone, left = [], [], [], [], [], []
     for e, n in zip(errors, sizes, strict=True):
         trials = n.sum(0)
         rate = ratio(e.sum(0), trials)
@@ -75,9 +76,12 @@ def linearised_differences(
         moves.append(moved / np.sqrt(np.maximum(1 - shares, 1e-12)))
         rates.append(rate)
         clusters.append((n > 0).sum(0))
-        alone.append(np.array([own for own, _ in sides]))
-        left.append(np.array([freedom for _, freedom in sides]))
-    together = ((moves[0] - moves[1]) ** 2).sum(0)
+        shown = np.array([own for own, _ in sides])
+        of_trials = np.where(shown > 0, 0.0, np.nan_to_num(ratio(rate * np.where(rate < 1, 1 - rate, 1.0), trials)))
+        unseen.append(np.nan_to_num(ratio(of_trials, rate**2)) if log else of_trials)
+        alone.append(shown + unseen[-1])
+        left.append(np.where(shown > 0, [freedom for _, freedom in sides], np.maximum(clusters[-1] - 1.0, 1.0)))
+    together = ((moves[0] - moves[1]) ** 2).sum(0) + unseen[0] + unseen[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.log(rates[0]) - np.log(rates[1]) if log else rates[0] - rates[1]
         parts = sum(part**2 / own for part, own in zip(alone, left, strict=True))

@@ -17,6 +17,7 @@ ALIKE = 1e-12
 """Spread, as a share of the largest number, below which numbers are alike and differ by rounding."""
 MOST_STRETCHED = 5.0
 """How far above the mean an end may lie, in multiples of Student's distance: of few numbers exponentials explode."""
+_LARGE = 1e290
 HEAVY = 2.0
 """By what degrees of freedom are divided for a claim: with a kurtosis of 5 a variance has half as many."""
 SLIGHT = 0.1
@@ -45,7 +46,8 @@ def mean_interval(
     Returns
     -------
     tuple or None
-        None with fewer than two numbers, and where all are alike: what never varied tells nothing of how it would.
+        None with fewer than two numbers, and where all are alike: what never varied tells nothing of how it would;
+        also where an end is beyond all numbers that there are.
 
     Examples
     --------
@@ -67,7 +69,7 @@ def mean_interval(
         # By the delta method, on the scale of logarithms.
         high = max(high, mean + min(mean * float(np.expm1(min(wide / mean, 50.0))), MOST_STRETCHED * wide))
         low = max(low, 0.0)
-    return STUDENT_SKEW, (low, high)
+    return (STUDENT_SKEW, (low, high)) if math.isfinite(low) and math.isfinite(high) else None
 
 
 def claim_interval(values: Floats, *, level: float = 0.95, claims: int = 1) -> tuple[float, float] | None:
@@ -160,8 +162,8 @@ def _student(tail: float, freedom: float) -> float:
 def _moments(values: Floats) -> tuple[float, float, float]:
     """Return mean, its standard error, and the skew, unbiased for normal numbers; from centred and scaled numbers."""
     n = len(values)
-    mean = float(values.mean())
-    # Scaled before it is squared: the smallest doubles would vanish, the largest leave the range.
+    # Scaled before it is summed, or squared: the largest doubles would leave the range, the smallest vanish.
+    mean = float((values / n).sum()) if np.abs(values).max() > _LARGE else float(values.mean())
     scale = float(np.abs(values - mean).max())
     apart = (values - mean) / scale
     variance = float((apart**2).mean())

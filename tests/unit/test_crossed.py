@@ -126,6 +126,13 @@ def test_a_table_without_sentences_has_an_interval_over_seeds() -> None:
     assert found.df == pytest.approx(2) and found.p is not None
 
 
+def test_a_sentence_without_weight_is_none() -> None:
+    found = crossed_intervals(
+        [Contrast((Part(np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]), np.array([5.0, 0.0, 0.0])),))]
+    )[0]
+    assert (found.n, found.sentences_known, found.sentence_se) == (1, False, 0.0)
+
+
 @pytest.mark.parametrize("deltas", [[[1.0]], [[1.0], [1.0]], [[0.0, 0.0], [0.0, 0.0]]])
 def test_nothing_that_varies_leaves_a_value_alone(deltas: list[list[float]]) -> None:
     found = crossed_intervals([Contrast((Part(np.array(deltas), np.ones(len(deltas[0]))),))])[0]

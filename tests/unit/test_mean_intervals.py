@@ -89,3 +89,11 @@ def test_claims_are_wider_and_hold_together() -> None:
     assert one is not None and three is not None
     low, high = ends(values)
     assert three[0] < one[0] < low and high < one[1] < three[1]
+
+
+@pytest.mark.parametrize("largest", [1e-300, 1.0, 1e300, 1.7e308])
+def test_numbers_at_the_edge_of_the_range_have_finite_ends_or_none(largest: float) -> None:
+    found = mean_interval(largest * np.array([0.6, 1.0, 0.6]), positive=True)
+    assert (found is None) == (largest > 1e305)
+    if found is not None:
+        assert 0 <= found[1][0] < 0.7 * largest < found[1][1] < 10 * largest

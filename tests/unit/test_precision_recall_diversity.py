@@ -117,3 +117,10 @@ def test_quantiles_of_lengths_have_the_ends_of_order_statistics(context: Context
     for name, share in (("p5", 0.05), ("median", 0.5), ("p95", 0.95)):
         low, high = quantile_ends(100, share, 0.95)
         assert (met[name].low, met[name].value, met[name].high) == (low + 1, 100 * share + 1, high + 1)
+
+
+def test_texts_that_are_all_as_long_say_nothing_of_others(context: Context) -> None:
+    estimates, _ = described(context, made(range(100), [np.arange(100)], name="reference", words=np.full(100, 7)))
+    met = rows(estimates, "length")
+    assert len(met) == 4
+    assert all((row.value, row.low, row.high, row.method) == (7.0, None, None, "none") for row in met)

@@ -439,6 +439,22 @@ def test_it_is_said_where_those_who_say_more_err_otherwise(hear: Hear) -> None:
     assert "rates-part" not in {warning.id for warning in alike.draft.warnings}
 
 
+def test_the_search_names_a_group_also_where_nobody_differs_within_any(hear: Hear) -> None:
+    rows = [row | {"errors": 3 if row["accent"] == "south" else 1} for row in counted(clips(people=60))]
+    heard = hear(rows, by=("accent",))
+    assert "accent" in heard.found()
+    (row,) = heard.rows("p_value", test="discovery")
+    assert row.value < 0.001 and "accent=north" in heard.said("groups.confirmed")
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_no_index_between_groups_ends_at_its_own_value(hear: Hear, level: float) -> None:
+    heard = hear(counted(clips(lambda _: 0.1)), by=("accent",), level=level)
+    between = heard.rows("entropy_index", part="between")
+    assert len(between) == 2
+    assert all(row.low <= row.value < row.high for row in between)
+
+
 def test_unknown_levels_have_a_rate_and_no_part_in_any_comparison(hear: Hear) -> None:
     spellings = ("north", "south", "NA", "")
     heard = hear(counted(clips(accent=lambda s, _: spellings[s // 2 % 4])))
