@@ -203,14 +203,18 @@ def held(row: Estimate | None, truth: float) -> bool | None:
 
 
 @cache
-def fingerprint(stem: str) -> str:
-    """Return a hash of all code that a number of this audit rests on."""
+def sources(stem: str) -> list[Path]:
+    """Return the files of all code that a number of this audit rests on."""
     folders = [ROOT / "audits" / stem, ROOT / "audits" / "statistics", ROOT / "probes"]
     here = ROOT / "tests" / "calibration"
     files = sorted({*_python(folders), *(ROOT / "audits").glob("*.py")})
-    files += [here / "worlds.py", here / "running.py", *sorted(here.glob(f"{stem}*.py"))]
+    return [*files, here / "worlds.py", here / "running.py", *sorted(here.glob(f"{stem}*.py"))]
+
+
+def fingerprint(stem: str) -> str:
+    """Return a hash of all code that a number of this audit rests on."""
     digest = hashlib.sha256()
-    for file in files:
+    for file in sources(stem):
         digest.update(file.relative_to(ROOT).as_posix().encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]

@@ -134,7 +134,7 @@ def _full(case: Case) -> int:
     return 10 if case.units < LEAST else 20 if case.effect in (WORSE, GROUPED) else 100
 
 
-_CELLS = ((NONE, "exchangeable", 4), (NONE, "unequal-spread", 2), (EDGE, "exchangeable", 3), (FEW, "exchangeable", 1))
+_CELLS = ((NONE, "exchangeable", 4), (NONE, "unequal-spread", 2), (EDGE, "exchangeable", 6), (FEW, "exchangeable", 6))
 CALIBRATION = Calibration(
     checks=CHECKS,
     reasons=REASONS,
@@ -149,7 +149,7 @@ CALIBRATION = Calibration(
     quick=(
         *((Case(world=world, units=60, level=0.95, effect=effect), n) for effect, world, n in _CELLS),
         (Case(world="exchangeable", units=60, level=0.95, effect=WORSE), 5),
-        (Case(world="exchangeable", units=60, level=0.95, effect=GROUPED), 2),
+        (Case(world="exchangeable", units=60, level=0.95, effect=GROUPED), 6),
         (Case(world="exchangeable", units=20, level=0.95), 1),
     ),
     grid=_grid(),

@@ -4,6 +4,7 @@
     python tests/calibration/run.py --full --workers 8     the whole, hours; can be stopped and started again
     python tests/calibration/run.py --full --level 0.95 --most 50      a part of it, which the whole takes up later
     python tests/calibration/run.py --full --lacking       what a run that was stopped, or a part, has left
+    python tests/calibration/run.py --full --renew         what was measured by other code than today's
 
 Rows that rest on more simulations than this run's are left as they stand, unless --replace is given.
 """
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--level", nargs="+", type=float, choices=LEVELS, help="levels; default all")
     parser.add_argument("--kept", action="store_true", help="run nothing: write what was run before")
     parser.add_argument("--lacking", action="store_true", help="cells of which fewer data sets are published, alone")
+    parser.add_argument("--renew", action="store_true", help="cells that other code was measured by, alone; not kept")
     parser.add_argument("--most", type=int, metavar="N", help="data sets a cell at the most")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     parser.add_argument("--state", type=Path, default=running.STATE, metavar="FOLDER", help="where batches are kept")
@@ -49,7 +51,7 @@ def main() -> int:
         if asked.audit and not {stem, name} & set(asked.audit):
             continue
         todo = running.batches(stem, full=asked.full, levels=asked.level, most=asked.most)
-        todo = running.lacking(todo, asked.out) if asked.lacking else todo
+        todo = running.lacking(todo, asked.out, renew=asked.renew) if asked.lacking or asked.renew else todo
         known = [batch for batch in todo if running.kept(batch, asked.state) is not None]
         cells = len({batch.case for batch in todo})
         print(f"{name}: {cells} cells, {len(todo)} batches, of which {len(known)} are kept from before", flush=True)
@@ -63,7 +65,10 @@ def main() -> int:
         sums = running.run(todo, asked.state, asked.workers, done)
         if asked.replace:
             (asked.out / f"{stem}.json").unlink(missing_ok=True)
-        print(f"  written: {running.publish(stem, running.rows_of(stem, sums, revision), asked.out)}", flush=True)
+        print(
+            f"  written: {running.publish(stem, running.rows_of(stem, sums, revision), asked.out, renew=asked.renew)}",
+            flush=True,
+        )
     return 0
 
 

@@ -13,13 +13,14 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calibration.checks import NONE, ROOT, Case, audits, bound, calibration, error_of, fingerprint, holds
+from calibration.checks import NONE, ROOT, Case, audits, bound, calibration, error_of, fingerprint, holds, sources
 from calibration.worlds import LEVELS, UNITS, WORLDS
 
 BATCH = 10
@@ -71,8 +72,11 @@ def batches(audit: str, *, full: bool, levels: Sequence[float] | None = None, mo
     ]
 
 
-def lacking(todo: Sequence[Batch], folder: Path = PUBLISHED) -> list[Batch]:
-    """Return the batches of cells of which fewer data sets than these are published."""
+def lacking(todo: Sequence[Batch], folder: Path = PUBLISHED, *, renew: bool = False) -> list[Batch]:
+    """Return the batches of cells of which fewer data sets than these are published.
+
+    Where `renew`, what was published by other code than today's counts for nothing.
+    """
     sizes: dict[Case, int] = {}
     for batch in todo:
         sizes[batch.case] = sizes.get(batch.case, 0) + batch.size
@@ -82,8 +86,21 @@ def lacking(todo: Sequence[Batch], folder: Path = PUBLISHED) -> list[Batch]:
         rows = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.is_file() else []
         for row in rows:
             case = Case(world=row["world"], units=row["units"], level=row["level"], effect=row["effect"])
-            there[stem, case] = min(there.get((stem, case), row["n"]), row["n"])
+            n = 0 if renew and by_other_code(row["revision"], stem) else row["n"]
+            there[stem, case] = min(there.get((stem, case), n), n)
     return [batch for batch in todo if there.get((batch.audit, batch.case), 0) < sizes[batch.case]]
+
+
+@cache
+def by_other_code(revision: str, stem: str) -> bool:
+    """Tell whether an audit, the statistics or its simulation were others at a revision; also where that is unknown."""
+    own = (ROOT / "audits" / stem, ROOT / "audits" / "statistics", ROOT / "tests" / "calibration")
+    files = [file for file in sources(stem) if any(file.is_relative_to(folder) for folder in own)]
+    paths = [str(file.relative_to(ROOT)) for file in files if file.name != Path(__file__).name]
+    try:
+        return bool(_git("diff", "--name-only", revision, "--", *paths))
+    except (OSError, subprocess.CalledProcessError):
+        return True
 
 
 def tally(batch: Batch) -> Tally:
@@ -192,10 +209,11 @@ def _at(names: Any, name: str) -> int:
     return list(names).index(name) if name in names else len(names)
 
 
-def publish(audit: str, rows: Sequence[Row], folder: Path = PUBLISHED) -> Path:
+def publish(audit: str, rows: Sequence[Row], folder: Path = PUBLISHED, *, renew: bool = False) -> Path:
     """Write the table of an audit; rows of more simulations that stand there already are kept.
 
-    Rows of checks and worlds that are no more are dropped.
+    Rows of checks and worlds that are no more are dropped, and where `renew`, those of other code than today's as soon
+    as there is a new one.
     """
     file = folder / f"{audit}.json"
     found = calibration(audit)
@@ -206,7 +224,7 @@ def publish(audit: str, rows: Sequence[Row], folder: Path = PUBLISHED) -> Path:
         if (row["name"], row["kind"], row["effect"]) not in known:
             continue
         there = merged.get(key_of(row))
-        if there is None or there["n"] <= row["n"]:
+        if there is None or there["n"] <= row["n"] or (renew and by_other_code(there["revision"], audit)):
             merged[key_of(row)] = row
     checks = [
         {"name": one.name, "kind": one.kind, "estimand": one.estimand, "family": one.family, "says": one.says}

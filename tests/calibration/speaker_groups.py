@@ -143,7 +143,7 @@ CALIBRATION = Calibration(
         *((Case(world=world, units=10, level=0.95), 4) for world in WORLDS),
         (Case(world="exchangeable", units=5, level=0.9), 4),
         (Case(world="exchangeable", units=60, level=0.95, effect=GAP_PLANTED), 4),
-        (Case(world="exchangeable", units=20, level=0.95, effect=LEFT), 4),
+        (Case(world="exchangeable", units=20, level=0.95, effect=LEFT), 12),
         (Case(world="exchangeable", units=20, level=0.95, effect=EXPLAINED), 4),
     ),
     full=_full,

@@ -72,29 +72,37 @@ def test_what_is_published_to_hold_still_does(stem: str, tmp_path: Path) -> None
     published = json.loads((running.PUBLISHED / f"{stem}.json").read_text(encoding="utf-8"))["rows"]
     broken = {running.key_of(row) for row in published if row["holds"] is False}
     sums = running.run(running.batches(stem, full=False), tmp_path, workers=1)
-    pooled: dict[tuple[Any, ...], list[float]] = {}
+    pooled: dict[tuple[str, str], list[float]] = {}
+    edges: dict[tuple[str, str], list[Any]] = {}
     for row in running.rows_of(stem, sums, "now"):
         if running.key_of(row) in broken:
             continue
-        # Cells with fewer units have a lower bound: each counts with its own.
+        # Cells of another level, or with fewer units, have another bound: the widest serves for all.
         edge = bound(row["kind"], row["level"], row["units"])
-        total = pooled.setdefault((row["name"], row["kind"], row["level"], edge), [0, 0])
+        edges.setdefault((row["name"], row["kind"]), []).append(edge)
+        total = pooled.setdefault((row["name"], row["kind"]), [0, 0])
         answered = round(row["n"] * (1 - row["refused"]))
         total[0] += row["hits"]
         total[1] += answered
     # What never has an answer was not looked at.
-    answered_at_all = {(key[0], key[1]) for key, total in pooled.items() if total[1]}
-    assert {(check.name, check.kind) for check in calibration(stem).checks} - answered_at_all <= {
-        (row["name"], row["kind"]) for row in published if row["holds"] is False
-    } | SELDOM
-    wrong = {
-        key: tuple(total)
-        for key, total in pooled.items()
-        if (key[1] == "estimate" and total[0] < binom.ppf(1 - SURE, total[1], key[3]))
-        or (key[1] == "finding" and total[0] > binom.ppf(SURE, total[1], key[3]))
-        or (key[1] == "power" and total[1] and total[0] == 0)
-    }
+    answered_at_all = {key for key, total in pooled.items() if total[1]}
+    known = {(row["name"], row["kind"]) for row in published if row["holds"] is False}
+    assert {(check.name, check.kind) for check in calibration(stem).checks} - answered_at_all <= known | SELDOM
+    wrong, idle = {}, set()
+    for key, (hits, n) in pooled.items():
+        least, most = 0.0, n
+        if key[1] == "estimate":
+            least = binom.ppf(1 - SURE, n, min(edges[key]))
+        elif key[1] == "finding":
+            most = binom.ppf(SURE, n, max(edges[key]))
+        elif n:
+            least = 1
+        if not least <= hits <= most:
+            wrong[key] = hits, n
+        if (least, most) == (0, n) and key not in SELDOM | known:
+            idle.add((key, n))
     assert wrong == {}, "hits of so many"
+    assert idle == set(), "of so few data sets that none of these could fail"
 
 
 # The worlds, and what runs them
