@@ -1,6 +1,7 @@
 """The tables of docs/calibration/*.json as they stand on the pages of the audits."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,17 @@ def with_calibration(markdown: str, stem: str) -> str:
 def _page(found: Row, stem: str) -> Iterator[str]:
     rows = found["rows"]
     sizes = sorted({row["n"] for row in rows})
-    revisions = sorted({row["revision"] for row in rows})
+    counts = Counter(row["revision"] for row in rows)
+    revisions = [f"{name} ({count:,} shares)" for name, count in counts.most_common()]
     yield (
         f"Measured by simulation, {_between(sizes)} data sets a cell, at revision {', '.join(revisions)}; "
-        f"[all numbers as JSON](../calibration/{stem}.json). A share is given with its Monte-Carlo error. What lies "
-        "outside its bound is **bold**. *No answer* is the share of data sets in which the report gives no interval, or "
-        "makes no test; the other share is of the rest."
+        f"[all numbers as JSON](../calibration/{stem}.json). A share is given with its Monte-Carlo error. *No answer* "
+        "is the share of data sets in which the report gives no interval, or makes no test; the other share is of the "
+        "rest. A cell counts as within its bound where the share is at least, or of false findings at most, what "
+        "stands here; outside it is **bold**. The bounds leave room below and above the nominal level, which "
+        "*farthest out* is measured from."
     )
+    yield _bounds(rows)
     few = [row for row in rows if row["n"] < FEW]
     if few:
         yield (
@@ -68,6 +73,21 @@ def _page(found: Row, stem: str) -> Iterator[str]:
     yield "\n".join(["| name | reason |", "| --- | --- |", *reasons])
 
 
+def _bounds(rows: list[Row]) -> str:
+    """Return a table of the bounds by level: of intervals, of those of few units, and of false findings."""
+    found: dict[float, dict[str, set[float]]] = {}
+    for row in rows:
+        if row["bound"] is not None:
+            found.setdefault(row["level"], {}).setdefault(row["kind"], set()).add(row["bound"])
+    lines = ["| level | intervals | of fewer than 6 units | false findings |", "| --- | --- | --- | --- |"]
+    for level, kinds in sorted(found.items()):
+        intervals, false = kinds.get("estimate"), kinds.get("finding")
+        ends = [max(intervals), min(intervals)] if intervals else []
+        cells = [f"{value:g}" for value in ends] or ["", ""]
+        lines.append(f"| {level:g} | {' | '.join(cells)} | {f'{max(false):g}' if false else ''} |")
+    return "\n".join(lines)
+
+
 def _between(sizes: list[int]) -> str:
     return "no" if not sizes else str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
@@ -84,14 +104,18 @@ def _summary(checks: list[Row], rows: list[Row]) -> str:
         within = f"{sum(row['holds'] for row in told)} of {len(told)}" if told else "too few simulations"
         within = "" if check["kind"] == "power" else within
         sign = 1 if check["kind"] == "finding" else -1
-        # Of power the least share, else whatever is farthest beyond its bound.
-        far = max(told or mine, key=lambda row: sign * (row["share"] - (row["bound"] or 0.0)), default=None)
+        # Of power the least share, else what lies farthest beyond its level, in Monte-Carlo errors.
+        far = max(told or mine, key=lambda row: sign * _beyond(row), default=None)
         worst = "" if far is None else f"{_share(far)} ({far['world']}, {far['units']} units, level {far['level']:g}, n {far['n']})"
         lines.append(
             f"| `{check['name']}` | {check['estimand']} | {check['family']} | {_LEVEL[check['kind']]} | {within} | "
             f"{worst} |"
         )
     return "\n".join(lines)
+
+
+def _beyond(row: Row) -> float:
+    return float(row["share"] if row["target"] is None else (row["share"] - row["target"]) / row["error"])
 
 
 def _share(row: Row) -> str:
