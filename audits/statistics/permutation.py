@@ -16,6 +16,8 @@ MOST = 20_000
 """Permutations that are made at most without being asked for, where as many can reject."""
 MOST_NEEDED = 200_000
 """Permutations that are made at most without being asked for, where fewer cannot reject: some seconds a comparison."""
+MOST_ASKED = 100_000
+"""Permutations and bootstrap samples that options take at most: advice never goes beyond."""
 OUT_OF_REACH = "level-out-of-reach"
 """Id of the warning that nothing can be found at so high a level."""
 FEW_RESAMPLES = "few-resamples"
@@ -131,8 +133,8 @@ def out_of_reach(permutations: int, tests: int, level: float) -> str:
         return ""
     return (
         f"No finding can be made at --level {level:g} with {tests:,} tests by {permutations:,} shuffles: the smallest "
-        f"p-value that they can have is {min(least, 1.0):.2g} after Holm's correction. Take a lower --level, fewer "
-        "--by columns, or more --permutations."
+        f"p-value that they can have is {min(least, 1.0):.2g} after Holm's correction. Take a lower --level"
+        + (", fewer --by columns, or more --permutations." if tests / (1 - level) < MOST_ASKED else ".")
     )
 
 
@@ -145,10 +147,14 @@ def few_resamples(resamples: int, level: float) -> str:
     ''
     >>> few_resamples(2000, 0.9999)[:66]
     'At --level 0.9999, of 2,000 bootstrap samples fewer than two lie b'
+    >>> [few_resamples(2000, level)[-30:] for level in (0.9999, 0.99999)]
+    ['level, or --bootstrap 100,000.', 'oo near. Take a lower --level.']
     """
+    enough = round(4 / (1 - level))
     if resamples * (1 - level) / 2 >= 2 - 1e-9:
         return ""
     return (
         f"At --level {level:g}, of {resamples:,} bootstrap samples fewer than two lie beyond each end of an interval: "
-        f"ends that rest on them may be too near. Take a lower --level, or --bootstrap {round(20 / (1 - level)):,}."
+        "ends that rest on them may be too near. Take a lower --level"
+        + (f", or --bootstrap {min(round(20 / (1 - level)), MOST_ASKED):,}." if enough <= MOST_ASKED else ".")
     )
