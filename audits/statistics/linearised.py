@@ -59,7 +59,7 @@ def linearised_differences(
     >>> one, other = np.array([[2.0], [4.0], [0.0], [0.0]]), np.array([[0.0], [0.0], [1.0], [1.0]])
     >>> found = linearised_differences((one, other), (10 * (one > 0), 10 * (other > 0)))
     >>> round(float(found.value[0]), 3), round(float(found.error[0]), 3), round(float(found.freedom[0]), 3)
-    (0.2, 0.1, 1.0)
+    (0.2, 0.12, 1.748)
     """
     moves, rates, clusters, unseen, alone, left = [], [], [], [], [], []
     for e, n in zip(errors, sizes, strict=True):
