@@ -102,13 +102,11 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
         return _without_errors(sizes, level)
     groups = _groups(errors, sizes)
     tau2 = _variance_between(groups)
-    words = np.zeros(len(groups.rates))
-    if len(words) > 1:
-        most = groups.sizes.sum()
-        words = np.minimum(groups.effects * groups.mean / tau2, most) if tau2 > 0 else np.full(len(words), most)
+    most = groups.sizes.sum() if len(groups.rates) > 1 else 0.0
+    words = np.minimum(groups.effects * groups.mean / tau2, most) if tau2 > 0 else np.full(len(groups.rates), most)
     value = (groups.errors + words * groups.mean) / (groups.sizes + words)
     reach = -stdtrit(np.maximum(groups.freedom, 1.0), (1.0 - level) / 2) * np.sqrt(_variance(value, groups))
-    # What any speaker reached is possible for all: a group's own speakers may be too few to show how high it can be.
+    # What any speaker reached is possible for all.
     low, high = ends_within(value, reach, np.full(len(value), highest(errors, sizes).max()))
     low = np.where(groups.errors > 0, low, 0.0)
     return Shrunken(
