@@ -131,10 +131,13 @@ def out_of_reach(permutations: int, tests: int, level: float) -> str:
     least = tests / (1 + permutations)
     if least < 1 - level:
         return ""
+    advice = ["a lower --level"]
+    advice += ["fewer --by columns"] * (tests > 1 and 1 / (1 - level) < MOST_NEEDED)
+    advice += ["more --permutations"] * (tests / (1 - level) < MOST_ASKED)
     return (
         f"No finding can be made at --level {level:g} with {tests:,} tests by {permutations:,} shuffles: the smallest "
-        f"p-value that they can have is {min(least, 1.0):.2g} after Holm's correction. Take a lower --level"
-        + (", fewer --by columns, or more --permutations." if tests / (1 - level) < MOST_ASKED else ".")
+        f"p-value that they can have is {min(least, 1.0):.2g} after Holm's correction. Take "
+        f"{' or '.join(advice)}."
     )
 
 

@@ -16,7 +16,10 @@ _DRAWN = tuple(world for world in WORLDS if world != "ties")
 
 _PARTED = "The warning `rates-part`, where some of those who say more, or less, are among the speakers; else nothing"
 """What is said where the size of a speaker goes with the rate."""
-_UNPOOLED = ("best_layer", "fairest_layer", "layer_correlation", "deal_spread", "gap_deal_spread")
+_UNWARNED = (
+    *("best_layer", "fairest_layer", "layer_correlation", "deal_spread", "gap_deal_spread"),
+    "control_error_rate",
+)
 
 
 def _estimate(
@@ -26,7 +29,7 @@ def _estimate(
     effects: tuple[str, ...] = _BOTH,
     worlds: tuple[str, ...] = tuple(WORLDS),
 ) -> Check:
-    says = "" if name in _UNPOOLED else _PARTED
+    says = "" if name in _UNWARNED else _PARTED
     return Check(
         name=name, kind="estimate", estimand=estimand, family=family, effects=effects, worlds=worlds, says=says
     )

@@ -211,6 +211,7 @@ def sources(stem: str) -> list[Path]:
     return [*files, here / "worlds.py", here / "running.py", *sorted(here.glob(f"{stem}*.py"))]
 
 
+@cache
 def fingerprint(stem: str) -> str:
     """Return a hash of all code that a number of this audit rests on."""
     digest = hashlib.sha256()

@@ -943,5 +943,8 @@ def test_shuffles_are_as_many_as_the_correction_needs() -> None:
     assert not out_of_reach(enough_permutations(2000, 3, 0.9999), 3, 0.9999)
     assert not out_of_reach(enough_permutations(2000, 21, 0.999), 21, 0.999)
     assert "--permutations" in out_of_reach(20_000, 3, 0.9999)
+    # No option takes as many as 21 tests would need; fewer columns would do.
+    assert out_of_reach(200_000, 21, 0.9999).endswith("Take a lower --level or fewer --by columns.")
+    assert out_of_reach(200_000, 1, 0.999999).endswith("Take a lower --level.")
     assert out_of_reach(enough_permutations(2000, 21, 0.9999), 21, 0.9999)
     assert not few_resamples(200, 0.95) and few_resamples(2000, 0.999)
