@@ -7,9 +7,12 @@ a report once the gates have been judged.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
+from audits.intervals import Interval, Undefined
+from audits.measures import UNDECLARED, Measure
 from audits.records import (
+    SEVERITIES,
     Coordinate,
     Coverage,
     Estimate,
@@ -23,7 +26,11 @@ from audits.records import (
 from probes.cache import Cache
 from probes.progress import Progress, Silent
 
-__all__ = ["Cache", "Context", "Draft", "Plan"]
+__all__ = ["Cache", "Claim", "Context", "Draft", "Plan"]
+
+Key = tuple[str, frozenset[tuple[str, Coordinate]]]
+MOST_LISTED = 12
+"""Rows that an error lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +78,8 @@ class Plan:
         Asked by `--dry-run` alone: times a little of the work and returns more lines for `cost`.
     files
         What the user asked the plan itself to write, by path.
+    warnings
+        What the report must say of the inputs; before the notes, which become warnings too.
     """
 
     inputs: Any
@@ -82,14 +91,30 @@ class Plan:
     settings: Mapping[str, Any] = field(default_factory=dict)
     measure: Callable[[], tuple[tuple[str, str], ...]] | None = None
     files: Mapping[Path, str] = field(default_factory=dict)
+    warnings: tuple[Warning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A finding in the making: `evidence` are the estimates themselves, whatever their order in the end."""
+
+    id: str
+    severity: Severity
+    statement: str
+    where: Mapping[str, Coordinate]
+    evidence: tuple[Estimate, ...]
 
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """A report in the making: what an audit found, before gates and provenance.
+    """A report in the making, and the table that findings and figures read: estimates by name and coordinates.
 
     Parameters
     ----------
+    level, seed, progress
+        Confidence level of the intervals, seed of what is drawn, and who is told that work moves on.
+    measures
+        What the audit declares of its estimates; another name or key is an error. Empty: anything goes.
     records
         One mapping per item judged; all have the same keys, the columns of records.csv.
     files
@@ -98,10 +123,23 @@ class Draft:
         Where the parameter count is known only after loading; otherwise the plan's stands.
     title
         Where the audit's own would say too little.
+
+    Examples
+    --------
+    >>> draft = Draft()
+    >>> for group, errors in (("red", 12), ("blue", 3)):
+    ...     rate = Interval(value=errors / 60, low=0.01, high=0.4, method="Wilson", n=60, unit="answers")
+    ...     row = draft.add("rate", rate, group=group)
+    >>> draft.row("rate", group="red").value, draft.get("rate", group="green"), len(draft.select("rate"))
+    (0.2, None, 2)
     """
 
+    level: float = 0.95
+    seed: int = 0
+    progress: Progress = field(default_factory=Silent)
+    measures: Mapping[str, Measure] = field(default_factory=dict)
     estimates: list[Estimate] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Claim] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
     limitations: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
@@ -110,22 +148,134 @@ class Draft:
     files: Mapping[str, bytes] = field(default_factory=dict)
     subject: Subject | None = None
     title: str | None = None
+    _index: dict[Key, Estimate] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def add(self, estimate: Estimate) -> int:
-        """Append an estimate and return its index, for use as evidence."""
-        self.estimates.append(estimate)
-        return len(self.estimates) - 1
+    def __post_init__(self) -> None:
+        self._index.update((key_of(row.name, row.where), row) for row in self.estimates)
 
-    def warn(self, id: str, message: str, **where: Coordinate) -> None:
+    @overload
+    def add(self, name: str, found: Interval, /, **where: Coordinate) -> Estimate: ...
+    @overload
+    def add(self, name: str, found: Undefined, /, **where: Coordinate) -> None: ...
+    @overload
+    def add(self, name: str, found: Interval | Undefined, /, **where: Coordinate) -> Estimate | None: ...
+    @overload
+    def add(self, name: Estimate, found: None = None, /) -> int: ...
+    def add(
+        self, name: str | Estimate, found: Interval | Undefined | None = None, /, **where: Coordinate
+    ) -> Estimate | int | None:
+        """Add a row to the table and return it; of what is undefined, a warning and no row.
+
+        Raises
+        ------
+        ValueError
+            Where there is such a row, the audit declares no such name or key, or the number breaks a rule of
+            `Estimate`.
+        """
+        if isinstance(name, Estimate):
+            self._keep(name)
+            return len(self.estimates) - 1
+        if isinstance(found, Undefined):
+            self.warn(found.id, found.why, **(where if found.where is None else found.where))
+            return None
+        assert found is not None
+        row = Estimate(
+            name=name,
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            level=self.level if found.level is None else found.level,
+            method=found.method,
+            n=found.n,
+            unit=found.unit,
+            where=where,
+            measure=self._measure(name, where),
+        )
+        return self._keep(row)
+
+    def _measure(self, name: str, where: Mapping[str, Coordinate]) -> Measure:
+        if not self.measures:
+            return UNDECLARED
+        if name not in self.measures:
+            raise ValueError(f"{name} is no measure that the audit declares")
+        unknown = where.keys() - set(self.measures[name].keys)
+        if unknown:
+            raise ValueError(f"{name} has no key {', '.join(sorted(unknown))}; it has: {self.measures[name].keys}")
+        return self.measures[name]
+
+    def _keep(self, row: Estimate) -> Estimate:
+        if self._index.setdefault(key_of(row.name, row.where), row) is not row:
+            raise ValueError(f"{row.name} {dict(row.where)} stands in the table already")
+        self.estimates.append(row)
+        return row
+
+    def get(self, name: str, /, **where: Coordinate) -> Estimate | None:
+        """Return the row with this name and exactly these coordinates, or None."""
+        return self._index.get(key_of(name, where))
+
+    def row(self, name: str, /, **where: Coordinate) -> Estimate:
+        """Return the row with this name and exactly these coordinates.
+
+        Raises
+        ------
+        KeyError
+            Where there is none; the message lists those of the name.
+        """
+        found = self.get(name, **where)
+        if found is None:
+            there = "; ".join(str(dict(row.where)) for row in self.select(name)[:MOST_LISTED]) or "none of the name"
+            raise KeyError(f"there is no {name} {where}; there are: {there}")
+        return found
+
+    def select(self, name: str, /, **where: Coordinate) -> list[Estimate]:
+        """Return the rows with this name and these coordinates among theirs, in the order of the table."""
+        return [row for row in self.estimates if row.name == name and where.items() <= row.where.items()]
+
+    def rows(self, name: str, /, **where: Coordinate) -> list[dict[str, Any]]:
+        """Return selected rows as mappings for a chart: value, low, high, n and every coordinate."""
+        return [
+            {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **row.where}
+            for row in self.select(name, **where)
+        ]
+
+    def warn(self, id: str, message: str, /, **where: Coordinate) -> None:
         """Append a warning, once."""
         warning = Warning(id=id, message=message, where=where)
         if warning not in self.warnings:
             self.warnings.append(warning)
 
+    def limit(self, text: str) -> None:
+        """Say what this run cannot say, besides what its audit never can."""
+        self.limitations.append(text)
+
     def find(
-        self, id: str, severity: Severity, statement: str, evidence: Sequence[int] = (), **where: Coordinate
+        self,
+        id: str,
+        severity: Severity,
+        statement: str,
+        /,
+        evidence: Sequence[Estimate | int | None] = (),
+        **where: Coordinate,
     ) -> None:
-        """Append a finding."""
-        self.findings.append(
-            Finding(id=id, severity=severity, statement=statement, where=where, evidence=tuple(evidence))
+        """Append a finding; a None among the evidence, a row that is not there, is left out."""
+        rows = tuple(self.estimates[row] if isinstance(row, int) else row for row in evidence if row is not None)
+        self.findings.append(Claim(id=id, severity=severity, statement=statement, where=where, evidence=rows))
+
+    def numbered(self) -> tuple[Finding, ...]:
+        """Return the findings, worst first, with the places of their evidence in the table."""
+        places = {key_of(row.name, row.where): place for place, row in enumerate(self.estimates)}
+        return tuple(
+            Finding(
+                id=claim.id,
+                severity=claim.severity,
+                statement=claim.statement,
+                where=claim.where,
+                evidence=tuple(places[key_of(row.name, row.where)] for row in claim.evidence),
+            )
+            for claim in sorted(self.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
         )
+
+
+def key_of(name: str, where: Mapping[str, Coordinate]) -> Key:
+    """Return what no two rows of a table share."""
+    return name, frozenset(where.items())

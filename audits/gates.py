@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Literal
 
+from audits.measures import Measure
 from audits.numbers import coordinate
 from audits.records import SEVERITIES, Coordinate, Estimate, Finding, GateResult, Warning
 from probes.errors import InputError
@@ -155,13 +157,22 @@ def _conditions(text: str | None, whole: str, where: str) -> tuple[tuple[str, st
     return tuple(keys)
 
 
-def check_places(gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]]) -> None:
-    """Refuse a gate on a coordinate that no estimate of the run can have; no coordinates: nothing is known.
+def check_places(
+    gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]], measures: Mapping[str, Measure] = MappingProxyType({})
+) -> None:
+    """Refuse a gate on a coordinate that no estimate of the run can have.
+
+    Parameters
+    ----------
+    coordinates
+        Every key that an estimate of the run can have, with its values; empty: not known.
+    measures
+        What the audit declares, with the keys of each name; empty: not known.
 
     Raises
     ------
     InputError
-        Where a key or a value of the gate is not among `coordinates`.
+        Where a key or a value of the gate is not among them.
     """
     for key, wanted in gate.keys if coordinates and gate.name != FINDINGS else ():
         if key not in coordinates:
@@ -175,6 +186,13 @@ def check_places(gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]]) ->
                 f"The gate {gate.expression!r} asks for {key}={wanted}, which no estimate of this run has.",
                 where=GATE,
                 hint=f"{key} can be: {_listed(wanted, coordinates[key])}.",
+            )
+    for key, _ in gate.keys if gate.name in measures else ():
+        if key not in measures[gate.name].keys:
+            raise InputError(
+                f"The gate {gate.expression!r} names the key {key!r}, which no {gate.name} has.",
+                where=GATE,
+                hint=f"{gate.name} has: {_listed(key, measures[gate.name].keys)}.",
             )
 
 

@@ -17,10 +17,6 @@ ATTAINED = "Attained:"
 """How the method of a number begins that was met, so that the truth is no smaller. Its upper end was proved."""
 RANGE = "Range:"
 """How the method of a number begins whose ends follow from something else than chance, such as rounding."""
-EXACT_FROM_BELOW = frozenset({"epsilon_ceiling"})
-"""Names of exact numbers that tell what could be proved: rounded up they would promise more."""
-AS_GIVEN = frozenset({"epsilon_claimed"})
-"""Names of exact numbers that somebody stated: they stand as they were given."""
 MOST_DECIMALS = 8
 """With more decimals than this, or from 10 ** 15 on, a plain number would be unreadable."""
 
@@ -104,7 +100,7 @@ def is_sampled(estimate: Estimate) -> bool:
 
 def is_rounded(estimate: Estimate) -> bool:
     """Tell whether the digits of an interval say how a number is written; not of a bound, nor of what was given."""
-    proved = estimate.method == "exact" and estimate.name in EXACT_FROM_BELOW | AS_GIVEN
+    proved = estimate.method == "exact" and estimate.measure.written in ("down", "given")
     return not (proved or is_bound(estimate))
 
 
@@ -147,11 +143,11 @@ def probability(p: float) -> str:
 
 def point(estimate: Estimate) -> str:
     """Return the value alone, for a column that stands beside its interval."""
-    if estimate.name.endswith("p_value"):
+    if estimate.measure.written == "probability":
         return probability(estimate.value)
     if is_rounded(estimate):
         return written(estimate.value, decimals(estimate))
-    if estimate.method == "exact" and estimate.name in AS_GIVEN:
+    if estimate.method == "exact" and estimate.measure.written == "given":
         return given(estimate.value)
     return bounded(estimate.value, up=estimate.method.startswith(UPPER_BOUND))
 

@@ -18,7 +18,14 @@ METADATA = "miles"
 class OptionSpec:
     """What the command line knows of one option beyond its name, type and default.
 
-    `listed` is for tuples: whether commas separate values; `several`: whether several may follow one flag.
+    Parameters
+    ----------
+    listed, several
+        For tuples: whether commas separate values, and whether several may follow one flag.
+    least, most, above, under
+        Bounds of a number; the first two are allowed themselves.
+    only_with, not_with
+        Names of options without which, or beside which, this one has no meaning.
     """
 
     help: str
@@ -30,10 +37,52 @@ class OptionSpec:
     panel: str | None = None
     listed: bool = True
     several: bool = True
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    under: float | None = None
+    only_with: tuple[str, ...] = ()
+    not_with: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words, for help; empty where there are none.
+
+        Examples
+        --------
+        >>> OptionSpec(help="", least=1).bounds, OptionSpec(help="", above=0, under=1).bounds
+        ('1 or more', 'above 0 and below 1')
+        """
+        if self.least is not None and self.most is not None:
+            return f"{_short(self.least)} to {_short(self.most)}"
+        ends = [
+            words.format(_short(end))
+            for end, words in (
+                (self.least, "{} or more"),
+                (self.above, "above {}"),
+                (self.most, "{} or less" if self.least is None and self.above is None else "at most {}"),
+                (self.under, "below {}"),
+            )
+            if end is not None
+        ]
+        return " and ".join(ends)
+
+    def allows(self, value: float) -> bool:
+        """Tell whether a number lies within the bounds; NaN lies in none."""
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.under is None or value < self.under)
+        )
+
+
+def _short(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 
 def option(help: str, default: Any = None, **spec: Any) -> Any:
-    """Declare a named option; `flag` overrides the name, `choices` limits the values."""
+    """Declare a named option; `flag` overrides the name, `choices`, `least` and `most` limit the values."""
     return field(default=default, metadata={METADATA: OptionSpec(help=help, **spec)})
 
 
@@ -61,12 +110,26 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
     Raises
     ------
     InputError
-        Where a required option is missing or a value is not one of the choices.
+        Where a required option is missing, a value is not one of the choices or out of bounds, or an option is given
+        that has no meaning without or beside another.
     """
-    checked: dict[str, Any] = {}
-    for item in fields(options):
+    defaults = {item.name: None if item.default is MISSING else item.default for item in fields(options)}
+    record = options(**{name: values.get(name, default) for name, default in defaults.items()})
+    check_record(record)
+    return record
+
+
+def check_record(record: Any) -> None:
+    """Check what every option of a record promises, however the record was made.
+
+    Raises
+    ------
+    InputError
+        As `build` does.
+    """
+    for item in fields(record):
         spec: OptionSpec = item.metadata[METADATA]
-        value = values.get(item.name, None if item.default is MISSING else item.default)
+        value = getattr(record, item.name)
         flag = flag_of(item.name, spec)
         if spec.required and value in (None, ()):
             raise InputError(f"{flag} is missing.", where=flag, hint=f"{flag}: {spec.help}")
@@ -79,8 +142,29 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
                     where=flag,
                     hint=f"Choose from {', '.join(spec.choices)}.",
                 )
-        checked[item.name] = value
-    return options(**checked)
+            if isinstance(one, int | float) and not spec.allows(one):
+                _refuse(flag, one, spec)
+    _check_company(record)
+
+
+def _refuse(flag: str, value: float, spec: OptionSpec) -> None:
+    small = any(end is not None and not value >= end for end in (spec.least, spec.above)) or value == spec.above
+    raise InputError(f"{value} is too {'small' if small else 'large'}.", where=flag, hint=f"Give {spec.bounds}.")
+
+
+def _check_company(record: Any) -> None:
+    """Refuse an option that was given without, or beside, those that its spec names."""
+    specs = specs_of(type(record))
+    given = {item.name for item in fields(record) if getattr(record, item.name) not in (None, (), item.default)}
+    for name in sorted(given):
+        flag = flag_of(name, specs[name])
+        needed, shunned = specs[name].only_with, [other for other in specs[name].not_with if other in given]
+        if needed and not given & set(needed):
+            others = " or ".join(flag_of(other, specs[other]) for other in needed)
+            raise InputError(f"{flag} is only for {others}.", where=flag, hint=f"Give {others} too, or leave it out.")
+        if shunned:
+            other = flag_of(shunned[0], specs[shunned[0]])
+            raise InputError(f"{flag} and {other} exclude each other.", where=flag, hint="Leave one of them out.")
 
 
 def check_least(limits: Iterable[tuple[str, float | None, float]]) -> None:

@@ -7,7 +7,12 @@ loss. A number never stands alone: an `Estimate` carries its interval, its metho
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any, Literal
+
+from audits.intervals import Ends
+from audits.measures import UNDECLARED, Measure
+from audits.measures import read as read_measure
 
 SCHEMA = "miles.report/1"
 
@@ -23,7 +28,7 @@ UNBOUNDED_METHODS = ("exact", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Ends):
     """One number with its interval.
 
     Parameters
@@ -41,6 +46,8 @@ class Estimate:
         How many independent units the number rests on, and what they are ("speakers", "clips").
     where
         The coordinates of the number: group, layer, task.
+    measure
+        What its audit declares of all estimates of this name; report.json has it once for all of them.
 
     Raises
     ------
@@ -63,6 +70,7 @@ class Estimate:
     n: int
     unit: str
     where: Mapping[str, Coordinate] = field(default_factory=dict)
+    measure: Measure = field(default=UNDECLARED, compare=False, repr=False, metadata={"plain": False})
 
     def __post_init__(self) -> None:
         bounds = [end for end in (self.low, self.high) if end is not None]
@@ -195,12 +203,24 @@ class Report:
     def to_json(self) -> Json:
         """Return plain JSON values; tuples become lists, and the schema's name goes in."""
         plain: Json = _plain(self)
-        return {"schema": SCHEMA, **plain}
+        measures = {row.name: row.measure.public() for row in self.estimates if row.measure.name}
+        return {"schema": SCHEMA, **plain, "measures": measures}
 
     @classmethod
-    def from_json(cls, data: Json) -> "Report":
-        """Build the record again from what `to_json` gave; the caller has checked the schema."""
+    def from_json(cls, data: Json, declared: Mapping[str, Measure] = MappingProxyType({})) -> "Report":
+        """Build the record again from what `to_json` gave; the caller has checked the schema.
+
+        `declared` is what the audit of this installation says of its estimates.
+        """
         subject = data["subject"]
+        names = {row["name"] for row in data["estimates"]}
+        told = data.get("measures", {})
+        measures = {
+            name: read_measure(name, told.get(name), declared.get(name))
+            if name in told or name in declared
+            else UNDECLARED
+            for name in names
+        }
         return cls(
             audit=data["audit"],
             title=data["title"],
@@ -209,7 +229,7 @@ class Report:
             subject=Subject(**subject) if subject else None,
             data=tuple(Source(**row) for row in data["data"]),
             settings=data["settings"],
-            estimates=tuple(Estimate(**row) for row in data["estimates"]),
+            estimates=tuple(Estimate(**row, measure=measures[row["name"]]) for row in data["estimates"]),
             findings=tuple(Finding(**_tupled(row, "evidence")) for row in data["findings"]),
             warnings=tuple(Warning(**row) for row in data["warnings"]),
             limitations=tuple(data["limitations"]),
@@ -224,7 +244,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     if is_dataclass(value):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        return {
+            item.name: _plain(getattr(value, item.name)) for item in fields(value) if item.metadata.get("plain", True)
+        }
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -5,15 +5,16 @@ Built-in audits stand in `AUDITS`. Anybody's package adds one through the entry-
 """
 
 import importlib
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
+from audits.measures import Measure, by_name
 from probes.errors import InputError
-
-if TYPE_CHECKING:
-    from audits.context import Context, Draft, Plan
 
 GROUP = "miles.audits"
 
@@ -29,27 +30,29 @@ class Entry:
     distribution: str = "miles-audit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AuditSpec:
-    """An audit: its options and three functions, each named "module:function" and imported when called.
+    """An audit: what it asks, its options, its measures, and the package whose modules carry it out.
 
     Parameters
     ----------
-    plan
-        (options, context) -> Plan: checks every input and writes nothing.
-    run
-        (options, plan, context) -> Draft: measures and judges.
-    estimates
-        Names that a gate may use; a gate on another is refused before anything runs. Empty: any name.
+    package
+        The package of the audit. Its modules have fixed names, and each the function of that name: `inputs` (with
+        `check`), `measure`, `estimates`, `findings`, `figures`, `records`, `demo`. A single module may hold them all.
+    measures
+        What its estimates are; a gate on another name or key is refused before anything runs. Empty: anything goes.
+    limitations
+        What it cannot say, whatever the inputs.
     files
         Names of the files that its run folder holds besides those of every audit.
-    demo
-        (context, *, balanced) -> options: makes the inputs of `miles demo NAME`; empty where there is none.
     model
         Whether a model runs, so that a device has to be found for it; or the options of which one makes a model run.
-    records
-        Name of the module that tells how rows of records.csv are matched over runs and which estimates are made of
-        them (`audits.comparison.parts.Pairing`); empty: changes of this audit are not paired.
+
+    Examples
+    --------
+    >>> spec = find("lipschitz")
+    >>> spec.step("inputs", "check").__module__, spec.measure("margin_radius").keys
+    ('audits.lipschitz.inputs', ('label',))
     """
 
     name: str
@@ -57,13 +60,35 @@ class AuditSpec:
     question: str
     summary: str
     options: type
-    plan: str
-    run: str
-    demo: str = ""
+    package: str = ""
+    measures: tuple[Measure, ...] = ()
+    limitations: tuple[str, ...] = ()
     model: bool | tuple[str, ...] = True
-    estimates: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    plan: str = ""
+    run: str = ""
+    demo: str = ""
     records: str = ""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Measure]:
+        """The measures by their names."""
+        return by_name(self.measures)
+
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        """Names of the estimates; empty: not known."""
+        return tuple(self.by_name)
+
+    def measure(self, name: str) -> Measure:
+        """Return the measure of a name.
+
+        Raises
+        ------
+        KeyError
+            Where the audit declares none.
+        """
+        return self.by_name[name]
 
     def runs_model(self, options: Any) -> bool:
         """Tell whether a model runs with these options."""
@@ -71,15 +96,17 @@ class AuditSpec:
             return self.model
         return any(getattr(options, name) is not None for name in self.model)
 
-    def check(self, options: Any, context: "Context") -> "Plan":
-        """Check every input; nothing is written."""
-        plan: Plan = load(self.plan)(options, context)
-        return plan
+    def module(self, step: str) -> ModuleType | None:
+        """Import the module of a step: that of its name in the package, or the single module; None without one."""
+        whole = importlib.import_module(self.package)
+        if not hasattr(whole, "__path__"):
+            return whole
+        name = f"{self.package}.{step}"
+        return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
-    def carry_out(self, options: Any, plan: "Plan", context: "Context") -> "Draft":
-        """Run the audit on a checked plan."""
-        draft: Draft = load(self.run)(options, plan, context)
-        return draft
+    def step(self, step: str, function: str = "") -> Callable[..., Any] | None:
+        """Return the function of a step, named like it unless another is asked for; None where there is none."""
+        return getattr(self.module(step), function or step, None)
 
 
 AUDITS: tuple[Entry, ...] = (
@@ -192,6 +219,14 @@ def page(name: str) -> str:
         if entry.name == name:
             return f"docs/{entry.target.partition(':')[0].replace('.', '/')}.md"
     return ""
+
+
+def measures_of(name: str) -> Mapping[str, Measure]:
+    """Return what an audit declares of its estimates; nothing where it is not installed here."""
+    try:
+        return find(name).by_name
+    except InputError:
+        return {}
 
 
 def find(name: str) -> AuditSpec:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from audits import registry
 from audits.records import Json, Report
 from probes.errors import InputError
 from probes.loading.hashing import sha256_json
@@ -69,7 +70,7 @@ def read_report(path: Path) -> Report:
             # An escape may stand for half a character, which no page can hold.
             json.dumps(data, ensure_ascii=False).encode("utf-8")
         jsonschema.validate(data, schema())
-        report = Report.from_json(data)
+        report = Report.from_json(data, registry.measures_of(data["audit"]))
         _check_rows(report)
         return report
     except jsonschema.ValidationError as error:

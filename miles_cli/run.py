@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from audits import gates
+from audits import gates, runner
 from audits.context import Cache, Context, Draft, Plan
 from audits.errors import InputError
 from audits.records import GateResult, Report
@@ -44,9 +44,9 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
         cache=Cache.default(),
         progress=watch,
     )
-    plan = spec.check(options, context)
+    plan = runner.check(spec, options, context)
     for gate in parsed:
-        gates.check_places(gate, plan.coordinates)
+        gates.check_places(gate, plan.coordinates, spec.by_name)
     settings = _settings(options, common) | {key: _plain(value) for key, value in plan.settings.items()}
     subject = plan.subject and plan.subject.sha256
     mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
@@ -61,7 +61,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
     if report is None:
         told.append(f"The same command with --out {folder} goes on from here.")
         with folders.working(folder, mark, force=common.force, extra=spec.files):
-            draft = spec.carry_out(options, plan, context)
+            draft = runner.carry_out(spec, options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
             _write(report, draft, folder, watch)
     elif parsed and tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
@@ -129,8 +129,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _judged(parsed: list[gates.Gate], found: Report | Draft) -> tuple[GateResult, ...]:
-    return tuple(gates.judge(gate, found.estimates, found.warnings, found.findings) for gate in parsed)
+def _judged(parsed: list[gates.Gate], report: Report) -> tuple[GateResult, ...]:
+    return tuple(gates.judge(gate, report.estimates, report.warnings, report.findings) for gate in parsed)
 
 
 def _judged_again(report: Report, parsed: list[gates.Gate], common: Common) -> Report:
@@ -158,7 +158,8 @@ def _assemble(
     watch: Watch,
     parsed: list[gates.Gate],
 ) -> Report:
-    return Report(
+    declared = spec.by_name
+    report = Report(
         audit=spec.name,
         title=draft.title or spec.title,
         question=spec.question,
@@ -166,15 +167,16 @@ def _assemble(
         subject=draft.subject or plan.subject,
         data=plan.data,
         settings=settings,
-        estimates=tuple(draft.estimates),
-        findings=tuple(draft.findings),
+        estimates=tuple(replace(row, measure=declared.get(row.name, row.measure)) for row in draft.estimates),
+        findings=draft.numbered(),
         warnings=tuple(draft.warnings),
         limitations=tuple(draft.limitations),
         coverage=draft.coverage,
-        gates=_judged(parsed, draft),
+        gates=(),
         figures=tuple(draft.figures),
         provenance=provenance(context, watch.elapsed()),
     )
+    return replace(report, gates=_judged(parsed, report))
 
 
 def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:

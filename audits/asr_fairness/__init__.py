@@ -7,6 +7,7 @@ groups, with intervals over speakers.
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -86,6 +87,85 @@ class Options:
 
 _OF_A_LAYER = ("error_rate", "gap", "gap_to_others", "noise_floor", "p_value")
 
+MEASURES = (
+    Measure("error_rate", ("group", "layer", "metric", "task"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+    Measure(
+        "gap",
+        ("by", "kind", "layer", "metric", "task"),
+        "TODO",
+        unit="speakers",
+        worse="up",
+        neutral=0.0,
+        apart=("kind", "metric"),
+    ),
+    Measure(
+        "gap_to_others",
+        ("by", "group", "layer", "metric", "task"),
+        "TODO",
+        unit="speakers",
+        worse="away",
+        neutral=0.0,
+        apart=("metric",),
+    ),
+    Measure(
+        "noise_floor", ("by", "layer", "metric", "task"), "TODO", unit="speakers", apart=("metric",), compared=False
+    ),
+    Measure(
+        "p_value",
+        ("by", "correction", "layer", "metric", "task", "test"),
+        "TODO",
+        unit="speakers",
+        apart=("metric", "test"),
+        compared=False,
+        written="probability",
+    ),
+    Measure("head_error_rate", ("group", "metric", "task"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+    Measure(
+        "head_gap",
+        ("by", "kind", "metric", "task"),
+        "TODO",
+        unit="speakers",
+        worse="up",
+        neutral=0.0,
+        apart=("kind", "metric"),
+    ),
+    Measure(
+        "head_gap_to_others",
+        ("by", "group", "metric", "task"),
+        "TODO",
+        unit="speakers",
+        worse="away",
+        neutral=0.0,
+        apart=("metric",),
+    ),
+    Measure("head_noise_floor", ("by", "metric", "task"), "TODO", unit="speakers", apart=("metric",), compared=False),
+    Measure(
+        "head_p_value",
+        ("by", "correction", "metric", "task", "test"),
+        "TODO",
+        unit="speakers",
+        apart=("metric", "test"),
+        compared=False,
+        written="probability",
+    ),
+    Measure("best_layer", ("metric", "task"), "TODO", unit="speakers", apart=("metric",)),
+    Measure("fairest_layer", ("by", "kind", "metric", "task"), "TODO", unit="speakers", apart=("kind", "metric")),
+    Measure("layer_correlation", ("by", "kind", "metric", "task"), "TODO", unit="speakers", neutral=0.0),
+    Measure("control_error_rate", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure(
+        "deal_spread", ("group", "layer", "metric", "task"), "TODO", unit="deals", apart=("metric",), compared=False
+    ),
+    Measure(
+        "gap_deal_spread",
+        ("by", "layer", "metric", "task"),
+        "TODO",
+        unit="deals",
+        neutral=0.0,
+        apart=("metric",),
+        compared=False,
+    ),
+)
+
 AUDIT = AuditSpec(
     name="audit-fairness",
     title="Fairness of a speech encoder, layer by layer",
@@ -99,10 +179,5 @@ AUDIT = AuditSpec(
     run="audits.asr_fairness.report:run",
     records="audits.asr_fairness.pairing",
     demo="audits.asr_fairness.demo:prepare",
-    estimates=(
-        *_OF_A_LAYER,
-        *(f"head_{name}" for name in _OF_A_LAYER),
-        *("best_layer", "fairest_layer", "layer_correlation", "control_error_rate"),
-        *("deal_spread", "gap_deal_spread"),
-    ),
+    measures=MEASURES,
 )

@@ -7,6 +7,7 @@ with a stated error probability, a radius within which its prediction cannot cha
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -105,6 +106,21 @@ class Options:
     from_log: Path | None = option("Audit another tool's log of certificates.", metavar="FILE.tsv", panel=_OTHER)
 
 
+MEASURES = (
+    Measure("certified_accuracy", ("radius", "label", "group"), "TODO", unit="images", worse="down"),
+    Measure("average_certified_radius", ("label", "group"), "TODO", unit="images", worse="down"),
+    Measure("abstention_rate", ("label", "group"), "TODO", unit="images", worse="up"),
+    Measure("clean_accuracy", ("label", "group"), "TODO", unit="images", worse="down"),
+    Measure("noisy_accuracy", ("label", "group"), "TODO", unit="images", worse="down"),
+    Measure("draws_per_item", (), "TODO", unit="images"),
+    Measure("false_certificate_bound", (), "TODO", unit="images"),
+    Measure("lipschitz_constant", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure("implied_alpha", (), "TODO", unit="radius"),
+    Measure("reachable_share", ("alpha", "rounding"), "TODO", unit="radii"),
+    Measure("average_certified_radius_published", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure("average_certified_radius_gaussian", (), "TODO", unit="TODO"),  # TODO: keys, unit
+)
+
 AUDIT = AuditSpec(
     name="certify",
     title="Certified robustness of a smoothed classifier",
@@ -119,9 +135,5 @@ AUDIT = AuditSpec(
     records="audits.certification.pairing",
     demo="audits.certification.demo:prepare",
     files=("certify.tsv", "counts.safetensors"),
-    estimates=(
-        *("certified_accuracy", "average_certified_radius", "abstention_rate", "clean_accuracy", "noisy_accuracy"),
-        *("draws_per_item", "false_certificate_bound", "lipschitz_constant", "implied_alpha", "reachable_share"),
-        *("average_certified_radius_published", "average_certified_radius_gaussian"),
-    ),
+    measures=MEASURES,
 )

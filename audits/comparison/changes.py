@@ -6,34 +6,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from audits.comparison.renaming import OPTION, Renames
+from audits.measures import Measure
 from audits.numbers import is_bound, is_sampled
 from audits.records import Coordinate, Estimate, Report
 from audits.statistics.differences import independent_difference
 from audits.statistics.multiplicity import adjust
 from probes.errors import InputError
-
-LESS_IS_BETTER = frozenset(
-    {"rate", "substitution_rate", "deletion_rate", "insertion_rate"}
-    | {"error_rate", "gap", "gap_to_others", "head_error_rate", "head_gap", "head_gap_to_others", "abstention_rate"}
-    | {"relative_l2", "relative_h1", "band_error", "systematic_error", "duplicates", "frontier_integral"}
-    | {"auc", "leakage", "tpr", "advantage", "advantage_held_out", "balanced_accuracy", "balanced_accuracy_held_out"}
-)
-"""Estimates that count as a regression when they rise."""
-
-MORE_IS_BETTER = frozenset(
-    {"accuracy", "certified_accuracy", "average_certified_radius", "clean_accuracy", "noisy_accuracy"}
-    | {"precision", "recall", "coverage", "f1", "clipped_density", "clipped_coverage", "mauve"}
-)
-"""Estimates that count as a regression when they fall."""
-
-SIGNED = frozenset({"gap_to_others", "head_gap_to_others"})
-"""Of those, estimates that are best at zero: they get worse by moving away from it, on either side."""
-
-WITHOUT_CHANGE = frozenset(
-    {"p_value", "head_p_value", "noise_floor", "head_noise_floor"}
-    | {"epsilon_lower", "epsilon_credible", "deal_spread", "gap_deal_spread"}
-)
-"""Estimates about one run's evidence: their difference says nothing about the models."""
 
 NO_WIDTH = "the interval of one run has no width"
 
@@ -92,20 +70,25 @@ class Change:
         return self.values[1] - self.values[0] if self.difference is None else self.difference[0]
 
     @property
+    def measure(self) -> Measure:
+        """What the audit declares of the estimate."""
+        return self.before.measure
+
+    @property
     def is_worse(self) -> bool:
         """Tell whether the point moved to the worse, for the estimates of which that is known."""
-        if self.name in SIGNED:
+        if self.measure.worse == "away":
             return self._grown > 0
-        return (self.name in LESS_IS_BETTER and self.moved > 0) or (self.name in MORE_IS_BETTER and self.moved < 0)
+        return (self.measure.worse == "up" and self.moved > 0) or (self.measure.worse == "down" and self.moved < 0)
 
     @property
     def _grown(self) -> float:
-        return abs(self.values[1]) - abs(self.values[0])
+        return self.measure.distance(self.values[1]) - self.measure.distance(self.values[0])
 
     @property
     def can_be_judged(self) -> bool:
         """Tell whether a change of this estimate could be a regression, and its interval is known."""
-        return self.name in LESS_IS_BETTER | MORE_IS_BETTER and self.difference is not None
+        return self.measure.worse is not None and self.difference is not None
 
     @property
     def is_regression(self) -> bool:
@@ -115,12 +98,13 @@ class Change:
     @property
     def is_improvement(self) -> bool:
         """Tell whether it got better, and that is shown after Holm or exact."""
-        better = self._grown < 0 if self.name in SIGNED else self.can_be_judged and self.moved != 0
+        better = self._grown < 0 if self.measure.worse == "away" else self.can_be_judged and self.moved != 0
         return self.verdict == "changed" and better and not self.is_worse
 
     def _distance_holds(self) -> bool:
         """Tell whether a signed gap that changed sides grew by more than chance, too: it moved further than it grew."""
-        turned = self.name in SIGNED and self.values[0] * self.values[1] < 0
+        sides = [value - (self.measure.neutral or 0.0) for value in self.values]
+        turned = self.measure.worse == "away" and sides[0] * sides[1] < 0
         if not turned or self.difference is None or self.p is None or self.p_holm is None:
             return True
         value, low, high = self.difference
@@ -155,7 +139,7 @@ def in_both(before: Report, after: Report, renames: Renames = MappingProxyType({
                 where=OPTION,
                 hint=f"Match that too, or leave {old!r} out.",
             )
-    told = (row for row in before.estimates if row.name not in WITHOUT_CHANGE)
+    told = (row for row in before.estimates if row.measure.compared)
     found = ((row, later.get(key_of(row))) for row in told)
     return [(row, other) for row, other in found if other is not None and not (_is_shown(row) or _is_shown(other))]
 

@@ -7,6 +7,7 @@ from losses that were measured elsewhere.
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -164,6 +165,34 @@ class Options:
     )
 
 
+MEASURES = (
+    Measure("loss", ("lang", "with"), "TODO", unit="held-out sentences"),
+    Measure("baseline", ("lang", "order"), "TODO", unit="held-out sentences"),
+    Measure("interference", ("source", "target"), "TODO", unit="held-out sentences", neutral=0.0),
+    Measure("interference_relative", ("source", "target"), "TODO", unit="held-out sentences", neutral=0.0),
+    Measure("asymmetry", ("a", "b"), "TODO", unit="held-out sentences", neutral=0.0),
+    Measure("received", ("target",), "TODO", unit="held-out sentences"),
+    Measure("caused", ("source",), "TODO", unit="held-out sentences"),
+    Measure("seed_deviation", (), "TODO", unit="cells"),
+    Measure("script_effect", ("adjusted",), "TODO", unit="held-out sentences", neutral=0.0),
+    Measure("family_effect", ("adjusted",), "TODO", unit="held-out sentences", neutral=0.0),
+    Measure("similarity_correlation", ("attribute",), "TODO", unit="languages", neutral=0.0),
+    Measure(
+        "p_value",
+        ("adjusted", "correction", "test"),
+        "TODO",
+        unit="arrangements",
+        apart=("test",),
+        compared=False,
+        written="probability",
+    ),
+    Measure("predicted_interference", ("mixture",), "TODO", unit="held-out sentences", neutral=0.0),
+    Measure(
+        "prediction_error", ("mixture", "target", "with", "of", "predictor", "score"), "TODO", unit="held-out sentences"
+    ),
+    Measure("downstream_correlation", ("score", "side"), "TODO", unit="languages", neutral=0.0),
+)
+
 AUDIT = AuditSpec(
     name="interference",
     title="Interference of languages",
@@ -173,22 +202,6 @@ AUDIT = AuditSpec(
     plan="audits.interference.inputs:plan",
     run="audits.interference.report:run",
     demo="audits.interference.demo:prepare",
-    estimates=(
-        "loss",
-        "baseline",
-        "interference",
-        "interference_relative",
-        "asymmetry",
-        "received",
-        "caused",
-        "seed_deviation",
-        "script_effect",
-        "family_effect",
-        "similarity_correlation",
-        "p_value",
-        "predicted_interference",
-        "prediction_error",
-        "downstream_correlation",
-    ),
+    measures=MEASURES,
     model=("corpus",),
 )

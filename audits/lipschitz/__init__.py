@@ -7,6 +7,7 @@ images its margins turn into radii within which no change alters the answer: pro
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -48,8 +49,31 @@ class Options:
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )
-    lower_steps: int = option("Most steps of the power iteration that bounds a layer from below.", 600, metavar="N")
+    lower_steps: int = option(
+        "Most steps of the power iteration that bounds a layer from below.", 600, metavar="N", least=1
+    )
 
+
+MEASURES = (
+    Measure("spectral_norm", ("kind", "layer"), "largest stretch by a layer", unit="layers", apart=("kind",)),
+    Measure(
+        "operation_constant", ("layer",), "largest stretch by an operation without weights", unit="layers", neutral=1.0
+    ),
+    Measure("product_bound", (), "proved bound of the whole network", unit="layers"),
+    Measure("constant_lower", (), "steepest slope that was met", unit="images"),
+    Measure("margin_radius", ("label",), "median radius within which an answer is proved", unit="images"),
+)
+
+LIMITATIONS = (
+    "A bound from above: the true constant may be far smaller. A large bound is no sign of a fragile network, and a "
+    "radius of nearly zero does not mean that a small change would alter an answer.",
+    "Changes are measured in l2, over all pixels at once. A change of each of d pixel values by at most e has an l2 "
+    "norm of at most e sqrt(d); turning, shifting or relighting a picture is a large change in l2.",
+    "The bounds are of the network in real arithmetic. The network as it is run rounds, in float32 or less, and could "
+    "differ at an image whose margin is as small as that rounding.",
+    "The bound of a layer of kind gram is that of a periodic layer which it is a part of, as with zero padding; the "
+    "norm of the layer itself lies between its two bounds.",
+)
 
 AUDIT = AuditSpec(
     name="lipschitz",
@@ -60,7 +84,7 @@ AUDIT = AuditSpec(
     ),
     summary="By how much can a small change of a picture move a classifier's logits?",
     options=Options,
-    plan="audits.lipschitz.inputs:plan",
-    run="audits.lipschitz.report:run",
-    estimates=("spectral_norm", "operation_constant", "product_bound", "constant_lower", "margin_radius"),
+    package="audits.lipschitz",
+    measures=MEASURES,
+    limitations=LIMITATIONS,
 )

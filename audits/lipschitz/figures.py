@@ -1,11 +1,12 @@
 """The charts of the audit, each answering the question in its title."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from audits.charts import Axis, bars, forest, interval_lines
 from audits.context import Draft
 from audits.lipschitz.margins import Answer, rounded
+from audits.lipschitz.measure import Counts
 from audits.numbers import percent
 from audits.records import Figure
 from audits.statistics import clopper_pearson
@@ -16,15 +17,14 @@ _DIGITS = 3
 """Significant digits of the numbers that a chart shows."""
 
 
-def draw(draft: Draft, bound: LipschitzBound, answers: Sequence[Answer], level: float) -> list[Figure]:
-    """Return the figures; that of radii only where a radius is above zero."""
-    figures = [_layers(bound)] if any(layer.lower is not None for layer in bound.layers) else []
-    if bound.stages and bound.product > 0:
-        figures.append(_stages(bound))
-    if any(answer.radius > 0 for answer in answers):
-        # First, since radii are what a reader came for.
-        figures.insert(0, _radii(answers, level))
-    return figures
+def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+    """Yield the figures, radii first, since they are what a reader came for; only where one is above zero."""
+    if any(answer.radius > 0 for answer in counts.answers):
+        yield _radii(counts.answers, draft.level)
+    if any(layer.lower is not None for layer in counts.bound.layers):
+        yield _layers(counts.bound)
+    if counts.bound.stages and counts.bound.product > 0:
+        yield _stages(counts.bound)
 
 
 def _layers(bound: LipschitzBound) -> Figure:

@@ -42,7 +42,7 @@ class Inputs:
     classes: dict[int, Coordinate]
 
 
-def plan(options: Options, context: Context) -> Plan:
+def check(options: Options, context: Context) -> Plan:
     """Check options, model, every layer and the images; write nothing.
 
     Raises
@@ -50,8 +50,6 @@ def plan(options: Options, context: Context) -> Plan:
     InputError
         Where anything is wrong that the user can mend, or a layer has no proven constant.
     """
-    if options.lower_steps < 1:
-        raise InputError(f"{options.lower_steps} is too small.", where="--lower-steps", hint="Give 1 or more.")
     given = _shape(options.input)
     classifier = load_classifier(
         options.model,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from audits.intervals import Interval
 from probes.errors import IncompleteError
 from probes.loading.classifiers import Classifier
 from probes.loading.images import Images
@@ -22,6 +23,7 @@ _HAIR = 1e-5
 _ROUNDING = 1e-9
 """Share of the largest logit by which a margin is lowered; rounding in float64 stays far below."""
 DIGITS = 6
+MEDIAN = "order statistics of the binomial"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +116,17 @@ def rounded(number: float, digits: int = DIGITS, *, up: bool = False) -> float:
     return whole / shift if places >= 0 else whole * shift
 
 
-def median_with_interval(values: Sequence[float], level: float) -> tuple[float, float, float] | None:
-    """Return the median with the exact interval between two order statistics; None for too few values.
+def median_interval(values: Sequence[float], level: float, *, unit: str) -> Interval:
+    """Return the median with the exact interval between two order statistics; too few values have none.
 
     With B of n independent values below the median, B is binomial with share 1/2. The interval is from the k-th
-    smallest to the k-th largest, with the largest k for which P(B < k) <= (1 - level)/2.
+    smallest to the k-th largest, with the largest k for which P(B < k) <= (1 - level)/2. Without one the value is the
+    lower of the two in the middle, and the method "none".
 
     Examples
     --------
-    >>> median_with_interval([1, 2, 3, 4, 5, 6, 7, 8, 9], 0.95)
+    >>> found = median_interval([1, 2, 3, 4, 5, 6, 7, 8, 9], 0.95, unit="images")
+    >>> found.value, found.low, found.high
     (5.0, 2.0, 8.0)
     """
     from scipy.stats import binom
@@ -132,6 +136,7 @@ def median_with_interval(values: Sequence[float], level: float) -> tuple[float, 
     tail = (1 - level) / 2
     k = max((k for k in range(1, count // 2 + 1) if binom.cdf(k - 1, count, 0.5) <= tail), default=0)
     if k == 0:
-        return None
+        return Interval(value=ordered[(count - 1) // 2], method="none", n=count, unit=unit, level=level)
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-    return middle, ordered[k - 1], ordered[count - k]
+    ends = {"low": ordered[k - 1], "high": ordered[count - k]}
+    return Interval(value=middle, **ends, method=MEDIAN, n=count, unit=unit, level=level)

@@ -6,6 +6,7 @@ And does what can be told contradict the differential privacy that was claimed?
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import option
 from audits.registry import AuditSpec
 
@@ -159,6 +160,62 @@ class Options:
     )
 
 
+MEASURES = (
+    Measure("auc", ("attack", "tier", "model"), "TODO", unit="points", worse="up", neutral=0.5, apart=("attack",)),
+    Measure(
+        "balanced_accuracy",
+        ("attack", "tier", "model"),
+        "TODO",
+        unit="points",
+        worse="up",
+        neutral=0.5,
+        apart=("attack",),
+    ),
+    Measure(
+        "advantage", ("attack", "tier", "model"), "TODO", unit="points", worse="up", neutral=0.0, apart=("attack",)
+    ),
+    Measure(
+        "balanced_accuracy_held_out",
+        ("attack", "tier", "model"),
+        "TODO",
+        unit="points",
+        worse="up",
+        neutral=0.5,
+        apart=("attack",),
+    ),
+    Measure(
+        "advantage_held_out",
+        ("attack", "tier", "model"),
+        "TODO",
+        unit="points",
+        worse="up",
+        neutral=0.0,
+        apart=("attack",),
+    ),
+    Measure("tpr", ("attack", "fpr", "model"), "TODO", unit="members", worse="up", apart=("attack",)),
+    Measure("hit_ratio", ("attack", "fpr", "model"), "TODO", unit="points", neutral=1.0, apart=("attack",)),
+    Measure("copied_members", ("match", "model"), "TODO", unit="members"),
+    Measure("copied_nonmembers", ("match", "model"), "TODO", unit="non-members"),
+    Measure("copies", ("match", "model", "side"), "TODO", unit="samples"),
+    Measure(
+        "epsilon_lower",
+        ("attack", "method", "validity", "model"),
+        "TODO",
+        unit="points",
+        apart=("attack",),
+        compared=False,
+    ),
+    Measure("epsilon_ceiling", ("attack", "method", "model"), "TODO", unit="points", apart=("attack",), written="down"),
+    Measure("epsilon_credible", ("attack", "model"), "TODO", unit="points", apart=("attack",), compared=False),
+    Measure("epsilon_claimed", ("model",), "TODO", unit="claims", written="given"),
+    Measure("blind_auc", ("classifier",), "TODO", unit="points", neutral=0.5),
+    Measure(
+        "leakage", ("access", "attack", "model"), "TODO", unit="points", worse="up", neutral=0.5, apart=("attack",)
+    ),
+    Measure("leakage_difference", ("access", "against", "model"), "TODO", unit="points", neutral=0.0),
+    Measure("utility", ("measure", "model"), "TODO", unit="samples"),
+)
+
 AUDIT = AuditSpec(
     name="membership",
     title="Membership inference and claims of privacy",
@@ -173,24 +230,5 @@ AUDIT = AuditSpec(
     records="audits.membership.pairing",
     demo="audits.membership.demo:prepare",
     model=("model", "suite"),
-    estimates=(
-        "auc",
-        "balanced_accuracy",
-        "advantage",
-        "balanced_accuracy_held_out",
-        "advantage_held_out",
-        "tpr",
-        "hit_ratio",
-        "copied_members",
-        "copied_nonmembers",
-        "copies",
-        "epsilon_lower",
-        "epsilon_ceiling",
-        "epsilon_credible",
-        "epsilon_claimed",
-        "blind_auc",
-        "leakage",
-        "leakage_difference",
-        "utility",
-    ),
+    measures=MEASURES,
 )

@@ -72,8 +72,17 @@ def copies_of(draft: Draft, scored: Scored, pool: Pool, context: Context) -> lis
 def _share(hits: Bools, name: str, unit: str, how: str, where: Mapping[str, str], context: Context) -> Estimate:
     count, n = int(hits.sum()), len(hits)
     low, high = clopper_pearson(count, n, level=context.level)
-    ends = {"low": min(low, count / n), "high": max(high, count / n), "level": context.level}
-    return Estimate(name=name, value=count / n, **ends, method=f"Clopper-Pearson{how}", n=n, unit=unit, where=where)
+    return Estimate(
+        name=name,
+        value=count / n,
+        low=min(low, count / n),
+        high=max(high, count / n),
+        level=context.level,
+        method=f"Clopper-Pearson{how}",
+        n=n,
+        unit=unit,
+        where=where,
+    )
 
 
 def p_alike(copied: Bools, member: Bools) -> float:

@@ -6,6 +6,7 @@ From texts or their embeddings, for any number of models, temperatures or seeds 
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import option
 from audits.registry import AuditSpec
 
@@ -121,6 +122,44 @@ class Options:
 
 _SCORES = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
 
+MEASURES = (
+    Measure("precision", ("candidate", "k"), "TODO", unit="texts", worse="down"),
+    Measure("recall", ("candidate", "k"), "TODO", unit="texts", worse="down"),
+    Measure("density", ("candidate", "k"), "TODO", unit="texts"),
+    Measure("coverage", ("candidate", "k"), "TODO", unit="texts", worse="down"),
+    Measure("f1", ("candidate", "k"), "TODO", unit="texts", worse="down"),
+    Measure("clipped_density", ("candidate", "k"), "TODO", unit="texts", worse="down"),
+    Measure("clipped_coverage", ("candidate", "k"), "TODO", unit="texts", worse="down"),
+    Measure("mauve", ("candidate", "k"), "TODO", unit="texts", worse="down"),
+    Measure("frontier_integral", ("candidate", "k"), "TODO", unit="texts", worse="up"),
+    Measure("prd_precision", ("candidate", "k"), "TODO", unit="texts"),
+    Measure("prd_recall", ("candidate", "k"), "TODO", unit="texts"),
+    Measure("curve", ("candidate", "lambda", "side"), "TODO", unit="texts"),
+    Measure(
+        "difference", ("against", "candidate", "k", "metric"), "TODO", unit="texts", neutral=0.0, apart=("metric",)
+    ),
+    Measure(
+        "p_value",
+        ("against", "candidate", "correction", "k", "metric"),
+        "TODO",
+        unit="texts",
+        apart=("metric",),
+        compared=False,
+        written="probability",
+    ),
+    Measure("floor", ("k", "metric"), "TODO", unit="texts", apart=("metric",)),
+    Measure("ceiling", ("k", "metric"), "TODO", unit="texts", apart=("metric",)),
+    Measure("relabelled", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure("expected_coverage", ("k",), "TODO", unit="texts"),
+    Measure("self_bleu", ("candidate",), "TODO", unit="texts"),
+    Measure("distinct", ("candidate", "n"), "TODO", unit="word sequences"),
+    Measure("duplicates", ("candidate",), "TODO", unit="texts", worse="up"),
+    Measure("copied", ("candidate",), "TODO", unit="texts"),
+    Measure("length", ("candidate", "statistic"), "TODO", unit="texts", apart=("statistic",)),
+    Measure("shortened", ("candidate",), "TODO", unit="texts"),
+    Measure("hubness", ("candidate", "k"), "TODO", unit="texts"),
+)
+
 AUDIT = AuditSpec(
     name="precision-recall",
     title="Quality and diversity of generated text",
@@ -133,26 +172,6 @@ AUDIT = AuditSpec(
     plan="audits.precision_recall.inputs:plan",
     run="audits.precision_recall.report:run",
     demo="audits.precision_recall.demo:prepare",
-    estimates=(
-        *_SCORES,
-        "mauve",
-        "frontier_integral",
-        "prd_precision",
-        "prd_recall",
-        "curve",
-        "difference",
-        "p_value",
-        "floor",
-        "ceiling",
-        "relabelled",
-        "expected_coverage",
-        "self_bleu",
-        "distinct",
-        "duplicates",
-        "copied",
-        "length",
-        "shortened",
-        "hubness",
-    ),
+    measures=MEASURES,
     files=(GENERATED,),
 )

@@ -89,7 +89,8 @@ class Notice:
 
 def canonical(report: Report) -> Report:
     """Return the report as it would be read from report.json, so that both give the same pages."""
-    return Report.from_json(json.loads(json.dumps(report.to_json(), sort_keys=True)))
+    declared = {row.name: row.measure for row in report.estimates}
+    return Report.from_json(json.loads(json.dumps(report.to_json(), sort_keys=True)), declared)
 
 
 def identity(report: Report) -> str:
@@ -280,11 +281,14 @@ def _cut(text: str) -> str:
 
 def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
     """Return what was counted per group and how many, for groups of one attribute."""
-    # A row with a `by` compares the group with others, as a test does, and counts those too.
+    # A row that compares the group with others, as a test and a difference do, counts those too.
     grouped = [
         row
         for row in report.estimates
-        if isinstance(row.where.get("group"), str) and not {"by", "test"} & set(row.where)
+        if isinstance(row.where.get("group"), str)
+        and not {"by", "test"} & set(row.where)
+        and row.measure.name
+        and row.measure.neutral is None
     ]
     if not grouped:
         return "", []

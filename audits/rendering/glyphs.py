@@ -13,26 +13,8 @@ from markupsafe import Markup, escape
 from audits.numbers import decimals, ends, written
 from audits.records import Coordinate, Estimate, Report
 
-DIFFERENCES = (
-    "gap",
-    "difference",
-    "minus",
-    "correlation",
-    "systematic_error",
-    "interference",
-    "asymmetry",
-    "effect",
-    "advantage",
-    "mismatch_share",
-    "domain_share",
-)
-"""Parts of the names of numbers for which zero means that nothing was found."""
-COINS = frozenset({"auc", "blind_auc", "leakage", "balanced_accuracy", "balanced_accuracy_held_out"})
-"""Names of numbers that are a half where nothing is told apart."""
-
-SCALE_KEYS = ("kind", "metric", "test", "statistic", "attack")
-"""Coordinates that change what a number measures, so that two such numbers share no axis."""
-
+NEUTRAL = {0.0: "none", 0.5: "chance", 1.0: "equal"}
+"""What a neutral value is called: that of a difference, of a coin and of a ratio."""
 WIDTH, HEIGHT, MARGIN = 300, 46, 14
 LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*$")
 
@@ -70,8 +52,8 @@ def reference(report: Report, index: int) -> Reference | None:
         limit = LIMIT.search(gate.expression)
         if index in gate.rows and limit:
             return Reference(float(limit[1]), "limit")
-    if equality(estimate.name) is not None:
-        return equality(estimate.name)
+    if equality(estimate) is not None:
+        return equality(estimate)
     everyone = {**estimate.where, "group": "all"}
     if estimate.where.get("group", "all") != "all":
         for other in report.estimates:
@@ -80,29 +62,23 @@ def reference(report: Report, index: int) -> Reference | None:
     return None
 
 
-def equality(name: str) -> Reference | None:
-    """Return the value at which a difference or a ratio of this name says that nothing was found.
+def equality(estimate: Estimate) -> Reference | None:
+    """Return the value at which a number of this measure says that nothing was found.
 
     Examples
     --------
-    >>> equality("gap"), equality("rate")
-    (Reference(value=0.0, name='none'), None)
+    >>> from audits.measures import Measure
+    >>> gap = Measure("gap", neutral=0.0)
+    >>> equality(Estimate(name="gap", value=0.1, method="exact", n=2, unit="clips", measure=gap))
+    Reference(value=0.0, name='none')
     """
-    if "ratio" in name:
-        return Reference(1.0, "equal")
-    if name in COINS:
-        return Reference(0.5, "chance")
-    return Reference(0.0, "none") if any(part in name for part in DIFFERENCES) else None
+    neutral = estimate.measure.neutral
+    return None if neutral is None else Reference(neutral, NEUTRAL.get(neutral, "neutral"))
 
 
 def scale_of(estimate: Estimate) -> tuple[Coordinate, ...]:
     """Return what two estimates must share to be drawn on one axis."""
-    if "correlation" in estimate.name:
-        return (estimate.name,)
-    if estimate.name.endswith("_law"):
-        # Slope, order and fit of a law are numbers of three kinds; other parts are parts of one whole.
-        return estimate.name, estimate.where.get("part", "")
-    return (estimate.name, *(estimate.where.get(key, "") for key in SCALE_KEYS))
+    return (estimate.name, *(estimate.where.get(key, "") for key in estimate.measure.apart))
 
 
 def span(estimates: Iterable[Estimate], references: Iterable[Reference | None] = ()) -> Span:

@@ -147,14 +147,14 @@ def _axes(report: Report, table: content.Table) -> dict[tuple[Coordinate, ...], 
     alike = defaultdict(list)
     for index in table.rows:
         alike[scale_of(report.estimates[index])].append(report.estimates[index])
-    return {scale: span(rows, [equality(table.name)]) for scale, rows in alike.items()}
+    return {scale: span(rows, [equality(rows[0])]) for scale, rows in alike.items()}
 
 
 def _cells(
     report: Report, index: int, table: content.Table, axes: dict[tuple[Coordinate, ...], Span], limited: bool
 ) -> list[str]:
     estimate = report.estimates[index]
-    glyph = text_glyph(estimate, axes[scale_of(estimate)], against=equality(table.name), width=14)
+    glyph = text_glyph(estimate, axes[scale_of(estimate)], against=equality(estimate), width=14)
     where = [escaped(coordinate(estimate.where[key])) if key in estimate.where else "" for key in table.keys]
     return [
         *where,

@@ -107,7 +107,7 @@ def _table(report: Report, table: Table, limits: dict[int, list[Warning]], most:
         "scale": pack([scales(scale_of(row)) for row in estimates]),
     }
     names = {"methods": list(methods.known), "units": list(units.known), "levels": list(levels.known)}
-    against = equality(table.name)
+    against = equality(estimates[0]) if estimates else None
     axes = _axes(estimates, scales.known)
     return {
         **packed,
@@ -156,7 +156,7 @@ def _odd(row: Estimate) -> list[Any]:
 
 
 def _axes(estimates: list[Estimate], scales: dict[Any, int]) -> list[list[float]]:
-    against = equality(estimates[0].name) if estimates else None
+    against = equality(estimates[0]) if estimates else None
     members: list[list[Estimate]] = [[] for _ in scales]
     for row in estimates:
         members[scales[scale_of(row)]].append(row)

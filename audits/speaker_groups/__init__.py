@@ -6,6 +6,7 @@ From transcripts and metadata alone, or from counts of errors; no model is run.
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -100,6 +101,118 @@ class Options:
     )
 
 
+MEASURES = (
+    Measure("rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+    Measure("substitution_rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+    Measure("deletion_rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+    Measure("insertion_rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+    Measure("speaker_rate", ("group", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
+    Measure("shrunken_rate", ("group", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
+    Measure(
+        "gap",
+        ("adjusted", "by", "kind", "metric", "system"),
+        "TODO",
+        unit="speakers",
+        worse="up",
+        neutral=0.0,
+        apart=("kind", "metric"),
+    ),
+    Measure(
+        "gap_ratio",
+        ("adjusted", "by", "kind", "metric", "system"),
+        "TODO",
+        unit="speakers",
+        neutral=1.0,
+        apart=("kind", "metric"),
+    ),
+    Measure(
+        "gap_to_reference",
+        ("by", "group", "metric", "reference", "system"),
+        "TODO",
+        unit="speakers",
+        neutral=0.0,
+        apart=("metric",),
+    ),
+    Measure("excess", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure("noise_floor", ("by", "metric", "system"), "TODO", unit="speakers", apart=("metric",), compared=False),
+    Measure(
+        "rate_ratio",
+        ("adjusted", "attribute", "level", "metric", "reference", "system"),
+        "TODO",
+        unit="speakers",
+        neutral=1.0,
+        apart=("metric",),
+    ),
+    Measure(
+        "attenuation",
+        ("attribute", "level", "metric", "reference", "system"),
+        "TODO",
+        unit="speakers",
+        apart=("metric",),
+    ),
+    Measure(
+        "share_left",
+        ("attribute", "level", "metric", "reference", "system"),
+        "TODO",
+        unit="speakers",
+        apart=("metric",),
+    ),
+    Measure(
+        "stratum_ratio",
+        ("attribute", "level", "metric", "reference", "system", "within"),
+        "TODO",
+        unit="speakers",
+        neutral=1.0,
+        apart=("metric",),
+    ),
+    Measure("differential_fairness", ("by", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
+    Measure("entropy_index", ("by", "index", "metric", "part", "system"), "TODO", unit="speakers", apart=("metric",)),
+    Measure("entropy_noise_floor", ("by", "index", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
+    Measure(
+        "p_value",
+        ("by", "correction", "metric", "system", "test", "group"),
+        "TODO",
+        unit="speakers",
+        apart=("metric", "test"),
+        compared=False,
+        written="probability",
+    ),
+    Measure("overdispersion", ("metric", "system"), "TODO", unit="clips", apart=("metric",)),
+    Measure(
+        "confirmed_difference",
+        ("by", "group", "metric", "system"),
+        "TODO",
+        unit="speakers",
+        neutral=0.0,
+        apart=("metric",),
+    ),
+    Measure(
+        "intersection_ratio",
+        ("by", "group", "metric", "system"),
+        "TODO",
+        unit="speakers",
+        neutral=1.0,
+        apart=("metric",),
+    ),
+    Measure(
+        "system_difference",
+        ("against", "group", "metric", "system"),
+        "TODO",
+        unit="speakers",
+        neutral=0.0,
+        apart=("metric",),
+    ),
+    Measure(
+        "gap_difference",
+        ("against", "by", "group", "metric", "reference", "system"),
+        "TODO",
+        unit="speakers",
+        neutral=0.0,
+        apart=("metric",),
+    ),
+    Measure("faas", (), "TODO", unit="TODO"),  # TODO: keys, unit
+)
+
 AUDIT = AuditSpec(
     name="audit-groups",
     title="Error rates of groups of speakers and their intersections",
@@ -114,31 +227,5 @@ AUDIT = AuditSpec(
     records="audits.speaker_groups.pairing",
     demo="audits.speaker_groups.demo:prepare",
     model=False,
-    estimates=(
-        "rate",
-        "substitution_rate",
-        "deletion_rate",
-        "insertion_rate",
-        "speaker_rate",
-        "shrunken_rate",
-        "gap",
-        "gap_ratio",
-        "gap_to_reference",
-        "excess",
-        "noise_floor",
-        "rate_ratio",
-        "attenuation",
-        "share_left",
-        "stratum_ratio",
-        "differential_fairness",
-        "entropy_index",
-        "entropy_noise_floor",
-        "p_value",
-        "overdispersion",
-        "confirmed_difference",
-        "intersection_ratio",
-        "system_difference",
-        "gap_difference",
-        "faas",
-    ),
+    measures=MEASURES,
 )

@@ -7,6 +7,7 @@ stage by stage.
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -100,6 +101,27 @@ class Options:
     )
 
 
+MEASURES = (
+    Measure("relative_l2", ("path", "resolution"), "TODO", unit="samples", worse="up"),
+    Measure("relative_h1", ("path", "resolution"), "TODO", unit="samples", worse="up"),
+    Measure("direct_minus_upsampled", ("resolution",), "TODO", unit="samples", neutral=0.0),
+    Measure("direct_worse_share", ("resolution",), "TODO", unit="samples"),
+    Measure("band_error", ("band", "path", "resolution"), "TODO", unit="samples", worse="up"),
+    Measure("band_share", ("band", "path", "resolution"), "TODO", unit="samples"),
+    Measure("mismatch", ("resolution", "tap"), "TODO", unit="samples"),
+    Measure("mismatch_share", ("part", "resolution"), "TODO", unit="samples", neutral=0.0),
+    Measure("domain_share", ("resolution",), "TODO", unit="samples", neutral=0.0),
+    Measure("mismatch_law", ("part",), "TODO", unit="samples", apart=("part",)),
+    Measure("operator_aliasing", ("resolution",), "TODO", unit="samples"),
+    Measure("energy", ("resolution", "tap", "wavenumber"), "TODO", unit="samples"),
+    Measure("high_frequency_share", ("resolution", "tap"), "TODO", unit="samples"),
+    Measure("above_training_share", ("resolution", "tap"), "TODO", unit="samples"),
+    Measure("high_frequency_made", ("resolution", "stage"), "TODO", unit="samples"),
+    Measure("centroid", ("resolution", "tap"), "TODO", unit="samples"),
+    Measure("activation_aliasing", ("resolution", "tap"), "TODO", unit="samples"),
+    Measure("energy_above_nyquist", ("resolution", "tap"), "TODO", unit="samples"),
+)
+
 AUDIT = AuditSpec(
     name="spectra",
     title="A Fourier neural operator across resolutions",
@@ -113,24 +135,5 @@ AUDIT = AuditSpec(
     run="audits.spectra.report:run",
     records="audits.spectra.pairing",
     demo="audits.spectra.demo:prepare",
-    estimates=(
-        "relative_l2",
-        "relative_h1",
-        "direct_minus_upsampled",
-        "direct_worse_share",
-        "band_error",
-        "band_share",
-        "mismatch",
-        "mismatch_share",
-        "domain_share",
-        "mismatch_law",
-        "operator_aliasing",
-        "energy",
-        "high_frequency_share",
-        "above_training_share",
-        "high_frequency_made",
-        "centroid",
-        "activation_aliasing",
-        "energy_above_nyquist",
-    ),
+    measures=MEASURES,
 )

@@ -27,10 +27,11 @@ def command(
     from miles_cli.run import carry_out
 
     spec = registry.find(audit)
-    if not spec.demo:
+    prepare = spec.step("demo", "prepare") if spec.package else spec.demo and registry.load(spec.demo)
+    if not prepare:
         raise InputError(f"{audit} has no demo.", where="AUDIT", hint="Others have one: miles list.")
     watch = Watch(quiet=quiet)
     context = Context(seed=seed, device=choose_device("cpu"), cache=Cache.default(), progress=watch)
-    options = registry.load(spec.demo)(context, balanced=balanced)
+    options = prepare(context, balanced=balanced)
     common = Common(out=out, seed=seed, device="cpu", json=json, quiet=quiet, verbose=verbose, force=force)
     raise typer.Exit(carry_out(spec, options, common))

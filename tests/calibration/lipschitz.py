@@ -1,16 +1,14 @@
 """`miles lipschitz`: images whose proved radii are drawn from a law of known median; no network is run."""
 
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
-from audits.context import Cache, Context, Draft
-from audits.lipschitz.judging import GREY, judge
+from audits.context import Draft
+from audits.lipschitz.estimates import estimates
+from audits.lipschitz.findings import GREY, findings
 from audits.lipschitz.margins import Answer
-from audits.lipschitz.report import Found, add_answers, add_layers
+from audits.lipschitz.measure import Counts
 from calibration.checks import Calibration, Case, Check, Outcomes, held
 from calibration.worlds import groups_of
 from probes.lipschitz_bound import LipschitzBound
@@ -39,13 +37,10 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     radii = (drawn.rates * scale).tolist()
     answers = tuple(Answer(label=0, predict=0, margin=radius, radius=radius, slope=0.5) for radius in radii)
     bound = LipschitzBound(product=1.0, layers=(), stages=())
-    found, draft = Found(bound=bound, attained=1.0, answers=answers), Draft()
-    context = Context(level=case.level, cache=Cache(Path("cache")))
-    inputs: Any = SimpleNamespace(classes={})
-    add_layers(draft, bound, 0.5, context)
-    add_answers(draft, found, 0.5, inputs, context)
-    judge(draft, bound, 1.0, answers)
-    row = next(row for row in draft.estimates if row.name == "margin_radius")
+    counts, draft = Counts(bound=bound, attained=1.0, answers=answers, classes={}), Draft(level=case.level)
+    estimates(draft, counts)
+    findings(draft, counts)
+    row = draft.row("margin_radius")
     vacuous = any(item.id == "lipschitz.vacuous" for item in draft.findings)
     told = None if row.low is None else vacuous
     return {

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from audits.context import Cache, Context, Draft
-from audits.lipschitz import Options
-from audits.lipschitz.inputs import plan
-from audits.lipschitz.report import run
+from audits.lipschitz import AUDIT, Options
+from audits.testing import drafted
 from probes.folding import fold_batchnorm
 from probes.loading.classifiers import load_classifier
 from probes.spectral_norm import Convolution, measure
@@ -37,7 +36,7 @@ def resnet() -> Options:
 
 def audited(options: Options, folder: Path) -> Draft:
     context = Context(cache=Cache(folder))
-    return run(options, plan(options, context), context)
+    return drafted(AUDIT, options, context)
 
 
 def norms(draft: Draft) -> dict[tuple[Any, Any], float]:

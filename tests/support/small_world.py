@@ -381,7 +381,8 @@ def _languages(folder: Path) -> None:
     (folder / "tagging.csv").write_text("code,tagging\n" + scores, encoding="utf-8")
 
 
-def _make(work: Path) -> None:
+def make_inputs(work: Path) -> None:
+    """Write the inputs of all runs into a new folder."""
     work.mkdir(parents=True)
     _encoder(work / "encoder")
     for write in (
@@ -389,6 +390,10 @@ def _make(work: Path) -> None:
         *(_memberships, _languages),
     ):
         write(work)
+
+
+def _make(work: Path) -> None:
+    make_inputs(work)
     for words in RUNS:
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,17 @@ import pytest
 import torch
 from scipy.stats import binom
 
+from audits import runner
 from audits.context import Cache, Context, Draft, Plan
 from audits.lipschitz import AUDIT, Options
-from audits.lipschitz.inputs import plan
-from audits.lipschitz.judging import GREY
-from audits.lipschitz.margins import Answer, measure_margins, median_with_interval, rounded
-from audits.lipschitz.report import MEDIAN, cached_norm, run
+from audits.lipschitz.findings import GREY
+from audits.lipschitz.inputs import check
+from audits.lipschitz.margins import MEDIAN, Answer, measure_margins, median_interval, rounded
+from audits.lipschitz.measure import cached_norm
 from audits.numbers import point
 from audits.registry import find, page
 from audits.rendering.figures import draw as pictures
+from audits.testing import drafted
 from probes.classifier_networks import SmallCNN, small_cnn
 from probes.errors import InputError
 from probes.lipschitz_bound import lipschitz_bound
@@ -64,8 +66,8 @@ def context(tmp_path: Path) -> Context:
 
 @pytest.fixture
 def audited(options: Options, context: Context) -> tuple[Plan, Draft]:
-    checked = plan(options, context)
-    return checked, run(options, checked, context)
+    checked = check(options, context)
+    return checked, runner.carry_out(AUDIT, options, checked, context)
 
 
 def values(draft: Draft, name: str) -> dict[tuple[Any, ...], Any]:
@@ -120,7 +122,7 @@ def test_radii_are_the_margins_over_the_root_of_two_and_the_bound(
         assert row["radius"] <= exact and row["radius"] == pytest.approx(exact, rel=1e-5)
     radii = [row["radius"] for row in draft.records]
     middle = values(draft, "margin_radius")[()]
-    assert (middle.value, middle.low, middle.high) == median_with_interval(radii, 0.95)
+    assert (middle.value, middle.low, middle.high) == limits(radii, 0.95)
     assert middle.n == 40 and middle.low < middle.value < middle.high
 
 
@@ -181,7 +183,7 @@ def test_the_answers_are_counted_in_words(audited: tuple[Plan, Draft], options: 
     held = np.load(options.data)
     right = [place for place in range(40) if place % 5]
     np.savez(options.data, x=held["x"][right], y=held["y"][right])
-    draft = run(options, plan(options, context), context)
+    draft = drafted(AUDIT, options, context)
     assert draft.findings[0].statement.endswith("All 32 images are classified correctly.")
 
 
@@ -219,7 +221,7 @@ def test_radii_below_a_grey_level_are_called_of_no_use(
     weights["bn1.bias"][0] *= factor
     weights["conv2.weight"][:, 0] /= factor
     torch.save(weights, options.model)
-    draft = run(options, plan(options, context), context)
+    draft = drafted(AUDIT, options, context)
     finding = draft.findings[0]
     high = values(draft, "margin_radius")[()].high
     assert (finding.id, finding.severity) == (f"lipschitz.{id}", severity)
@@ -228,8 +230,8 @@ def test_radii_below_a_grey_level_are_called_of_no_use(
 
 def test_without_images_there_are_layers_and_no_radii(options: Options, context: Context) -> None:
     bare = replace(options, data=None)
-    checked = plan(bare, context)
-    draft = run(bare, checked, context)
+    checked = check(bare, context)
+    draft = runner.carry_out(AUDIT, bare, checked, context)
     assert checked.data == () and not values(draft, "margin_radius") and not values(draft, "constant_lower")
     assert [row["layer"] for row in draft.records if row["lower"] != ""] == ["conv1", "conv2", "linear"]
     assert draft.records[0]["height"] == 8 and draft.records[0]["stride"] == "1x1"
@@ -239,7 +241,7 @@ def test_without_images_there_are_layers_and_no_radii(options: Options, context:
 
 def test_the_normalisation_put_in_front_does_not_rename_layers(options: Options, context: Context) -> None:
     scaled = replace(options, mean=("0.5",), std=("0.25",))
-    draft = run(scaled, plan(scaled, context), context)
+    draft = drafted(AUDIT, scaled, context)
     assert values(draft, "operation_constant")[(("layer", "normalisation"),)].value == pytest.approx(4.0)
     assert (("kind", "gram"), ("layer", "conv1")) in values(draft, "spectral_norm")
 
@@ -250,8 +252,8 @@ def test_norms_are_measured_once(
     def never(*args: Any, **rest: Any) -> Any:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr("audits.lipschitz.report.measure", never)
-    again = run(options, plan(options, context), context)
+    monkeypatch.setattr("audits.lipschitz.measure.measure_norm", never)
+    again = drafted(AUDIT, options, context)
     assert again.estimates == audited[1].estimates and again.records == audited[1].records
 
 
@@ -279,7 +281,7 @@ def test_the_cache_tells_layers_apart(tmp_path: Path) -> None:
     assert cache.usage()["spectral-norms"][0] == len(layers)
 
 
-@pytest.mark.parametrize("place", ["audits.lipschitz.report._VERSION", "torch.__version__"])
+@pytest.mark.parametrize("place", ["audits.lipschitz.measure._VERSION", "torch.__version__"])
 def test_another_version_measures_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     cache, layer = Cache(tmp_path), Dense(weight=torch.eye(2))
     cached_norm(layer, 20, cache)
@@ -288,15 +290,20 @@ def test_another_version_measures_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert cache.usage()["spectral-norms"][0] == 2
 
 
+def limits(values: Sequence[float], level: float) -> tuple[float, float | None, float | None]:
+    found = median_interval(values, level, unit="images")
+    return found.value, found.low, found.high
+
+
 # Numbers
 
 
 @pytest.mark.parametrize("count", [6, 7, 20, 40, 101])
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_the_interval_of_the_median_covers_it_as_often_as_it_says_and_is_no_longer(count: int, level: float) -> None:
-    found = median_with_interval(range(1, count + 1), level)
-    assert found is not None
+    found = limits(range(1, count + 1), level)
     middle, low, high = found
+    assert low is not None and high is not None
     assert middle == (count + 1) / 2 and low + high == count + 1
 
     def coverage(k: float) -> float:
@@ -306,15 +313,15 @@ def test_the_interval_of_the_median_covers_it_as_often_as_it_says_and_is_no_long
 
 
 def test_too_few_values_have_no_interval() -> None:
-    assert median_with_interval([1, 2, 3, 4, 5], 0.95) is None
-    assert median_with_interval([1, 2, 3, 4, 5, 6], 0.95) == (3.5, 1.0, 6.0)
+    assert limits([1, 2, 3, 4, 5], 0.95) == (3.0, None, None)
+    assert limits([1, 2, 3, 4, 5, 6], 0.95) == (3.5, 1.0, 6.0)
 
 
 def test_few_images_give_a_median_without_interval_and_a_warning(options: Options, context: Context) -> None:
     assert options.data is not None
     held = np.load(options.data)
     np.savez(options.data, x=held["x"][:4], y=held["y"][:4])
-    draft = run(options, plan(options, context), context)
+    draft = drafted(AUDIT, options, context)
     middle = values(draft, "margin_radius")[()]
     assert middle.method == "none" and middle.low is None
     assert "no-interval" in {warning.id for warning in draft.warnings}
@@ -336,7 +343,7 @@ def test_a_wrong_answer_has_no_radius() -> None:
 
 
 def test_margins_do_not_depend_on_batches(options: Options, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = plan(options, context).inputs
+    inputs = check(options, context).inputs
     found = []
     for size in (64, 7):
         monkeypatch.setattr("audits.lipschitz.margins._BATCH", size)
@@ -360,7 +367,7 @@ def test_margins_do_not_depend_on_batches(options: Options, context: Context, mo
 )
 def test_wrong_options_are_told(options: Options, context: Context, change: dict[str, Any], where: str) -> None:
     with pytest.raises(InputError) as caught:
-        plan(replace(options, **change), context)
+        runner.check(AUDIT, replace(options, **change), context)
     assert caught.value.where == where
 
 
@@ -393,8 +400,10 @@ def test_a_network_of_ones_own_needs_the_shape_of_its_pictures(
 ) -> None:
     mine = own("lipschitz_own_relu", "nn.ReLU()")
     with pytest.raises(InputError, match="does not say how large"):
-        plan(mine, context)
-    draft = run(replace(mine, input=("1", "8", "8")), plan(replace(mine, input=("1", "8", "8")), context), context)
+        check(mine, context)
+    draft = runner.carry_out(
+        AUDIT, replace(mine, input=("1", "8", "8")), check(replace(mine, input=("1", "8", "8")), context), context
+    )
     assert len(values(draft, "spectral_norm")) == 4
 
 
@@ -403,5 +412,5 @@ def test_a_layer_without_a_proof_is_refused_before_anything_runs(
 ) -> None:
     mine = replace(own("lipschitz_own_silu", "nn.SiLU()"), input=("1", "8", "8"))
     with pytest.raises(InputError, match="No Lipschitz constant is known for SiLU") as caught:
-        plan(mine, context)
+        check(mine, context)
     assert caught.value.where == "layer 1"

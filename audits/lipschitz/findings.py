@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from audits.context import Draft
 from audits.lipschitz.margins import Answer
+from audits.lipschitz.measure import Counts
 from audits.numbers import bounded, counted, described, point
 from probes.lipschitz_bound import LipschitzBound, Stage
 
@@ -19,42 +20,36 @@ _TIGHT = 1e-5
 """Share by which a bound may lie above what was attained, and still counts as attained."""
 
 
-def judge(draft: Draft, bound: LipschitzBound, attained: float, answers: Sequence[Answer]) -> None:
+def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings; there are always three at least."""
-    places = {name: index for index, row in enumerate(draft.estimates) if not row.where for name in (row.name,)}
-    if answers:
-        _tell_radius(draft, places["margin_radius"], answers)
-    _tell_product(draft, places, bound, answers)
-    _tell_stages(draft, places["product_bound"], bound)
-    _tell_layers(draft, bound, attained)
+    if counts.answers:
+        _tell_radius(draft, counts.answers)
+    _tell_product(draft, counts.bound)
+    _tell_stages(draft, counts.bound)
+    _tell_layers(draft, counts.bound, counts.attained)
 
 
-def _tell_radius(draft: Draft, place: int, answers: Sequence[Answer]) -> None:
-    middle = draft.estimates[place]
+def _tell_radius(draft: Draft, answers: Sequence[Answer]) -> None:
+    middle = draft.row("margin_radius")
     wrong = sum(not answer.correct for answer in answers)
     largest = max(answer.radius for answer in answers)
     rest = _answered(wrong, len(answers))
-    if middle.high is not None and middle.high < GREY:
-        draft.find(
-            "lipschitz.vacuous",
-            "low",
+    if middle.below(GREY):
+        text = (
             f"The radii proved are of no use: their median is {described(middle)}, where one grey level in one pixel "
             f"is {GREY:.4f}; the largest is {bounded(largest)}. They do not show that a small change alters an answer. "
-            f"{rest}",
-            [place],
+            f"{rest}"
         )
+        draft.find("lipschitz.vacuous", "low", text, [middle])
         return
-    doubt = (
-        "" if middle.low is not None and middle.low >= GREY else " That may be less than one grey level in one pixel."
-    )
-    draft.find(
-        "lipschitz.radius",
-        "info",
+    surely = middle.low is not None and middle.low >= GREY
+    doubt = "" if surely else " That may be less than one grey level in one pixel."
+    text = (
         f"No change of the pixels shorter in l2 than an image's radius alters its answer; the median radius is "
         f"{described(middle)}, the largest {bounded(largest)}. One grey level in one pixel is {GREY:.4f}.{doubt} "
-        f"{rest}",
-        [place],
+        f"{rest}"
     )
+    draft.find("lipschitz.radius", "info", text, [middle])
 
 
 def _answered(wrong: int, images: int) -> str:
@@ -71,26 +66,23 @@ def _answered(wrong: int, images: int) -> str:
     return "{:,} of {:,} images {} misclassified and {} radius 0.".format(wrong, images, *verbs)
 
 
-def _tell_product(draft: Draft, places: dict[str, int], bound: LipschitzBound, answers: Sequence[Answer]) -> None:
-    product = draft.estimates[places["product_bound"]]
+def _tell_product(draft: Draft, bound: LipschitzBound) -> None:
+    product, steepest = draft.row("product_bound"), draft.get("constant_lower")
     text = (
         f"A change of the pixels of length d in l2 moves the logits by at most {point(product)} d, as far as the "
         f"bounds of the {counted(product.n, 'layers')} with weights can prove."
     )
-    evidence = [places["product_bound"]]
-    if answers:
-        steepest = draft.estimates[places["constant_lower"]]
-        evidence.append(places["constant_lower"])
+    if steepest is None:
+        text += " How much less the network really does, this does not say."
+    else:
         text += f" Near these images a slope of {point(steepest)} was met: the least constant that holds lies between."
         if steepest.value > 0:
             times = bounded(bound.product / steepest.value, 2, up=True)
             text += f" The bound is at most {times} times too large."
-    else:
-        text += " How much less the network really does, this does not say."
-    draft.find("lipschitz.product", "info", text, evidence)
+    draft.find("lipschitz.product", "info", text, [product, steepest])
 
 
-def _tell_stages(draft: Draft, place: int, bound: LipschitzBound) -> None:
+def _tell_stages(draft: Draft, bound: LipschitzBound) -> None:
     ordered = sorted(bound.stages, key=lambda stage: -stage.factor)[:_NAMED]
     if not ordered or bound.product <= 0:
         return
@@ -99,7 +91,7 @@ def _tell_stages(draft: Draft, place: int, bound: LipschitzBound) -> None:
     if len(bound.stages) > _NAMED and bound.product > 1:
         share = sum(math.log(stage.factor) for stage in ordered) / math.log(bound.product)
         text += f" Together they are {100 * min(share, 1.0):.0f} % of its logarithm." if 0 < share <= 1 else ""
-    draft.find("lipschitz.stages", "info", text, [place])
+    draft.find("lipschitz.stages", "info", text, [draft.row("product_bound")])
 
 
 def _factor(draft: Draft, stage: Stage) -> str:
@@ -115,7 +107,7 @@ def _tell_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
     if not gaps:
         return
     widest, name = max(gaps)
-    evidence = [index for index, row in enumerate(draft.estimates) if row.where.get("layer") == name]
+    evidence = [row for row in draft.estimates if row.where.get("layer") == name]
     if widest < _TIGHT:
         text = "Taken alone, the bound of every layer was attained on its own input size."
     else:

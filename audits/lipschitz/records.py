@@ -1,0 +1,49 @@
+"""The rows of records.csv: one an image, or without images one a layer."""
+
+from typing import Any
+
+from audits.lipschitz.measure import Counts
+from audits.records import Coverage
+
+
+def coverage(counts: Counts) -> Coverage:
+    """Return how many images, or layers without images, were used: all."""
+    count = len(counts.answers) or len(counts.bound.layers)
+    return Coverage(given=count, used=count)
+
+
+def records(counts: Counts) -> list[dict[str, Any]]:
+    """Return a row an image, or without images a row a layer."""
+    return _images(counts) if counts.answers else _layers(counts)
+
+
+def _images(counts: Counts) -> list[dict[str, Any]]:
+    return [
+        {
+            "idx": place,
+            "label": answer.label,
+            "predict": answer.predict,
+            "margin": answer.margin,
+            "radius": answer.radius,
+            "correct": int(answer.correct),
+            "slope": answer.slope,
+        }
+        for place, answer in enumerate(counts.answers)
+    ]
+
+
+def _layers(counts: Counts) -> list[dict[str, Any]]:
+    return [
+        {
+            "layer": layer.name,
+            "kind": layer.kind,
+            "method": layer.method,
+            "bound": layer.bound,
+            "lower": "" if layer.lower is None else layer.lower,
+            "height": layer.grid[0] if layer.grid else "",
+            "width": layer.grid[1] if layer.grid else "",
+            "stride": "x".join(map(str, layer.stride)) if layer.stride else "",
+            "padding": ",".join(map(str, layer.padding)) if layer.padding else "",
+        }
+        for layer in counts.bound.layers
+    ]

@@ -1,0 +1,69 @@
+"""One way through every audit: check, measure, estimate, judge, draw, list.
+
+What all audits have in common is done here: the warnings of the plan, the limitations, the order of findings, and
+which figures stay.
+"""
+
+from typing import Any
+
+from audits.context import Context, Draft, Plan
+from audits.options import check_record
+from audits.registry import AuditSpec, load
+
+
+def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
+    """Check every input; nothing is written.
+
+    Raises
+    ------
+    InputError
+        Where something is wrong that the user can mend.
+    """
+    check_record(options)
+    found = spec.step("inputs", "check") if spec.package else load(spec.plan)
+    assert found is not None, f"{spec.name} has no check"
+    plan: Plan = found(options, context)
+    return plan
+
+
+def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Draft:
+    """Run an audit on a checked plan.
+
+    Raises
+    ------
+    InputError
+        Where the input turns out to be wrong only now.
+    IncompleteError
+        Where memory, disk or workers ran out.
+    """
+    if not spec.package:
+        draft: Draft = load(spec.run)(options, plan, context)
+        return draft
+    counts = _step(spec, "measure")(options, plan.inputs, context)
+    draft = Draft(
+        level=context.level,
+        seed=context.seed,
+        progress=context.progress,
+        measures=spec.by_name,
+        limitations=list(spec.limitations),
+    )
+    for warning in plan.warnings:
+        draft.warn(warning.id, warning.message, **warning.where)
+    for note in plan.notes:
+        draft.warn("input", note)
+    _step(spec, "estimates")(draft, counts)
+    _step(spec, "findings")(draft, counts)
+    figures = spec.step("figures")
+    draft.figures = list(figures(draft, counts)) if figures else []
+    draft.records = _step(spec, "records")(counts)
+    draft.coverage = _step(spec, "records", "coverage")(counts)
+    files = spec.step("records", "files")
+    draft.files = files(counts) if files else {}
+    return draft
+
+
+def _step(spec: AuditSpec, step: str, function: str = "") -> Any:
+    found = spec.step(step, function)
+    if found is None:
+        raise AttributeError(f"the audit {spec.name} has no {function or step} in {spec.package}")
+    return found
