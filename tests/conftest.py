@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from measured import measured
 
 from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
 from audits.numbers import described
@@ -226,7 +227,7 @@ def build_sample_report() -> Report:
             "hypothesis": "the gap between accents is larger at the head than at the first layer",
             "reference": "the group with the lowest error of each attribute",
         },
-        estimates=estimates,
+        estimates=tuple(measured(row, "audit-fairness") for row in estimates),
         findings=(
             Finding(
                 id="fairness.gap", severity="high",

@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -133,6 +133,65 @@ def heavy(tree: ast.Module) -> list[str]:
             ]
         found += [one for one in names if one.split(".")[0] not in STANDARD and one not in allowed]
     return found
+
+
+def dotted(path: Path) -> str:
+    """Return the name of a module as it is imported."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def circles(imports: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Return the groups of modules that import one another in a circle; a package's own parts are no circle with it.
+
+    Tarjan's strongly connected components, each with more than one module.
+    """
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = low[module] = len(order)
+        stack.append(module)
+        for other in sorted(imports.get(module, ())):
+            if other not in order:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], order[other])
+        if low[module] == order[module]:
+            at = stack.index(module)
+            part = stack[at:]
+            del stack[at:]
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    for module in sorted(imports):
+        if module not in order:
+            visit(module)
+    return found
+
+
+def imported_modules(paths: Sequence[Path]) -> dict[str, set[str]]:
+    """Return what each module imports of ours, wherever in its code: in functions and for type checkers too."""
+    known = {dotted(path) for path in paths}
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        own = dotted(path)
+        named = set(modules(parse(path))) & known
+        # `from package import part` names the package too, but needs only the part.
+        named = {one for one in named if not any(other.startswith(one + ".") for other in named)}
+        found[own] = named - {own}
+    return found
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    assert circles(imported_modules(FILES)) == []
+
+
+def test_a_circle_is_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)

@@ -3,6 +3,7 @@ import json
 import math
 
 import pytest
+from measured import measured
 
 from audits.comparison import wording
 from audits.comparison.changes import (
@@ -25,7 +26,9 @@ from probes.errors import InputError
 def row(name: str = "gap", value: float = 0.2, half: float = 0.05, **more: object) -> Estimate:
     ends = {"low": value - half, "high": value + half, "method": "bootstrap"}
     where = more.pop("where", {"by": "accent"})
-    return Estimate(**{"name": name, "value": value, **ends, "n": 9, "unit": "speakers", "where": where, **more})  # type: ignore[arg-type]
+    return measured(
+        Estimate(**{"name": name, "value": value, **ends, "n": 9, "unit": "speakers", "where": where, **more})
+    )  # type: ignore[arg-type]
 
 
 EXACT = {"low": None, "high": None, "method": "exact"}
@@ -143,7 +146,7 @@ def test_of_what_one_sample_showed_no_change_is_told_and_of_what_was_proved_it_i
 
 def test_what_was_provable_is_compared_as_it_is_written() -> None:
     ends = {"low": None, "high": None, "method": "exact", "n": 9, "unit": "points"}
-    found = changed(*(Estimate(name="epsilon_ceiling", value=value, **ends) for value in (4.20874, 4.99999)))
+    found = changed(*(measured(Estimate(name="epsilon_ceiling", value=value, **ends)) for value in (4.20874, 4.99999)))
     assert wording.shown(found)[:2] == ("4.20", "4.99")
 
 

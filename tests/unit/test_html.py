@@ -13,6 +13,7 @@ import pytest
 
 from audits.numbers import described, interval, point
 from audits.records import Estimate, Figure, Finding, Report, Warning
+from audits.registry import measures_of
 from audits.rendering.figures import draw, for_page
 from audits.rendering.html import to_html
 from probes.errors import InputError
@@ -235,7 +236,9 @@ def test_what_others_wrote_is_shown_not_run(sample_report) -> None:
 
 
 def test_equal_reports_give_equal_pages(sample_report, page) -> None:
-    read = Report.from_json(json.loads(json.dumps(sample_report.to_json(), sort_keys=True)))
+    read = Report.from_json(
+        json.loads(json.dumps(sample_report.to_json(), sort_keys=True)), measures_of(sample_report.audit)
+    )
     assert to_html(read, {stem: picture.svg for stem, picture in draw(read).items()}) == page
 
 

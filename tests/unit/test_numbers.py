@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from audits.measures import Measure
 from audits.numbers import (
     ATTAINED,
     LOWER_BOUND,
@@ -137,9 +138,11 @@ def test_a_bound_is_rounded_to_its_own_side(number: float, down: str, up: str) -
 
 def test_what_could_be_proved_is_rounded_down_and_a_claim_stands_as_it_was_given() -> None:
     common = {"low": None, "high": None, "method": "exact", "n": 1000, "unit": "points"}
-    assert described(Estimate(name="epsilon_ceiling", value=4.20874, **common)) == "4.20, exact, 1,000 points"
-    assert point(Estimate(name="epsilon_claimed", value=1.37848, **common)) == "1.37848"
-    assert point(Estimate(name="epsilon_claimed", value=8.0, **common)) == "8"
+    proved, claimed = Measure("epsilon_ceiling", written="down"), Measure("epsilon_claimed", written="given")
+    ceiling = Estimate(name="epsilon_ceiling", value=4.20874, measure=proved, **common)
+    assert described(ceiling) == "4.20, exact, 1,000 points"
+    assert point(Estimate(name="epsilon_claimed", value=1.37848, measure=claimed, **common)) == "1.37848"
+    assert point(Estimate(name="epsilon_claimed", value=8.0, measure=claimed, **common)) == "8"
     assert point(Estimate(name="product_bound", value=4.20874, **common)) == "4.21"
 
 
