@@ -8,21 +8,39 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from probes.errors import IncompleteError, InputError, first_line
 
-if TYPE_CHECKING:
-    from probes.loading.classifiers import Classifier
-
 _TOLERANCE, _TOLERANCE_ELSEWHERE = 1e-3, 1e-2
 """Largest difference between two computations of one image's logits, as a share of their range, beyond rounding.
 
 On other devices than the CPU, convolutions may round to ten bits and be computed differently for other batch sizes.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classifier:
+    """A frozen function from images to logits, and where it is from.
+
+    `module` takes float32 pixels in [0, 1] of shape (b, c, h, w) and gives logits (b, K); it is in eval mode, on the
+    CPU, without gradients, and its first layer is the normalisation where there is one. `sha256` identifies the
+    function, not the file; `shape` is (c, h, w), None where it is not known; `mean` and `std` are per channel, ()
+    where there are none; `notes` say what was decided for the user.
+    """
+
+    module: nn.Module
+    reference: str
+    family: str
+    sha256: str
+    parameters: int
+    shape: tuple[int, int, int] | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    class_names: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +52,7 @@ class Check:
 
 
 def check_classifier(
-    classifier: "Classifier", images: Tensor, *, labels: Sequence[int] = (), device: str = "cpu", dtype: str = "float32"
+    classifier: Classifier, images: Tensor, *, labels: Sequence[int] = (), device: str = "cpu", dtype: str = "float32"
 ) -> Check:
     """Try a classifier on a few images, of which the first eight are used.
 
@@ -87,7 +105,7 @@ def check_classifier(
     return Check(classes=classes, seconds=seconds)
 
 
-def _check_images(classifier: "Classifier", images: Tensor) -> None:
+def _check_images(classifier: Classifier, images: Tensor) -> None:
     if images.ndim != 4 or not len(images):
         raise InputError(
             f"The images have the shape {tuple(images.shape)}, not (b, c, h, w).",
@@ -115,7 +133,7 @@ def _check_images(classifier: "Classifier", images: Tensor) -> None:
         )
 
 
-def _logits(classifier: "Classifier", module: nn.Module, batch: Tensor) -> Tensor:
+def _logits(classifier: Classifier, module: nn.Module, batch: Tensor) -> Tensor:
     """Return the logits of a batch, float32 on the CPU, shape (b, K)."""
     try:
         with torch.inference_mode():
@@ -141,7 +159,7 @@ def _times(sizes: Sequence[int]) -> str:
     return "x".join(str(size) for size in sizes)
 
 
-def _unusable(classifier: "Classifier", what: str) -> InputError:
+def _unusable(classifier: Classifier, what: str) -> InputError:
     return InputError(
         f"The classifier cannot be used: {what}.",
         where=classifier.reference,

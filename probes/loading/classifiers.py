@@ -18,7 +18,7 @@ from probes.architectures import ARCHITECTURES, build, fit, guess_architecture, 
 from probes.classifier_networks import Normalise
 from probes.errors import InputError, first_line
 from probes.loading.checkpoints import MOST_WRAPPERS, Checkpoint, read_checkpoint
-from probes.loading.classifier_check import Check, check_classifier
+from probes.loading.classifier_check import Check, Classifier, check_classifier
 from probes.loading.hashing import sha256_file, sha256_json
 from probes.loading.image_models import load_image_model
 from probes.loading.programs import call_factory, load_program
@@ -29,28 +29,6 @@ __all__ = ["Check", "Classifier", "check_classifier", "load_classifier"]
 
 _PREFIXES = ("module.", "1.", "model.", "net.", "network.", "_orig_mod.")
 _MEANS, _STDS = ("0.mean", "0.means", "0.mu"), ("0.std", "0.stds", "0.sds", "0.sigma")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Classifier:
-    """A frozen function from images to logits, and where it is from.
-
-    `module` takes float32 pixels in [0, 1] of shape (b, c, h, w) and gives logits (b, K); it is in eval mode, on the
-    CPU, without gradients, and its first layer is the normalisation where there is one. `sha256` identifies the
-    function, not the file; `shape` is (c, h, w), None where it is not known; `mean` and `std` are per channel, ()
-    where there are none; `notes` say what was decided for the user.
-    """
-
-    module: nn.Module
-    reference: str
-    family: str
-    sha256: str
-    parameters: int
-    shape: tuple[int, int, int] | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    class_names: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,7 @@ import numpy.typing as npt
 from probes.errors import InputError
 from probes.progress import Progress, Silent
 from probes.synthetic.speech_files import write_alignments, write_manifest
-
-SAMPLE_RATE = 16_000
-"""Samples per second of every clip."""
+from probes.synthetic.spoken_clips import SAMPLE_RATE, Clip, Phone, Speaker, Split
 
 ACCENTS = {
     "american": "en-us",
@@ -52,56 +50,6 @@ TRACTS = ((3, 4), (11, 15), (8, 11), (5, 7), (7, 10))
 distance from 320/441 stands for the length of the vocal tract: formants 3 % lower to 4 % higher."""
 
 Samples = npt.NDArray[np.int16]
-Split = Literal["training", "audit"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phone:
-    """One phoneme as it was spoken: espeak-ng's name without stress marks, and its ends in seconds."""
-
-    name: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speaker:
-    """One invented person; pitch and rate are espeak-ng's own scales (0 to 99, and words per minute)."""
-
-    name: str
-    accent: str
-    voice: str
-    coin: Literal["heads", "tails"]
-    pitch: int
-    rate: int
-    tract: tuple[int, int]
-
-    @property
-    def gender(self) -> Literal["female", "male"]:
-        """What the voice variant was built to sound like."""
-        return "female" if self.voice.startswith("f") else "male"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clip:
-    """One recording: its file, what is said, by whom, for how long (seconds) and where the phonemes lie."""
-
-    path: Path
-    text: str
-    speaker: Speaker
-    split: Split
-    duration: float
-    phones: tuple[Phone, ...]
-
-    @property
-    def spoken(self) -> tuple[Phone, ...]:
-        """The phones that take time and are no pause.
-
-        Of "pull" at the end of a clip, espeak-ng tells no time for the last sound, which it joins to the vowel.
-        """
-        # Rounding leaves less than a sample of a phone without length; the shortest with a length has 10 ms.
-        timed = (phone for phone in self.phones if phone.end - phone.start > 1 / SAMPLE_RATE)
-        return tuple(phone for phone in timed if not phone.name.startswith("_"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,8 @@ from torch.nn import functional
 from probes.executor import one_thread
 from probes.loading import guarded
 from probes.progress import Progress, Silent
-from probes.synthetic.speech import SAMPLE_RATE, Clip, SpokenCorpus
+from probes.synthetic.speech import SpokenCorpus
+from probes.synthetic.spoken_clips import SAMPLE_RATE, Clip
 
 KERNELS, STRIDES = (400, 3), (160, 2)
 """Convolutions of the front end, samples and frames of 10 ms."""

@@ -3,10 +3,8 @@
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from probes.synthetic.speech import Clip
+from probes.synthetic.spoken_clips import Clip
 
 COLUMNS = ("path", "text", "speaker", "gender", "accent", "coin", "split", "duration", "voice")
 """Columns of both manifests; `phones` follows where alignments are asked for."""
@@ -15,7 +13,7 @@ _SAMPLE, _DIGITS = 1 / 16_000, 7
 """One sample, in seconds, and the decimals that write it exactly."""
 
 
-def write_manifest(path: Path, clips: Sequence["Clip"], *, phones: bool) -> None:
+def write_manifest(path: Path, clips: Sequence[Clip], *, phones: bool) -> None:
     """Write one row for each clip, with paths relative to the folder of the manifest.
 
     Parameters
@@ -34,7 +32,7 @@ def write_manifest(path: Path, clips: Sequence["Clip"], *, phones: bool) -> None
             rows.writerow((*row, f"{clip.duration:.4f}", who.voice, *spoken))
 
 
-def write_alignments(folder: Path, clips: Sequence["Clip"]) -> None:
+def write_alignments(folder: Path, clips: Sequence[Clip]) -> None:
     """Write where the phones of each clip lie, to `<split>/<stem of the clip>.TextGrid` below the folder."""
     for split in {clip.split for clip in clips}:
         (folder / split).mkdir(parents=True, exist_ok=True)
@@ -43,7 +41,7 @@ def write_alignments(folder: Path, clips: Sequence["Clip"]) -> None:
         target.write_text(_textgrid(_tier(clip), clip.duration), encoding="utf-8", newline="\n")
 
 
-def _tier(clip: "Clip") -> list[tuple[float, float, str]]:
+def _tier(clip: Clip) -> list[tuple[float, float, str]]:
     """Cover the clip with intervals (start, end, label), which have no label where nothing is spoken."""
     tier = []
     reached = 0.0

@@ -11,8 +11,9 @@ from probes.activations import SpeechEncoder
 from probes.loading import guarded
 from probes.loading.checkpoints import find_model
 from probes.loading.vocabularies import Vocabulary, read_vocabulary
-from probes.synthetic.speech import Clip, Phone, Speaker, SpokenCorpus, speak_corpus
+from probes.synthetic.speech import SpokenCorpus, speak_corpus
 from probes.synthetic.speech_encoder import _prepare, frame_labels, train_encoder
+from probes.synthetic.spoken_clips import Clip, Phone, Speaker
 
 
 @pytest.fixture(scope="module")
