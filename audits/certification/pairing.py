@@ -1,10 +1,12 @@
 """How are images matched over two runs of certify, and what of the report is a mean over them?"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from audits.comparison.parts import Ratio, Rows
 
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
@@ -12,26 +14,24 @@ ABSTAINS = -1
 """The class of an image on which the classifier abstains."""
 
 
-def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
+def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
     """Return the place of each image, and that it means the same only in the same file."""
-    return text["idx"].tolist(), ("images",)
+    return rows.text["idx"].tolist(), ("images",)
 
 
-def units(text: Words) -> Sequence[str]:
+def units(rows: Rows) -> Sequence[str]:
     """Return the images: each was sampled by itself."""
-    return list(text["idx"])
+    return list(rows.text["idx"])
 
 
-def parts(
-    text: Words, numbers: Numbers, name: str, where: Mapping[str, Any]
-) -> tuple[Literal["ratio"], NDArray[np.float64], NDArray[np.float64]] | None:
+def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
     """Return the sums behind a share of images or a mean over them; `label` is a class by its name or number."""
-    counted = np.ones(len(text["idx"]))
+    counted = np.ones(len(rows.text["idx"]))
     if "label" in where:
         label = where["label"]
-        counted *= text["label_name" if isinstance(label, str) else "label"] == str(label)
-    over = _summed(numbers, name, where)
-    return None if over is None else ("ratio", over * counted, counted)
+        counted *= rows.text["label_name" if isinstance(label, str) else "label"] == str(label)
+    over = _summed(rows.numbers, name, where)
+    return None if over is None else Ratio(over * counted, counted)
 
 
 def _summed(numbers: Numbers, name: str, where: Mapping[str, Any]) -> NDArray[np.float64] | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from audits import gates, registry
 from audits.comparison.changes import (
@@ -174,18 +175,25 @@ def _paired(change: Change, records: Matching) -> Change:
 
 def _matching(before: Run, after: Run) -> Matching | str:
     """Match the records of two runs, or return why not."""
-    try:
-        module = registry.find(before.report.audit).records
-    except InputError:
-        # The package of the audit is not installed here; its report can be read all the same.
-        module = ""
-    if not module:
+    pairing = pairing_of(before.report.audit)
+    if pairing is None:
         return "this audit does not tell how its records are matched"
     tables = [read_table(run.folder) for run in (before, after)]
     if isinstance(tables[0], str) or isinstance(tables[1], str):
         return next(table for table in tables if isinstance(table, str))
-    pairing: Pairing = importlib.import_module(module)
     return matched((before.report, after.report), (tables[0], tables[1]), pairing)
+
+
+def pairing_of(audit: str) -> Pairing | None:
+    """Return what an audit tells of its records; None where it tells nothing, or is not installed here."""
+    try:
+        spec = registry.find(audit)
+    except InputError:
+        return None
+    if not spec.package:
+        return cast(Pairing, importlib.import_module(spec.records)) if spec.records else None
+    module = spec.module("records")
+    return cast(Pairing, module) if all(hasattr(module, name) for name in ("keys", "units", "parts")) else None
 
 
 def _hashes(report: Report) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audits.comparison.parts import Bools, Integers, Pairing, Parts, Records, measured, shares, within_one
+from audits.comparison.parts import Bools, Integers, Pairing, Parts, Records, Rows
 from audits.comparison.tables import Floats, Table
 from audits.records import Estimate, Report
 from audits.statistics.unit_moves import Side, freedom, student, together
@@ -60,18 +60,18 @@ class Matching:
     def change(self, before: Estimate, after: Estimate) -> Paired | str:
         """Return the change of an estimate over the matched records, or why it cannot be paired."""
         first, second = self.before.parts(before), self.after.parts(after)
-        if first is None or second is None or first[0] != second[0]:
+        if first is None or second is None or type(first) is not type(second):
             return NOT_OF_RECORDS
         for parts, estimate in ((first, before), (second, after)):
-            found = measured(parts)
-            if found is None or abs(found[0] - estimate.value) > ROUNDING * abs(estimate.value) + 1e-9:
+            found = parts.value()
+            if found is None or abs(found - estimate.value) > ROUNDING * abs(estimate.value) + 1e-9:
                 return NOT_GIVEN
-        kept = _taken(first, self.before.rows), _taken(second, self.after.rows)
-        shared = np.isfinite(kept[0][1]) & np.isfinite(kept[1][1])
+        kept = first.taken(self.before.matched), second.taken(self.after.matched)
+        shared = kept[0].present() & kept[1].present()
         count = int(shared.sum())
-        either = sum(int(np.isfinite(parts[1]).sum()) for parts in (first, second)) - count
+        either = sum(int(parts.present().sum()) for parts in (first, second)) - count
         ends = before.value, after.value
-        return self._over(_taken(kept[0], shared), _taken(kept[1], shared), shared, before.level, ends, (count, either))
+        return self._over(kept[0].taken(shared), kept[1].taken(shared), shared, before.level, ends, (count, either))
 
     def _over(
         self,
@@ -82,26 +82,26 @@ class Matching:
         reported: tuple[float, float],
         matched: tuple[int, int],
     ) -> Paired | str:
-        if first[0] == "area" and not np.array_equal(first[2], second[2]):
-            return "members of one run are non-members of the other"
+        if first.mismatch(second):
+            return first.mismatch(second)
         units = self.units[shared]
-        found = measured(first), measured(second)
+        found = first.value(), second.value()
         if found[0] is None or found[1] is None or len(np.unique(units)) < LEAST:
             return FEW
-        values = reported if matched[0] == matched[1] else (found[0][0], found[1][0])
+        values = reported if matched[0] == matched[1] else (found[0], found[1])
         value = values[1] - values[0]
-        moved = found[1][1] - found[0][1]
+        moved = second.moves() - first.moves()
         dust = ROUNDING * max(map(abs, values))
         if np.abs(moved).max() * len(units) <= dust and abs(value) <= dust:
             return Paired((values[0], values[0]), (0.0, 0.0, 0.0), 1.0, matched)
         # What a record adds in all: the part above is less what it would add if every record moved alike.
-        added = moved + found[1][0] * shares(second) - found[0][0] * shares(first)
-        weights = (shares(first) + shares(second)) / 2
+        added = moved + found[1] * second.shares() - found[0] * first.shares()
+        weights = (first.shares() + second.shares()) / 2
         sides = _sides(first, units, moved, added, weights, dust)
         if isinstance(sides, str):
             return sides
         low, high, p = student(value, *together(sides), level)
-        if within_one(first) and within_one(second):
+        if first.within_one() and second.within_one():
             low, high = max(low, -1.0), min(high, 1.0)
         return Paired(values, (value, low, high), p, matched)
 
@@ -110,7 +110,7 @@ def _sides(
     parts: Parts, units: Integers, moved: Floats, added: Floats, weights: Floats, dust: float
 ) -> list[Side] | str:
     """Return the units of each sample with what they add, or why no spread can be told of them."""
-    apart = [parts[2] == 1, parts[2] == 0] if parts[0] == "area" else [np.ones(len(units), dtype=np.bool_)]
+    apart = parts.sides()
     if len(apart) == 2 and np.intersect1d(units[apart[0]], units[apart[1]]).size:
         return "a unit holds members and others"
     sides = []
@@ -134,9 +134,10 @@ def _sides(
 def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing: Pairing) -> Matching | str:
     """Match the records of two runs, or return why they cannot be matched."""
     keys, roles = [], []
-    for table in tables:
+    told = [Rows(table.text, table.numbers, report.settings) for table, report in zip(tables, reports, strict=True)]
+    for run in told:
         try:
-            found, resting = pairing.keys(table.text)
+            found, resting = pairing.keys(run)
         except KeyError as error:
             return f"there is no column {error} in the records of a run"
         rows = {key: place for place, key in enumerate(found) if key is not None}
@@ -153,7 +154,7 @@ def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing
     if not common:
         return "no record stands in both runs"
     places = [np.array([rows[key] for key in common], dtype=np.int64) for rows in keys]
-    units = [np.asarray(pairing.units(table.text), dtype=object)[at] for table, at in zip(tables, places, strict=True)]
+    units = [np.asarray(pairing.units(run), dtype=object)[at] for run, at in zip(told, places, strict=True)]
     if (units[0] != units[1]).any():
         return "a record belongs to one unit in the first run, and to another in the second"
     for name in getattr(pairing, "ALIKE", ()):
@@ -163,9 +164,5 @@ def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing
                 return f"records of one name have other {name} in the second run"
     known: dict[str, int] = {}
     codes = np.array([known.setdefault(unit, len(known)) for unit in units[0]], dtype=np.int64)
-    first, second = (Records(table, pairing, at, {}) for table, at in zip(tables, places, strict=True))
+    first, second = (Records(table, run, pairing, at, {}) for table, run, at in zip(tables, told, places, strict=True))
     return Matching(first, second, codes, (len(keys[0]) - len(common), len(keys[1]) - len(common)))
-
-
-def _taken(parts: Parts, rows: Integers | Bools) -> Parts:
-    return parts[0], parts[1][rows], parts[2][rows]

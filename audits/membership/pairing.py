@@ -1,10 +1,12 @@
 """How are points matched over two runs of membership, and which areas under a curve do their scores give?"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from audits.comparison.parts import Area, Rows
 
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
@@ -15,13 +17,13 @@ LONGEST = 19
 """Digits that a place in a file never has."""
 
 
-def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
+def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
     """Return attack, side and point of each row that is judged; points without an id are known by their number."""
-    columns = [text[name] for name in ("model", "attack", "tier", "member", "point") if name in text]
-    scored = (text["judged"] == "1") & (text["score"] != "")
-    rows = ("\n".join(cells) for cells in zip(*columns, strict=True))
-    numbered = _numbered(text["point"], columns[:-1])
-    return [key if mine else None for key, mine in zip(rows, scored, strict=True)], SOURCES if numbered else ()
+    columns = [rows.text[name] for name in ("model", "attack", "tier", "member", "point") if name in rows.text]
+    scored = (rows.text["judged"] == "1") & (rows.text["score"] != "")
+    known = ("\n".join(cells) for cells in zip(*columns, strict=True))
+    numbered = _numbered(rows.text["point"], columns[:-1])
+    return [key if mine else None for key, mine in zip(known, scored, strict=True)], SOURCES if numbered else ()
 
 
 def _numbered(points: NDArray[np.object_], columns: Sequence[NDArray[np.object_]]) -> bool:
@@ -36,18 +38,16 @@ def _numbered(points: NDArray[np.object_], columns: Sequence[NDArray[np.object_]
     return True
 
 
-def units(text: Words) -> Sequence[str]:
+def units(rows: Rows) -> Sequence[str]:
     """Return the points, each with its side: members and non-members may be numbered alike."""
-    return [f"{point}\n{side}" for point, side in zip(text["point"], text["member"], strict=True)]
+    return [f"{point}\n{side}" for point, side in zip(rows.text["point"], rows.text["member"], strict=True)]
 
 
-def parts(
-    text: Words, numbers: Numbers, name: str, where: Mapping[str, Any]
-) -> tuple[Literal["area"], NDArray[np.float64], NDArray[np.float64]] | None:
+def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Area | None:
     """Return scores and membership of the points that one attack is judged on."""
     if name != "auc":
         return None
-    mine = (text["judged"] == "1") & (text["score"] != "")
+    mine = (rows.text["judged"] == "1") & (rows.text["score"] != "")
     for key in ("model", "attack", "tier"):
-        mine &= text[key] == where[key] if key in where else True
-    return "area", numbers["score"], np.where(mine, numbers["member"], np.nan)
+        mine &= rows.text[key] == where[key] if key in where else True
+    return Area(rows.numbers["score"], np.where(mine, rows.numbers["member"], np.nan))

@@ -1,10 +1,12 @@
 """How are clips matched over two runs of audit-groups, and which of its rates do their counts give?"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from audits.comparison.parts import Ratio, Rows
 
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
@@ -15,16 +17,16 @@ ALIKE = ("words", "characters")
 """A path alone does not tell that a clip is still the same: its reference is counted alike, too."""
 
 
-def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
+def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
     """Return the path of each clip that was used; where paths are missing or repeat, its line in the manifest."""
-    known, named = _known(text)
-    used = text["status"] == "used"
+    known, named = _known(rows.text)
+    used = rows.text["status"] == "used"
     return [key if mine else None for key, mine in zip(known, used, strict=True)], () if named else ("manifest",)
 
 
-def units(text: Words) -> Sequence[str]:
+def units(rows: Rows) -> Sequence[str]:
     """Return the speakers; a clip of nobody stands for itself."""
-    return [who or f"\n{clip}" for who, clip in zip(text["speaker"], _known(text)[0], strict=True)]
+    return [who or f"\n{clip}" for who, clip in zip(rows.text["speaker"], _known(rows.text)[0], strict=True)]
 
 
 def _known(text: Words) -> tuple[Sequence[str], bool]:
@@ -33,11 +35,9 @@ def _known(text: Words) -> tuple[Sequence[str], bool]:
     return (paths if named else text["line"].tolist()), named
 
 
-def parts(
-    text: Words, numbers: Numbers, name: str, where: Mapping[str, Any]
-) -> tuple[Literal["ratio"], NDArray[np.float64], NDArray[np.float64]] | None:
+def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
     """Return errors and reference words or characters of every clip."""
     if name != "rate":
         return None
     errors, size = COUNTED[where["metric"]]
-    return "ratio", numbers[f"{errors}{where['system']}"], numbers[size]
+    return Ratio(rows.numbers[f"{errors}{where['system']}"], rows.numbers[size])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from audits.comparison.pairing import Matching, Paired, matched
+from audits.comparison.parts import Ratio
 from audits.comparison.tables import Table
 from audits.records import Estimate
 from audits.statistics.differences import independent_difference
@@ -14,9 +15,9 @@ from audits.statistics.differences import independent_difference
 RUNS = 400
 SPEAKERS, CLIPS = 40, 5
 PAIRING: Any = SimpleNamespace(
-    keys=lambda text: (list(text["id"]), ()),
-    units=lambda text: list(text["who"]),
-    parts=lambda text, numbers, name, where: ("ratio", numbers["errors"], numbers["size"]),
+    keys=lambda rows: (list(rows.text["id"]), ()),
+    units=lambda rows: list(rows.text["who"]),
+    parts=lambda rows, name, where: Ratio(rows.numbers["errors"], rows.numbers["size"]),
 )
 
 
@@ -29,7 +30,7 @@ class Rows(Table):
 
 
 def change(first: Rows, second: Rows) -> Paired:
-    reports: Any = (SimpleNamespace(data=()), SimpleNamespace(data=()))
+    reports: Any = (SimpleNamespace(data=(), settings={}), SimpleNamespace(data=(), settings={}))
     found = matched(reports, (first, second), PAIRING)
     assert isinstance(found, Matching)
     estimates = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from audits.comparison.pairing import FEW, HARDLY, UNEQUAL, Matching, Paired
-from audits.comparison.parts import Parts, measured
+from audits.comparison.parts import Area, Parts, Ratio
 from audits.records import Estimate
 
 RUNS = 500
@@ -23,9 +23,9 @@ def most(runs: float) -> float:
 
 def change(first: Parts, second: Parts) -> Paired | str:
     """Compare two runs of which every record is its own unit and stands in both."""
-    every = np.arange(len(first[1]))
-    runs: list[Any] = [SimpleNamespace(parts=lambda _, own=own: own, rows=every) for own in (first, second)]
-    values = [measured(own)[0] for own in (first, second)]
+    every = np.arange(len(first.present()))
+    runs: list[Any] = [SimpleNamespace(parts=lambda _, own=own: own, matched=every) for own in (first, second)]
+    values = [own.value() for own in (first, second)]
     ends = (Estimate(name="x", value=one, low=-9, high=9, method="x", n=1, unit="x") for one in values)
     return Matching(*runs, every, (0, 0)).change(*ends)
 
@@ -44,7 +44,7 @@ def attacks(members: int, runs: int, rng: np.random.Generator) -> Any:
     member = (np.arange(members + 300) < members) * 1.0
     for _ in range(runs):
         shared = rng.normal(size=len(member)) + 0.8 * member
-        yield tuple(("area", shared + 0.7 * rng.normal(size=len(member)), member) for _ in range(2))
+        yield tuple(Area(shared + 0.7 * rng.normal(size=len(member)), member) for _ in range(2))
 
 
 def systems(sizes: Any, rng: np.random.Generator) -> Any:
@@ -52,14 +52,14 @@ def systems(sizes: Any, rng: np.random.Generator) -> Any:
     for _ in range(RUNS):
         words = np.asarray(sizes(rng), dtype=np.int64)
         level = rng.beta(1, 9, len(words))
-        yield tuple(("ratio", rng.binomial(words, level) * 1.0, words * 1.0) for _ in range(2))
+        yield tuple(Ratio(rng.binomial(words, level) * 1.0, words * 1.0) for _ in range(2))
 
 
 def flips(images: int, share: float, rng: np.random.Generator) -> Any:
     """Draw images of which a few are right in one run only, either as often as the other."""
     for _ in range(RUNS):
         turned = rng.choice([-1, 0, 1], images, p=[share / 2, 1 - share, share / 2])
-        yield tuple(("ratio", (turned == side) * 1.0, np.ones(images)) for side in (1, -1))
+        yield tuple(Ratio((turned == side) * 1.0, np.ones(images)) for side in (1, -1))
 
 
 @pytest.mark.parametrize(("members", "runs"), [(6, 400), (10, 200), (50, 200)])
@@ -112,7 +112,7 @@ def test_four_images_of_a_thousand_show_nothing() -> None:
     """The exact test of four that turned alike (McNemar) has p = 0.125, of five 0.0625, of eight 0.008."""
     for turned, least, most in ((4, 1, 1), (5, 0.06, 0.1), (8, 0.005, 0.03)):
         after = (np.arange(1000) < turned) * 1.0
-        found = change(("ratio", np.zeros(1000), np.ones(1000)), ("ratio", after, np.ones(1000)))
+        found = change(Ratio(np.zeros(1000), np.ones(1000)), Ratio(after, np.ones(1000)))
         if turned < 5:
             assert found == HARDLY
             continue
@@ -123,11 +123,11 @@ def test_few_large_moves_among_many_small_ones_count_as_few() -> None:
     rng = np.random.default_rng(6)
     before = rng.random(1000)
     after = before + 0.01 * rng.normal(size=1000) + 5.0 * (np.arange(1000) < 4)
-    found = change(("ratio", before, np.ones(1000)), ("ratio", after, np.ones(1000)))
+    found = change(Ratio(before, np.ones(1000)), Ratio(after, np.ones(1000)))
     assert isinstance(found, Paired) and found.p > 0.06
 
 
 def test_a_change_of_a_share_stays_within_one() -> None:
     after = (np.arange(6) < 5) * 1.0
-    found = change(("ratio", np.zeros(6), np.ones(6)), ("ratio", after, np.ones(6)))
+    found = change(Ratio(np.zeros(6), np.ones(6)), Ratio(after, np.ones(6)))
     assert isinstance(found, Paired) and found.difference[2] == 1

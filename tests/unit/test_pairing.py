@@ -1,7 +1,6 @@
 """Records of two runs: what is read, what is matched, and what each audit makes of its own columns."""
 
 import dataclasses
-import importlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits import registry
 from audits.comparison import tables
+from audits.comparison.comparing import pairing_of
 from audits.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
+from audits.comparison.parts import Area, Ratio, Rows, Smooth
 from audits.comparison.tables import Table, read_table
 from audits.records import Estimate, Report, Source
 from audits.report_file import read_report
@@ -34,14 +34,16 @@ def table(**columns: list[Any]) -> Table:
     return Table(cells, len(next(iter(cells.values()))), "records.csv")
 
 
+def as_rows(found: Table) -> Rows:
+    return Rows(found.text, found.numbers, {})
+
+
 def ratio_of(**roles: Any) -> Any:
     """Pair rows by `id`, of units `who`; the estimate `rate` is the sum of errors over that of sizes."""
     return SimpleNamespace(
-        keys=lambda text: ([key or None for key in text["id"]], roles.get("roles", ())),
-        units=lambda text: list(text["who"]),
-        parts=lambda text, numbers, name, where: (
-            ("ratio", numbers["errors"], numbers["size"]) if name == "rate" else None
-        ),
+        keys=lambda rows: ([key or None for key in rows.text["id"]], roles.get("roles", ())),
+        units=lambda rows: list(rows.text["who"]),
+        parts=lambda rows, name, where: Ratio(rows.numbers["errors"], rows.numbers["size"]) if name == "rate" else None,
     )
 
 
@@ -142,9 +144,9 @@ def test_the_area_is_paired_as_by_delong(sample_report: Report) -> None:
     shared = rng.normal(size=300) + member
     scores = [shared + 0.5 * rng.normal(size=300) for _ in range(2)]
     pairing: Any = SimpleNamespace(
-        keys=lambda text: (list(text["id"]), ()),
-        units=lambda text: list(text["id"]),
-        parts=lambda text, numbers, name, where: ("area", numbers["score"], numbers["member"]),
+        keys=lambda rows: (list(rows.text["id"]), ()),
+        units=lambda rows: list(rows.text["id"]),
+        parts=lambda rows, name, where: Area(rows.numbers["score"], rows.numbers["member"]),
     )
     one, two = (table(id=list(range(300)), score=list(column), member=list(member.astype(int))) for column in scores)
     first, second = (area(column, member) for column in scores)
@@ -168,9 +170,9 @@ def test_an_area_needs_units_on_each_side(sample_report: Report) -> None:
     member = np.arange(40) < 4
     scores = np.random.default_rng(0).normal(size=(2, 40))
     pairing: Any = SimpleNamespace(
-        keys=lambda text: (list(text["id"]), ()),
-        units=lambda text: list(text["who"]),
-        parts=lambda text, numbers, name, where: ("area", numbers["score"], numbers["member"]),
+        keys=lambda rows: (list(rows.text["id"]), ()),
+        units=lambda rows: list(rows.text["who"]),
+        parts=lambda rows, name, where: Area(rows.numbers["score"], rows.numbers["member"]),
     )
 
     def told(side: Any, who: list[int]) -> Any:
@@ -181,6 +183,64 @@ def test_an_area_needs_units_on_each_side(sample_report: Report) -> None:
     assert told(member, list(range(40))).startswith("fewer than 5")
     assert isinstance(told(np.arange(40) < 5, list(range(40))), Paired)
     assert told(np.arange(40) < 20, [place % 20 for place in range(40)]) == "a unit holds members and others"
+
+
+def test_a_smooth_function_of_sums_is_paired_like_the_ratio_that_it_is(sample_report: Report) -> None:
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(5, 20, 30).tolist()
+    errors = [rng.binomial(sizes, share).tolist() for share in (0.2, 0.3)]
+    who = [f"s{at // 2}" for at in range(30)]
+    tables = [rows(one, sizes=sizes, who=who) for one in errors]
+    smooth = SimpleNamespace(
+        keys=ratio_of().keys,
+        units=ratio_of().units,
+        parts=lambda run, name, where: Smooth(
+            np.stack([run.numbers["errors"], run.numbers["size"]], axis=1),
+            lambda sums: float(sums[0] / sums[1]),
+            run.numbers["size"],
+            bounded=True,
+        ),
+    )
+    ends = [rate(sum(one) / sum(sizes)) for one in errors]
+    expected = match(sample_report, *tables).change(*ends)
+    found = match(sample_report, *tables, smooth).change(*ends)
+    assert found.difference == pytest.approx(expected.difference) and found.p == pytest.approx(expected.p)
+
+
+def test_the_interval_of_a_paired_calibration_error_holds(sample_report: Report) -> None:
+    """Two scorers of known calibration error on the same items, with the number of bins among the settings."""
+    edges = np.linspace(0, 1, 6)[1:-1]
+    pairing: Any = SimpleNamespace(
+        keys=lambda run: (list(run.text["id"]), ()),
+        units=lambda run: list(run.text["id"]),
+        parts=lambda run, name, where: Smooth(binned(run.numbers["p"], run.numbers["y"], edges), calibration_error),
+    )
+    rng, count = np.random.default_rng(2), 800
+    # Confidences in the middles of the bins; the truth lies .04 and .12 below them.
+    held = []
+    for _ in range(200):
+        middle = rng.choice([0.3, 0.5, 0.7, 0.9], count)
+        tables = []
+        for bias in (0.04, 0.12):
+            right = rng.random(count) < middle - bias
+            tables.append(table(id=list(range(count)), p=list(middle), y=list(right.astype(int))))
+        values = [calibration_error(binned(one.numbers["p"], one.numbers["y"], edges).sum(axis=0)) for one in tables]
+        found = match(sample_report, *tables, pairing).change(*(rate(value) for value in values))
+        held.append(found.difference[1] <= 0.08 <= found.difference[2])
+    assert np.mean(held) >= 0.91
+
+
+def binned(scores: Any, right: Any, edges: Any) -> Any:
+    codes = np.searchsorted(edges, scores)
+    found = np.zeros((len(scores), 3 * (len(edges) + 1)))
+    for column, amount in enumerate((np.ones(len(scores)), scores, right)):
+        found[np.arange(len(scores)), 3 * codes + column] = amount
+    return found
+
+
+def calibration_error(sums: Any) -> float:
+    n, confident, right = sums.reshape(-1, 3).T
+    return float(np.abs(confident - right).sum() / n.sum())
 
 
 def test_degrees_of_freedom_are_those_of_the_quadratic_form() -> None:
@@ -207,7 +267,7 @@ def test_the_records_of_every_audit_give_its_numbers(prepared: Path, run: str) -
     folder = prepared / "work" / "runs" / run
     report, records = read_report(folder), read_table(folder)
     assert isinstance(records, Table)
-    pairing: Any = importlib.import_module(registry.find(report.audit).records)
+    pairing: Any = pairing_of(report.audit)
     found = matched((report, report), (records, records), pairing)
     assert isinstance(found, Matching) and found.alone == (0, 0)
     paired = set()
@@ -283,19 +343,19 @@ def test_rows_of_several_blocks_are_read_in_order(tmp_path: Path, monkeypatch: p
 
 
 def test_points_without_an_id_are_known_only_in_the_same_files() -> None:
-    pairing = importlib.import_module("audits.membership.pairing")
+    pairing = pairing_of("membership")
     columns = {"attack": ["x"] * 2, "tier": ["full"] * 2, "member": [1, 0], "judged": [1, 1], "score": [0.5, ""]}
-    numbered, named = (table(point=names, **columns).text for names in (["0", "1"], ["a", "1"]))
+    numbered, named = (as_rows(table(point=names, **columns)) for names in (["0", "1"], ["a", "1"]))
     assert pairing.keys(numbered)[1] and not pairing.keys(named)[1]
     assert [key is None for key in pairing.keys(named)[0]] == [False, True]
 
 
 def test_ids_of_digits_are_ids_where_they_cannot_be_places() -> None:
-    pairing = importlib.import_module("audits.membership.pairing")
+    pairing = pairing_of("membership")
     same = {"attack": ["x", "x", "y", "y"], "tier": ["full"] * 4, "member": [1] * 4, "judged": [1] * 4}
 
     def known_by_place(*points: str) -> bool:
-        return bool(pairing.keys(table(point=list(points), score=[0.5] * 4, **same).text)[1])
+        return bool(pairing.keys(as_rows(table(point=list(points), score=[0.5] * 4, **same)))[1])
 
     assert known_by_place("0", "1", "0", "1") and known_by_place("7", "9", "7", "9")
     assert not known_by_place("1009", "1001", "1009", "1001")
@@ -304,21 +364,21 @@ def test_ids_of_digits_are_ids_where_they_cannot_be_places() -> None:
 
 
 def test_a_clip_of_nobody_is_one_unit_wherever_it_stands() -> None:
-    pairing = importlib.import_module("audits.speaker_groups.pairing")
+    pairing = pairing_of("audit-groups")
     columns = {"status": ["used"] * 3, "speaker": ["", "ann", ""]}
     first = table(path=list("xyz"), line=[2, 3, 4], **columns)
     turned = table(path=list("zyx"), line=[2, 3, 4], **columns)
-    assert pairing.units(first.text) == pairing.units(turned.text)[::-1]
-    assert len(set(pairing.units(first.text))) == 3
+    assert pairing.units(as_rows(first)) == pairing.units(as_rows(turned))[::-1]
+    assert len(set(pairing.units(as_rows(first)))) == 3
 
 
 @pytest.mark.parametrize(
-    ("audit", "alike"), [("asr_fairness", ["seconds"]), ("speaker_groups", ["words", "characters"])]
+    ("audit", "alike"), [("audit-fairness", ["seconds"]), ("audit-groups", ["words", "characters"])]
 )
 def test_a_path_means_one_clip_only_where_the_clips_are_alike(
     sample_report: Report, audit: str, alike: list[str]
 ) -> None:
-    pairing: Any = importlib.import_module(f"audits.{audit}.pairing")
+    pairing: Any = pairing_of(audit)
     columns = {"path": list("xyz"), "line": [2, 3, 4], "status": ["used"] * 3, "speaker": list("abc")}
     sizes = {name: [3, 5, 7] for name in alike}
     first = table(**columns, **sizes)
@@ -328,9 +388,9 @@ def test_a_path_means_one_clip_only_where_the_clips_are_alike(
         assert name in match(sample_report, first, other, pairing)
 
 
-@pytest.mark.parametrize("audit", ["asr_fairness", "speaker_groups"])
+@pytest.mark.parametrize("audit", ["audit-fairness", "audit-groups"])
 def test_recordings_named_twice_are_known_by_their_lines(audit: str) -> None:
-    pairing = importlib.import_module(f"audits.{audit}.pairing")
+    pairing = pairing_of(audit)
     columns = {"line": [2, 3, 4], "status": ["used", "used", "no text"], "speaker": ["a", "", "b"]}
-    assert pairing.keys(table(path=list("xyz"), **columns).text) == (["x", "y", None], ())
-    assert pairing.keys(table(path=list("xxz"), **columns).text) == (["2", "3", None], ("manifest",))
+    assert pairing.keys(as_rows(table(path=list("xyz"), **columns))) == (["x", "y", None], ())
+    assert pairing.keys(as_rows(table(path=list("xxz"), **columns))) == (["2", "3", None], ("manifest",))
