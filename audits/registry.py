@@ -17,6 +17,8 @@ from audits.measures import Measure, by_name
 from probes.errors import InputError
 
 GROUP = "miles.audits"
+OURS = "miles-audit"
+"""The distribution that brings the built-in audits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class Entry:
     summary: str
     needs: str
     target: str
-    distribution: str = "miles-audit"
+    distribution: str = OURS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +223,11 @@ def page(name: str) -> str:
     return ""
 
 
+def owner(name: str) -> str:
+    """Return the distribution that brings an audit; ours of one that nobody brings, as in a test."""
+    return next((entry.distribution for entry in entries() if entry.name == name), OURS)
+
+
 def measures_of(name: str) -> Mapping[str, Measure]:
     """Return what an audit declares of its estimates; nothing where it is not installed here."""
     try:
@@ -248,7 +255,7 @@ def _imported(entry: Entry) -> AuditSpec:
     try:
         spec = load(entry.target)
     except (Exception, SystemExit) as error:
-        if entry.distribution == "miles-audit":
+        if entry.distribution == OURS:
             raise
         raise InputError(
             f"The audit {entry.name} of {entry.distribution} cannot be imported: {error}",

@@ -4,11 +4,15 @@ What all audits have in common is done here: the warnings of the plan, the limit
 which figures stay.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from audits import registry
 from audits.context import Context, Draft, Plan
 from audits.options import check_record
 from audits.registry import AuditSpec, load
+from probes.errors import IncompleteError, MilesError, first_line
 
 
 def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
@@ -20,9 +24,9 @@ def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
         Where something is wrong that the user can mend.
     """
     check_record(options)
-    found = spec.step("inputs", "check") if spec.package else load(spec.plan)
-    assert found is not None, f"{spec.name} has no check"
-    plan: Plan = found(options, context)
+    with _blamed(spec):
+        found = _step(spec, "inputs", "check") if spec.package else load(spec.plan)
+        plan: Plan = found(options, context)
     return plan
 
 
@@ -36,9 +40,14 @@ def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dr
     IncompleteError
         Where memory, disk or workers ran out.
     """
-    if not spec.package:
-        draft: Draft = load(spec.run)(options, plan, context)
-        return draft
+    with _blamed(spec):
+        if not spec.package:
+            found: Draft = load(spec.run)(options, plan, context)
+            return found
+        return _drafted(spec, options, plan, context)
+
+
+def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Draft:
     counts = _step(spec, "measure")(options, plan.inputs, context)
     draft = Draft(
         level=context.level,
@@ -59,7 +68,27 @@ def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dr
     draft.coverage = _step(spec, "records", "coverage")(counts)
     files = spec.step("records", "files")
     draft.files = files(counts) if files else {}
+    # An error in the evidence is met here, where it is known whose it is.
+    draft.numbered()
     return draft
+
+
+@contextmanager
+def _blamed(spec: AuditSpec) -> Iterator[None]:
+    """Let an error of another package's audit name that package; of ours it stays what it is."""
+    try:
+        yield
+    except (MilesError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        owner = registry.owner(spec.name)
+        if owner == registry.OURS:
+            raise
+        raise IncompleteError(
+            f"The audit {spec.name} of {owner} met an error of its own: {type(error).__name__}: {first_line(error)}",
+            where=spec.package,
+            hint=f"Run it again with --verbose for the traceback, and report it to the authors of {owner}.",
+        ) from error
 
 
 def _step(spec: AuditSpec, step: str, function: str = "") -> Any:

@@ -1,0 +1,141 @@
+"""The audit of docs/plugins.md as its authors would have it: gates, demo, comparison, group sizes, and its errors."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "plugins.md"
+POINTS = "[miles.audits]\naudit-brier = brier_audit:AUDIT\n"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the example of the page, installed, and its demo run planted and balanced."""
+    folder = tmp_path_factory.mktemp("site")
+    for name, code in re.findall(r'^```python title="([\w.]+)"\n(.*?)^```$', PAGE.read_text(), re.M | re.S):
+        (folder / name).write_text(code, encoding="utf-8")
+    info = folder / "brier_audit-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brier-audit\nVersion: 0.1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
+    for name, more in (("planted", ()), ("balanced", ("--balanced",))):
+        done = miles(folder, "demo", "audit-brier", "--out", f"runs/{name}", *more)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def miles(site: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    code = "import sys; sys.path[:0] = [sys.argv.pop(1), sys.argv.pop(1)]; from miles_cli.main import main; main()"
+    command = [sys.executable, "-c", code, str(ROOT), str(site), *words]
+    variables = {"MILES_CACHE": str(site / "cache"), "PATH": "", "COLUMNS": "200"}
+    return subprocess.run(command, cwd=site, env=variables, capture_output=True, text=True, timeout=120)
+
+
+def answers(site: Path) -> list[Path]:
+    return sorted(site.glob("cache/demo/*/answers.csv"))
+
+
+def planted(site: Path) -> Path:
+    report = json.loads((site / "runs/planted/report.json").read_text(encoding="utf-8"))
+    return Path(report["settings"]["answers"])
+
+
+def test_its_own_test_passes(site: Path, tmp_path: Path) -> None:
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    done = subprocess.run([*run, str(site / "test_brier_audit.py")], capture_output=True, text=True, timeout=120,
+                          cwd=tmp_path, env={"PYTHONPATH": f"{site}:{ROOT}", "PATH": ""})  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_measures_stand_in_the_report(site: Path) -> None:
+    report = json.loads((site / "runs/planted/report.json").read_text(encoding="utf-8"))
+    assert report["measures"] == {
+        "brier": {"label": "Brier score", "worse": "up", "neutral": None, "unit": "users"},
+        "brier_gap": {"label": "difference of Brier scores", "worse": "away", "neutral": 0.0, "unit": "users"},
+    }
+    assert [finding["id"] for finding in report["findings"]] == ["brier.gap"]
+
+
+def test_groups_have_their_own_sizes_on_the_page(site: Path) -> None:
+    page = (site / "runs/planted/report.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^\| (team=\w+) \| *(\d+) \|$", page, flags=re.M)
+    assert dict(sizes) == {"team=blue": "30", "team=red": "30"}, page
+
+
+def test_a_worse_model_fails_the_regression_gate_and_a_better_one_does_not(site: Path) -> None:
+    """The same questions, answered with probabilities that are shifted for everybody."""
+    with planted(site).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for name, shift in (("before", 0.0), ("after", 0.3)):
+        with (site / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            for row in rows:
+                worse = min(1.0, float(row["probability"]) + shift * (row["team"] == "red"))
+                writer.writerow({**row, "probability": worse})
+        done = miles(site, "audit-brier", f"{name}.csv", "--by", "team", "--out", f"runs/{name}")
+        assert done.returncode == 0, done.stderr
+    worse = miles(site, "compare", "runs/before", "runs/after", "--fail-on-regression")
+    assert worse.returncode == 1, worse.stdout + worse.stderr
+    assert "worse" in worse.stdout
+    assert (
+        miles(site, "compare", "runs/after", "runs/before", "--only", "brier", "--fail-on-regression").returncode == 0
+    )
+
+
+def test_its_changes_are_paired_by_user(site: Path) -> None:
+    told = miles(site, "compare", "runs/before", "runs/after", "--json")
+    rows = {(row["name"], row["where"].get("group")): row for row in json.loads(told.stdout)["runs"][0]["changes"]}
+    # Lines mean the same answers in the same file only: these are two files, so nothing is paired.
+    assert not any(row["paired"] for row in rows.values())
+    same = miles(site, "audit-brier", "before.csv", "--by", "team", "--seed", "1", "--out", "runs/again")
+    assert same.returncode == 0, same.stderr
+    told = miles(site, "compare", "runs/before", "runs/again", "--json")
+    rows = {(row["name"], row["where"].get("group")): row for row in json.loads(told.stdout)["runs"][0]["changes"]}
+    assert rows["brier_gap", "team=red"]["paired"] and rows["brier", "team=red"]["paired"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "why"),
+    [
+        ("brier[team=red] > 1", "team"),
+        ("brier[against=team=red] > 1", "against"),
+        ("brier[group=team=green] > 1", "team=green"),
+        ("brief > 1", "brier"),
+    ],
+)
+def test_a_gate_that_cannot_match_is_refused_before_anything_runs(site: Path, gate: str, why: str) -> None:
+    words = ("audit-brier", str(planted(site)), "--by", "team", "--dry-run", "--fail-if", gate)
+    done = miles(site, *words)
+    assert done.returncode == 2 and why in done.stderr
+
+
+def test_bounds_stand_in_the_help_and_are_kept(site: Path) -> None:
+    assert "200 to 100,000" in re.sub(r"\s+", " ", miles(site, "audit-brier", "--help").stdout)
+    done = miles(site, "audit-brier", str(planted(site)), "--by", "team", "--bootstrap", "3")
+    assert done.returncode == 2 and "--bootstrap" in done.stderr
+
+
+@pytest.mark.parametrize("function", ["check", "measure", "estimates", "findings", "figures", "records"])
+def test_a_crash_names_its_package(site: Path, tmp_path: Path, function: str) -> None:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    code = (site / "brier_audit.py").read_text(encoding="utf-8")
+    head = re.search(rf"^def {function}\(.*?:\n    \"\"\".*?\"\"\"\n", code, flags=re.M | re.S)
+    assert head is not None
+    broken = code[: head.end()] + "    1 / 0\n" + code[head.end() :]
+    (folder / "brier_audit.py").write_text(broken, encoding="utf-8")
+    info = folder / "brier_audit-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brier-audit\nVersion: 0.1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
+    done = miles(folder, "audit-brier", str(planted(site)), "--by", "team", "--out", "runs/broken")
+    assert done.returncode == 3
+    assert "brier-audit" in done.stderr and "division by zero" in done.stderr and "Traceback" not in done.stderr
+    assert not (folder / "runs" / "broken" / "report.json").exists()
