@@ -107,18 +107,28 @@ class Options:
 
 
 MEASURES = (
-    Measure("certified_accuracy", ("radius", "label", "group"), "TODO", unit="images", worse="down"),
-    Measure("average_certified_radius", ("label", "group"), "TODO", unit="images", worse="down"),
-    Measure("abstention_rate", ("label", "group"), "TODO", unit="images", worse="up"),
-    Measure("clean_accuracy", ("label", "group"), "TODO", unit="images", worse="down"),
-    Measure("noisy_accuracy", ("label", "group"), "TODO", unit="images", worse="down"),
-    Measure("draws_per_item", (), "TODO", unit="images"),
-    Measure("false_certificate_bound", (), "TODO", unit="images"),
-    Measure("lipschitz_constant", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("implied_alpha", (), "TODO", unit="radius"),
-    Measure("reachable_share", ("alpha", "rounding"), "TODO", unit="radii"),
-    Measure("average_certified_radius_published", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("average_certified_radius_gaussian", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure("certified_accuracy", ("radius", "label", "group"), "certified accuracy", unit="images", worse="down"),
+    Measure("average_certified_radius", ("label", "group"), "average certified radius", unit="images", worse="down"),
+    Measure("abstention_rate", ("label", "group"), "abstention rate", unit="images", worse="up"),
+    Measure("clean_accuracy", ("label", "group"), "accuracy without noise", unit="images", worse="down"),
+    Measure("noisy_accuracy", ("label", "group"), "accuracy under noise", unit="images", worse="down"),
+    Measure("draws_per_item", (), "draws per image", unit="images"),
+    Measure("false_certificate_bound", (), "probability of any false certificate, at most", unit="images"),
+    Measure("lipschitz_constant", ("origin",), "Lipschitz constant of each soft output", unit="networks"),
+    Measure("implied_alpha", (), "least alpha that the largest radius needs", unit="radius"),
+    Measure("reachable_share", ("alpha", "rounding"), "share of radii that whole votes can reach", unit="radii"),
+    Measure(
+        "average_certified_radius_published",
+        ("label", "group"),
+        "average certified radius by the published bound",
+        unit="images",
+    ),
+    Measure(
+        "average_certified_radius_gaussian",
+        ("label", "group"),
+        "average certified radius without the Lipschitz constant",
+        unit="images",
+    ),
 )
 
 AUDIT = AuditSpec(
