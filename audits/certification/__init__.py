@@ -10,8 +10,11 @@ from pathlib import Path
 from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
+from probes.smoothing import MOST
 
 _MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a model"
+_DRAWN = ("from_log", "from_counts")
+"""Sources of which nothing is drawn any more: what decides the draws has no meaning beside them."""
 
 ARCHITECTURES = (
     "mnist_lenet",
@@ -33,16 +36,19 @@ class Options:
         "Weights (with --arch or --factory), or a Hugging Face image-classification folder.",
         required=False,
         metavar="CHECKPOINT",
+        not_with=_DRAWN,
     )
     data: Path | None = option(
-        "Images with labels: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE"
+        "Images with labels: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE", not_with=_DRAWN
     )
     sigma: float | None = option(
         "Noise in pixel units, [0, 1]: standard deviation (l2), or half the width of uniform noise (l1).", metavar="S"
     )
-    n0: int = option("Draws that choose the class and the interval.", 100, metavar="N")
-    n: int = option("Draws that the certificate rests on; the most in decide and pilot.", 100_000, metavar="N")
-    alpha: float = option("Probability that an image's certificate is false, at most.", 0.001)
+    n0: int = option("Draws that choose the class and the interval.", 100, metavar="N", least=1, most=MOST)
+    n: int = option(
+        "Draws that the certificate rests on; the most in decide and pilot.", 100_000, metavar="N", least=1, most=MOST
+    )
+    alpha: float = option("Probability that an image's certificate is false, at most.", 0.001, above=0, under=0.5)
     radii: tuple[str, ...] = option(
         "Radii at which certified accuracy is told (default: a grid up to the ceiling).",
         (),
@@ -69,20 +75,38 @@ class Options:
         "Lipschitz constant of each soft output, as you assert it, or computed: certify soft outputs with it.",
         metavar="L|computed",
         panel=_NOISE,
+        not_with=("from_log",),
     )
     family_wise: bool = option("Make alpha hold for all images together: alpha / m each.", False, panel=_NOISE)
-    pilot: int = option("Draws of the pilot, which choose n (mode pilot).", 1000, metavar="N", panel=_NOISE)
+    pilot: int = option(
+        "Draws of the pilot, which choose n (mode pilot).", 1000, metavar="N", panel=_NOISE, least=10, most=MOST
+    )
     target_loss: float = option(
-        "Share of the radius at n draws that the pilot may give up.", 0.025, metavar="SHARE", panel=_NOISE
+        "Share of the radius at n draws that the pilot may give up.",
+        0.025,
+        metavar="SHARE",
+        panel=_NOISE,
+        above=0,
+        under=1,
     )
     batch: str = option("Draws in one forward pass; auto finds the fastest.", "auto", metavar="auto|N", panel=_NOISE)
-    arch: str | None = option("Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL)
+    arch: str | None = option(
+        "Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL, not_with=("from_counts",)
+    )
     factory: str | None = option(
-        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL
+        "Your function that makes the model; runs your code.",
+        metavar="MODULE:CALLABLE",
+        panel=_MODEL,
+        not_with=_DRAWN,
     )
     allow_code: bool = option("Allow --factory, TorchScript and .pt2, which run code.", False, panel=_MODEL)
     mean: tuple[str, ...] = option(
-        "Mean of each channel (default: the model's own).", (), several=False, metavar="M,...", panel=_MODEL
+        "Mean of each channel (default: the model's own).",
+        (),
+        several=False,
+        metavar="M,...",
+        panel=_MODEL,
+        not_with=("from_counts",),
     )
     std: tuple[str, ...] = option(
         "Standard deviation of each channel (default: the model's own).",
@@ -90,18 +114,31 @@ class Options:
         several=False,
         metavar="S,...",
         panel=_MODEL,
+        not_with=("from_counts",),
     )
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )
-    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA)
-    max: int | None = option("Take this many images at the most.", metavar="N", panel=_DATA)
-    by: tuple[str, ...] = option(
-        "Columns whose levels are told apart.", (), several=False, metavar="COLUMN,...", panel=_DATA
+    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA, least=1, not_with=("from_counts",))
+    max: int | None = option(
+        "Take this many images at the most.", metavar="N", panel=_DATA, least=1, not_with=("from_counts",)
     )
-    attributes: Path | None = option("CSV with those columns, a row per image.", metavar="FILE", panel=_DATA)
+    by: tuple[str, ...] = option(
+        "Columns whose levels are told apart.",
+        (),
+        several=False,
+        metavar="COLUMN,...",
+        panel=_DATA,
+        not_with=_DRAWN,
+    )
+    attributes: Path | None = option(
+        "CSV with those columns, a row per image.", metavar="FILE", panel=_DATA, not_with=_DRAWN
+    )
     from_counts: Path | None = option(
-        "Judge the counts of a finished run again: other alpha, interval, radii.", metavar="RUN", panel=_OTHER
+        "Judge the counts of a finished run again: other alpha, interval, radii.",
+        metavar="RUN",
+        panel=_OTHER,
+        not_with=("from_log",),
     )
     from_log: Path | None = option("Audit another tool's log of certificates.", metavar="FILE.tsv", panel=_OTHER)
 
@@ -131,6 +168,13 @@ MEASURES = (
     ),
 )
 
+LIMITATIONS = (
+    "A certificate covers every perturbation up to its radius in its norm, and nothing else: no rotation, no other "
+    "norm (an l2 radius r proves only r / sqrt(d) in l-infinity for d pixels), no shift of the data.",
+    "Certified accuracy holds for images drawn like these; its interval covers the choice of images, not the error "
+    "probability alpha of each certificate.",
+)
+
 AUDIT = AuditSpec(
     name="certify",
     title="Certified robustness of a smoothed classifier",
@@ -140,10 +184,8 @@ AUDIT = AuditSpec(
     ),
     summary="Within which radius can no perturbation change a smoothed classifier's answer?",
     options=Options,
-    plan="audits.certification.inputs:plan",
-    run="audits.certification.report:run",
-    records="audits.certification.pairing",
-    demo="audits.certification.demo:prepare",
+    package="audits.certification",
     files=("certify.tsv", "counts.safetensors"),
     measures=MEASURES,
+    limitations=LIMITATIONS,
 )
