@@ -6,6 +6,7 @@ with a stated error probability, a radius within which its prediction cannot cha
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from audits.measures import Measure
 from audits.options import argument, option
@@ -13,8 +14,9 @@ from audits.registry import AuditSpec
 from probes.smoothing import MOST
 
 _MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a model"
-_DRAWN = ("from_log", "from_counts")
+_LOG, _COUNTS, _DRAWN = ("from_log",), ("from_counts",), ("from_log", "from_counts")
 """Sources of which nothing is drawn any more: what decides the draws has no meaning beside them."""
+_CHANNELS: dict[str, Any] = {"several": False, "panel": _MODEL, "not_with": _COUNTS}
 
 ARCHITECTURES = (
     "mnist_lenet",
@@ -75,7 +77,7 @@ class Options:
         "Lipschitz constant of each soft output, as you assert it, or computed: certify soft outputs with it.",
         metavar="L|computed",
         panel=_NOISE,
-        not_with=("from_log",),
+        not_with=_LOG,
     )
     family_wise: bool = option("Make alpha hold for all images together: alpha / m each.", False, panel=_NOISE)
     pilot: int = option(
@@ -85,51 +87,29 @@ class Options:
         "Share of the radius at n draws that the pilot may give up.",
         0.025,
         metavar="SHARE",
-        panel=_NOISE,
         above=0,
         under=1,
+        panel=_NOISE,
     )
     batch: str = option("Draws in one forward pass; auto finds the fastest.", "auto", metavar="auto|N", panel=_NOISE)
     arch: str | None = option(
-        "Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL, not_with=("from_counts",)
+        "Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL, not_with=_COUNTS
     )
     factory: str | None = option(
-        "Your function that makes the model; runs your code.",
-        metavar="MODULE:CALLABLE",
-        panel=_MODEL,
-        not_with=_DRAWN,
+        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL, not_with=_DRAWN
     )
     allow_code: bool = option("Allow --factory, TorchScript and .pt2, which run code.", False, panel=_MODEL)
-    mean: tuple[str, ...] = option(
-        "Mean of each channel (default: the model's own).",
-        (),
-        several=False,
-        metavar="M,...",
-        panel=_MODEL,
-        not_with=("from_counts",),
-    )
+    mean: tuple[str, ...] = option("Mean of each channel (default: the model's own).", (), metavar="M,...", **_CHANNELS)
     std: tuple[str, ...] = option(
-        "Standard deviation of each channel (default: the model's own).",
-        (),
-        several=False,
-        metavar="S,...",
-        panel=_MODEL,
-        not_with=("from_counts",),
+        "Standard deviation of each channel (default: the model's own).", (), metavar="S,...", **_CHANNELS
     )
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )
-    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA, least=1, not_with=("from_counts",))
-    max: int | None = option(
-        "Take this many images at the most.", metavar="N", panel=_DATA, least=1, not_with=("from_counts",)
-    )
+    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
+    max: int | None = option("Take this many images at the most.", metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
     by: tuple[str, ...] = option(
-        "Columns whose levels are told apart.",
-        (),
-        several=False,
-        metavar="COLUMN,...",
-        panel=_DATA,
-        not_with=_DRAWN,
+        "Columns whose levels are told apart.", (), several=False, metavar="COLUMN,...", panel=_DATA, not_with=_DRAWN
     )
     attributes: Path | None = option(
         "CSV with those columns, a row per image.", metavar="FILE", panel=_DATA, not_with=_DRAWN
@@ -138,31 +118,29 @@ class Options:
         "Judge the counts of a finished run again: other alpha, interval, radii.",
         metavar="RUN",
         panel=_OTHER,
-        not_with=("from_log",),
+        not_with=_LOG,
     )
     from_log: Path | None = option("Audit another tool's log of certificates.", metavar="FILE.tsv", panel=_OTHER)
 
 
+_PART = ("label", "group")
 MEASURES = (
-    Measure("certified_accuracy", ("radius", "label", "group"), "certified accuracy", unit="images", worse="down"),
-    Measure("average_certified_radius", ("label", "group"), "average certified radius", unit="images", worse="down"),
-    Measure("abstention_rate", ("label", "group"), "abstention rate", unit="images", worse="up"),
-    Measure("clean_accuracy", ("label", "group"), "accuracy without noise", unit="images", worse="down"),
-    Measure("noisy_accuracy", ("label", "group"), "accuracy under noise", unit="images", worse="down"),
+    Measure("certified_accuracy", ("radius", *_PART), "certified accuracy", unit="images", worse="down"),
+    Measure("average_certified_radius", _PART, "average certified radius", unit="images", worse="down"),
+    Measure("abstention_rate", _PART, "abstention rate", unit="images", worse="up"),
+    Measure("clean_accuracy", _PART, "accuracy without noise", unit="images", worse="down"),
+    Measure("noisy_accuracy", _PART, "accuracy under noise", unit="images", worse="down"),
     Measure("draws_per_item", (), "draws per image", unit="images"),
     Measure("false_certificate_bound", (), "probability of any false certificate, at most", unit="images"),
     Measure("lipschitz_constant", ("origin",), "Lipschitz constant of each soft output", unit="networks"),
     Measure("implied_alpha", (), "least alpha that the largest radius needs", unit="radius"),
     Measure("reachable_share", ("alpha", "rounding"), "share of radii that whole votes can reach", unit="radii"),
     Measure(
-        "average_certified_radius_published",
-        ("label", "group"),
-        "average certified radius by the published bound",
-        unit="images",
+        "average_certified_radius_published", _PART, "average certified radius by the published bound", unit="images"
     ),
     Measure(
         "average_certified_radius_gaussian",
-        ("label", "group"),
+        _PART,
         "average certified radius without the Lipschitz constant",
         unit="images",
     ),

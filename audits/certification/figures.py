@@ -1,5 +1,6 @@
 """The charts of the audit, each answering the question in its title."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -145,9 +146,7 @@ def _map(rows: list[Json], key: str, title: str, rule: Rule) -> Figure:
 
 def _cost(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
     numbers = [row.draws or 0 for row in verdicts]
-    counts: dict[int, int] = {}
-    for number in sorted(numbers):
-        counts[number] = counts.get(number, 0) + 1
+    counts = Counter(sorted(numbers))
     if len(counts) > BINS:
         edges = np.unique(np.geomspace(min(numbers), max(numbers) + 1, BINS + 1).round())
         found, _ = np.histogram(numbers, edges)

@@ -1,12 +1,12 @@
 """The findings: on what share of the images certificates reach how far, what noise costs, and where they differ."""
 
-from audits.certification.cautions import HALF, warn
 from audits.certification.certificates import ABSTAIN
 from audits.certification.differences import find_differences
 from audits.certification.log_findings import find_in_log
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule
+from audits.certification.run_warnings import HALF, warn
 from audits.context import Draft
 from audits.numbers import bounded, counted, described, interval, level_of
 from audits.records import Estimate

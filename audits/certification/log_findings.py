@@ -35,7 +35,6 @@ def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
     if reading.outcome == "other settings":
         draft.find("certify.other-settings", "high", _asked(log, rule, reading), evidence)
     elif reading.outcome == "larger alpha":
-        assert reading.needed is not None
         draft.find(
             "certify.implied-alpha",
             "high",

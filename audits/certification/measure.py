@@ -110,16 +110,13 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
                 key=_key(work, rule, noise.kind, index, context),
                 index=index,
                 pixels=pixels,
-                advance=advance if fixed else _ignore,
+                # In the other modes images are counted, not draws.
+                advance=advance if fixed else lambda draws: None,
             )
             found.append(draw(counts, int(work.images.labels[index]), rule))
             if not fixed:
                 advance(1)
     return found
-
-
-def _ignore(draws: int) -> None:
-    """Take no notice of draws, where images are what is counted."""
 
 
 def _key(work: Work, rule: Rule, noise: str, index: int, context: Context) -> list[Any]:
@@ -128,15 +125,6 @@ def _key(work: Work, rule: Rule, noise: str, index: int, context: Context) -> li
 
     # Which of several cards it is decides nothing.
     device = context.device.partition(":")[0]
-    model = [work.classifier.sha256, work.classes, work.fingerprint]
-    return [
-        [_VERSION, torch.__version__],
-        model,
-        work.images.digest(index),
-        index,
-        noise,
-        rule.geometry.sigma,
-        context.seed,
-        device,
-        context.dtype,
-    ]
+    version, model = [_VERSION, torch.__version__], [work.classifier.sha256, work.classes, work.fingerprint]
+    image, noisy = [work.images.digest(index), index], [noise, rule.geometry.sigma]
+    return [version, model, *image, *noisy, context.seed, device, context.dtype]

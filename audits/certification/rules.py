@@ -136,7 +136,8 @@ def grid(top: float) -> tuple[float, ...]:
         return (0.0,)
     size = 10.0 ** math.floor(math.log10(top / 8))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor * 8.0001 >= top)
-    return tuple(round(step * count, 12) for count in range(int(top / step + 1e-9) + 1))
+    # Of a ceiling that is next to nothing all of them are 0, which counts once.
+    return tuple(dict.fromkeys(round(step * count, 12) for count in range(int(top / step + 1e-9) + 1)))
 
 
 def parse_radii(texts: tuple[str, ...]) -> tuple[float, ...]:

@@ -51,7 +51,13 @@ def read_counts(options: Options) -> Stored:
         )
     about, tensors = _read(file)
     settled = _settings(options, about, str(file))
-    lipschitz = _asserted(options)
+    if options.lipschitz == "computed":
+        raise InputError(
+            "A constant cannot be computed without the model.",
+            where="--lipschitz computed",
+            hint="Run it with CHECKPOINT and --data: the draws come from the cache.",
+        )
+    lipschitz = None if options.lipschitz is None else asserted(options.lipschitz)
     try:
         _check_file(about, tensors)
         images = len(tensors["index"])
@@ -203,18 +209,6 @@ def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
         return replace(options, **fixed)
     except (KeyError, TypeError) as error:
         raise _damaged(where) from error
-
-
-def _asserted(options: Options) -> float | None:
-    if options.lipschitz == "computed":
-        raise InputError(
-            "A constant cannot be computed without the model.",
-            where="--lipschitz computed",
-            hint="Run it with CHECKPOINT and --data: the draws come from the cache.",
-        )
-    if options.lipschitz is None:
-        return None
-    return asserted(options.lipschitz)
 
 
 def _damaged(where: str) -> InputError:
