@@ -222,18 +222,18 @@ def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:
 
 
 def test_the_thresholds_of_certify_on_the_page_are_those_of_the_code() -> None:
-    from audits.certification import estimating, findings, rules
+    from audits.certification import image_means, parts, rules, run_warnings
     from audits.certification.sampling import GRID
     from probes.noise import BLOCK
     from probes.smoothing import ONE
 
     text = " ".join(prose(AUDITS["certification"]).split())
     options = spec_of("certification").options()
-    assert text.casefold().count(f"fewer than {estimating.LEAST} images get no") == 2
+    assert text.casefold().count(f"fewer than {parts.LEAST} images get no") == 2
     for said in (
-        f"the interval of `noisy_accuracy` lies below {findings.HALF}.",
-        f"one false certificate may exceed {findings.LIKELY}.",
-        f"where fewer than {estimating.FEW} images lie above half",
+        f"the interval of `noisy_accuracy` lies below {run_warnings.HALF}.",
+        f"one false certificate may exceed {run_warnings.LIKELY}.",
+        f"where fewer than {image_means.FEW} images lie above half",
         f"up to {rules.LOOKS} looks at {rules.FIRST_LOOK} to `--n` draws",
         f"of {GRID} sizes from {rules.FIRST_LOOK} to `--n`",
         f"`--pilot`, {options.pilot},",

@@ -6,12 +6,17 @@ with a stated error probability, a radius within which its prediction cannot cha
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from audits.measures import Measure
 from audits.options import argument, option
 from audits.registry import AuditSpec
+from probes.smoothing import MOST
 
 _MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a model"
+_LOG, _COUNTS, _DRAWN = ("from_log",), ("from_counts",), ("from_log", "from_counts")
+"""Sources of which nothing is drawn any more: what decides the draws has no meaning beside them."""
+_CHANNELS: dict[str, Any] = {"several": False, "panel": _MODEL, "not_with": _COUNTS}
 
 ARCHITECTURES = (
     "mnist_lenet",
@@ -33,16 +38,19 @@ class Options:
         "Weights (with --arch or --factory), or a Hugging Face image-classification folder.",
         required=False,
         metavar="CHECKPOINT",
+        not_with=_DRAWN,
     )
     data: Path | None = option(
-        "Images with labels: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE"
+        "Images with labels: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE", not_with=_DRAWN
     )
     sigma: float | None = option(
         "Noise in pixel units, [0, 1]: standard deviation (l2), or half the width of uniform noise (l1).", metavar="S"
     )
-    n0: int = option("Draws that choose the class and the interval.", 100, metavar="N")
-    n: int = option("Draws that the certificate rests on; the most in decide and pilot.", 100_000, metavar="N")
-    alpha: float = option("Probability that an image's certificate is false, at most.", 0.001)
+    n0: int = option("Draws that choose the class and the interval.", 100, metavar="N", least=1, most=MOST)
+    n: int = option(
+        "Draws that the certificate rests on; the most in decide and pilot.", 100_000, metavar="N", least=1, most=MOST
+    )
+    alpha: float = option("Probability that an image's certificate is false, at most.", 0.001, above=0, under=0.5)
     radii: tuple[str, ...] = option(
         "Radii at which certified accuracy is told (default: a grid up to the ceiling).",
         (),
@@ -69,56 +77,80 @@ class Options:
         "Lipschitz constant of each soft output, as you assert it, or computed: certify soft outputs with it.",
         metavar="L|computed",
         panel=_NOISE,
+        not_with=_LOG,
     )
     family_wise: bool = option("Make alpha hold for all images together: alpha / m each.", False, panel=_NOISE)
-    pilot: int = option("Draws of the pilot, which choose n (mode pilot).", 1000, metavar="N", panel=_NOISE)
+    pilot: int = option(
+        "Draws of the pilot, which choose n (mode pilot).", 1000, metavar="N", panel=_NOISE, least=10, most=MOST
+    )
     target_loss: float = option(
-        "Share of the radius at n draws that the pilot may give up.", 0.025, metavar="SHARE", panel=_NOISE
+        "Share of the radius at n draws that the pilot may give up.",
+        0.025,
+        metavar="SHARE",
+        above=0,
+        under=1,
+        panel=_NOISE,
     )
     batch: str = option("Draws in one forward pass; auto finds the fastest.", "auto", metavar="auto|N", panel=_NOISE)
-    arch: str | None = option("Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL)
+    arch: str | None = option(
+        "Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL, not_with=_COUNTS
+    )
     factory: str | None = option(
-        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL
+        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL, not_with=_DRAWN
     )
     allow_code: bool = option("Allow --factory, TorchScript and .pt2, which run code.", False, panel=_MODEL)
-    mean: tuple[str, ...] = option(
-        "Mean of each channel (default: the model's own).", (), several=False, metavar="M,...", panel=_MODEL
-    )
+    mean: tuple[str, ...] = option("Mean of each channel (default: the model's own).", (), metavar="M,...", **_CHANNELS)
     std: tuple[str, ...] = option(
-        "Standard deviation of each channel (default: the model's own).",
-        (),
-        several=False,
-        metavar="S,...",
-        panel=_MODEL,
+        "Standard deviation of each channel (default: the model's own).", (), metavar="S,...", **_CHANNELS
     )
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )
-    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA)
-    max: int | None = option("Take this many images at the most.", metavar="N", panel=_DATA)
+    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
+    max: int | None = option("Take this many images at the most.", metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
     by: tuple[str, ...] = option(
-        "Columns whose levels are told apart.", (), several=False, metavar="COLUMN,...", panel=_DATA
+        "Columns whose levels are told apart.", (), several=False, metavar="COLUMN,...", panel=_DATA, not_with=_DRAWN
     )
-    attributes: Path | None = option("CSV with those columns, a row per image.", metavar="FILE", panel=_DATA)
+    attributes: Path | None = option(
+        "CSV with those columns, a row per image.", metavar="FILE", panel=_DATA, not_with=_DRAWN
+    )
     from_counts: Path | None = option(
-        "Judge the counts of a finished run again: other alpha, interval, radii.", metavar="RUN", panel=_OTHER
+        "Judge the counts of a finished run again: other alpha, interval, radii.",
+        metavar="RUN",
+        panel=_OTHER,
+        not_with=_LOG,
     )
     from_log: Path | None = option("Audit another tool's log of certificates.", metavar="FILE.tsv", panel=_OTHER)
 
 
+_PART = ("label", "group")
 MEASURES = (
-    Measure("certified_accuracy", ("radius", "label", "group"), "TODO", unit="images", worse="down"),
-    Measure("average_certified_radius", ("label", "group"), "TODO", unit="images", worse="down"),
-    Measure("abstention_rate", ("label", "group"), "TODO", unit="images", worse="up"),
-    Measure("clean_accuracy", ("label", "group"), "TODO", unit="images", worse="down"),
-    Measure("noisy_accuracy", ("label", "group"), "TODO", unit="images", worse="down"),
-    Measure("draws_per_item", (), "TODO", unit="images"),
-    Measure("false_certificate_bound", (), "TODO", unit="images"),
-    Measure("lipschitz_constant", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("implied_alpha", (), "TODO", unit="radius"),
-    Measure("reachable_share", ("alpha", "rounding"), "TODO", unit="radii"),
-    Measure("average_certified_radius_published", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("average_certified_radius_gaussian", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure("certified_accuracy", ("radius", *_PART), "certified accuracy", unit="images", worse="down"),
+    Measure("average_certified_radius", _PART, "average certified radius", unit="images", worse="down"),
+    Measure("abstention_rate", _PART, "abstention rate", unit="images", worse="up"),
+    Measure("clean_accuracy", _PART, "accuracy without noise", unit="images", worse="down"),
+    Measure("noisy_accuracy", _PART, "accuracy under noise", unit="images", worse="down"),
+    Measure("draws_per_item", (), "draws per image", unit="images"),
+    Measure("false_certificate_bound", (), "probability of any false certificate, at most", unit="images"),
+    Measure("lipschitz_constant", ("origin",), "Lipschitz constant of each soft output", unit="networks"),
+    Measure("implied_alpha", (), "least alpha that the largest radius needs", unit="radius"),
+    Measure("reachable_share", ("alpha", "rounding"), "share of radii that whole votes can reach", unit="radii"),
+    Measure(
+        "average_certified_radius_published", _PART, "average certified radius by the published bound", unit="images"
+    ),
+    Measure(
+        "average_certified_radius_gaussian",
+        _PART,
+        "average certified radius without the Lipschitz constant",
+        unit="images",
+    ),
+)
+
+LIMITATIONS = (
+    "A certificate covers every perturbation up to its radius in its norm, and nothing else: no rotation, no other "
+    "norm (an l2 radius r proves only r / sqrt(d) in l-infinity for d pixels), no shift of the data.",
+    "Certified accuracy holds for images drawn like these; its interval covers the choice of images, not the error "
+    "probability alpha of each certificate.",
 )
 
 AUDIT = AuditSpec(
@@ -130,10 +162,8 @@ AUDIT = AuditSpec(
     ),
     summary="Within which radius can no perturbation change a smoothed classifier's answer?",
     options=Options,
-    plan="audits.certification.inputs:plan",
-    run="audits.certification.report:run",
-    records="audits.certification.pairing",
-    demo="audits.certification.demo:prepare",
+    package="audits.certification",
     files=("certify.tsv", "counts.safetensors"),
     measures=MEASURES,
+    limitations=LIMITATIONS,
 )

@@ -22,8 +22,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Train the network, or take it from the cache, and return the audit's options."""
     folder = context.cache.examples(f"certify-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        with context.cache.making(folder) as place:
-            _make(place, context, balanced)
+        with context.cache.making(folder) as part:
+            _make(part, context, balanced)
     return Options(
         model=str(folder / "digits.safetensors"),
         arch="small_cnn",
@@ -35,7 +35,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     )
 
 
-def _make(place: Path, context: Context, balanced: bool) -> None:
+def _make(folder: Path, context: Context, balanced: bool) -> None:
     import numpy as np
     from safetensors.torch import save_file
     from sklearn.datasets import load_digits
@@ -45,8 +45,8 @@ def _make(place: Path, context: Context, balanced: bool) -> None:
     order = generator(context.seed, "certify", "demo").permutation(len(pixels))
     test, train = order[:TEST], order[TEST:]
     net = _trained(pixels[train], digits.target[train], context, 0.0 if balanced else SIGMA)
-    save_file(net.state_dict(), place / "digits.safetensors")
-    np.savez(place / "digits.npz", x=pixels[test], y=digits.target[test])
+    save_file(net.state_dict(), folder / "digits.safetensors")
+    np.savez(folder / "digits.npz", x=pixels[test], y=digits.target[test])
 
 
 def _trained(pixels: Any, labels: Any, context: Context, sigma: float) -> Any:

@@ -1,16 +1,18 @@
 """The charts of the audit, each answering the question in its title."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from audits.certification.estimating import LEAST, class_name, parts
-from audits.certification.judging import ABSTAIN, Verdict
+from audits.certification.certificates import ABSTAIN, Verdict
+from audits.certification.measure import Counts
+from audits.certification.parts import LEAST
 from audits.certification.radii import rounded_down
 from audits.certification.rules import Rule
 from audits.charts import Axis, bars, heat_map, interval_lines
-from audits.context import Context
+from audits.context import Draft
 from audits.numbers import bounded, percent
 from audits.records import Figure, Json
 from audits.statistics import clopper_pearson
@@ -20,24 +22,17 @@ BINS = 12
 MOST_CLASSES = 30
 
 
-def draw(
-    verdicts: Sequence[Verdict],
-    rule: Rule,
-    names: Sequence[str],
-    attributes: dict[str, tuple[str, ...]],
-    context: Context,
-    *,
-    log: bool,
-) -> list[Figure]:
-    """Return the figures of a run."""
-    figures = [_curve(verdicts, rule, context, log), _distribution(verdicts, rule)]
+def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+    """Yield the figures; the maps only where two classes or groups have numbers of their own."""
+    rule, verdicts = counts.rule, counts.verdicts
+    yield _curve(verdicts, rule, draft.level, log=counts.inputs.log is not None)
+    yield _distribution(verdicts, rule)
     for key, title in (("label", "class"), ("group", "group")):
-        rows = _by_part(verdicts, rule, names, attributes, key)
+        rows = _by_part(draft, rule, key)
         if len({row["part"] for row in rows}) > 1:
-            figures.append(_map(rows, key, title, rule))
+            yield _map(rows, key, title, rule)
     if rule.mode != "fixed" and verdicts[0].draws is not None:
-        figures.append(_cost(verdicts, rule))
-    return figures
+        yield _cost(verdicts, rule)
 
 
 def _unit(rule: Rule) -> str:
@@ -48,7 +43,7 @@ def _reached(rule: Rule) -> str:
     return "where all soft outputs are 1" if rule.soft else "where all draws agree"
 
 
-def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context, log: bool) -> Figure:
+def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) -> Figure:
     # Rounded down like the radii, or those at the ceiling would fall short of it.
     top = max(rounded_down(rule.ceiling), max(row.radius for row in verdicts))
     series = [("certified", [row.radius for row in verdicts])]
@@ -57,18 +52,18 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, context: Context, log: bool)
         series.append(("published bound", [row.published or 0.0 for row in verdicts]))
         series.append(("without it", [row.gaussian or 0.0 for row in verdicts]))
     rows: list[Json] = []
-    places = rule.radii if rule.mode == "decide" else tuple(np.linspace(0.0, top, POINTS + 1))
+    asked = rule.radii if rule.mode == "decide" else tuple(np.linspace(0.0, top, POINTS + 1))
     for name, radii in series:
-        for radius in places:
+        for radius in asked:
             hits = sum(row.correct and own >= radius for row, own in zip(verdicts, radii, strict=True))
-            low, high = clopper_pearson(hits, len(verdicts), level=context.level)
+            low, high = clopper_pearson(hits, len(verdicts), level=level)
             rows.append({"radius": radius, "value": hits / len(verdicts), "low": low, "high": high, "radii": name})
     return Figure(
         id="certified-accuracy",
         title="How far does the certified accuracy reach?",
         caption=(
             f"Share of {len(verdicts)} images on which the smoothed classifier is right and no perturbation within the "
-            f"distance can change its answer; band: {percent(context.level)} for each distance alone, over images. "
+            f"distance can change its answer; band: {percent(level)} for each distance alone, over images. "
             + ("" if log else f"No image can be certified beyond {bounded(rule.ceiling, up=True)}, {_reached(rule)}.")
         ),
         file="certified-accuracy",
@@ -116,27 +111,17 @@ def _distribution(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
     )
 
 
-def _by_part(
-    verdicts: Sequence[Verdict], rule: Rule, names: Sequence[str], attributes: dict[str, tuple[str, ...]], key: str
-) -> list[Json]:
-    rows: list[Json] = []
-    shown = 0
-    for part in parts(verdicts, names, attributes):
-        if key not in part.where or shown >= MOST_CLASSES or len(part.verdicts) < LEAST:
-            continue
-        shown += 1
-        count = len(part.verdicts)
-        for radius in rule.radii:
-            hits = sum(row.correct and row.radius >= radius for row in part.verdicts)
-            rows.append(
-                {
-                    "part": f"{part.where[key]} (n {count})",
-                    "radius": f"{radius:g}",
-                    "value": hits / count,
-                    "few": count < 2 * LEAST,
-                }
-            )
-    return rows
+def _by_part(draft: Draft, rule: Rule, key: str) -> list[Json]:
+    rows = [row for row in draft.rows("certified_accuracy") if key in row]
+    return [
+        {
+            "part": f"{row[key]} (n {row['n']})",
+            "radius": f"{row['radius']:g}",
+            "value": row["value"],
+            "few": row["n"] < 2 * LEAST,
+        }
+        for row in rows[: MOST_CLASSES * len(rule.radii)]
+    ]
 
 
 def _map(rows: list[Json], key: str, title: str, rule: Rule) -> Figure:
@@ -161,9 +146,7 @@ def _map(rows: list[Json], key: str, title: str, rule: Rule) -> Figure:
 
 def _cost(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
     numbers = [row.draws or 0 for row in verdicts]
-    counts: dict[int, int] = {}
-    for number in sorted(numbers):
-        counts[number] = counts.get(number, 0) + 1
+    counts = Counter(sorted(numbers))
     if len(counts) > BINS:
         edges = np.unique(np.geomspace(min(numbers), max(numbers) + 1, BINS + 1).round())
         found, _ = np.histogram(numbers, edges)
@@ -181,8 +164,3 @@ def _cost(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
         file="draws",
         spec=bars(rows, label="draws", value=Axis("images", "Images")),
     )
-
-
-def name_of(label: int, names: Sequence[str]) -> str:
-    """Return a class as text for records and sentences."""
-    return str(class_name(label, names)) if label != ABSTAIN else ""

@@ -1,11 +1,10 @@
-"""What may be said of the settings that somebody names for a log? Numbers, findings and warnings of its check."""
+"""What may be said of the settings that somebody names for a log, by its radii."""
 
 from audits.certification.log_fit import Fit, Reading
-from audits.certification.logs import USUAL_ALPHAS, Log
+from audits.certification.logs import Log
 from audits.certification.rules import Rule
-from audits.context import Context, Draft
-from audits.numbers import RANGE, bounded
-from audits.records import Estimate
+from audits.context import Draft
+from audits.numbers import bounded
 from audits.wording import listed
 
 _PRINTED = {
@@ -20,88 +19,22 @@ _WAYS = {
 }
 
 
-def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading, context: Context) -> None:
-    """Append what gives a log away: the alpha that its radii imply, and radii that votes cannot reach."""
-    if log.contradictions:
-        shown = ", ".join(str(line) for line in log.contradictions[:8])
-        draft.warn(
-            "contradictory-rows",
-            f"On {len(log.contradictions)} lines (such as {shown}) `correct` is not whether `predict` is `label`; "
-            "label and predict were believed.",
-        )
-    draft.warn(
-        "printed-radii",
-        f"Radii were printed to {log.digits} significant digits, perhaps rounded up: an image may count as certified "
-        "at a radius that it misses by half a digit.",
-    )
+def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
+    """Say whether the radii of a log fit the settings that were named; nothing where no radius is positive."""
     if reading.needed is None:
         return
-    if not reading.fits:
-        draft.warn(
-            "radii-not-checked",
-            "Which radii whole votes can reach is known for one-sided limits and a fixed number of draws only; the "
-            "largest radius was checked, the others were not.",
-        )
-    evidence = [*_add_implied(draft, rule, reading, context), *_add_shares(draft, rule, reading, context)]
-    _judge(draft, log, rule, reading, evidence)
-
-
-def _add_implied(draft: Draft, rule: Rule, reading: Reading, context: Context) -> list[int]:
-    """Append the least alpha that the largest radius needs, where that can be one that somebody uses."""
-    assert reading.needed is not None
-    value, low, high = reading.needed
-    if high < min(rule.alpha, *USUAL_ALPHAS):
-        draft.warn(
-            "no-implied-alpha",
-            "The largest radius does not tell the log's alpha: it lies below what unanimous votes reach with any alpha "
-            "in common use.",
-        )
-        return []
-    usual = [alpha for alpha in USUAL_ALPHAS if low <= alpha <= high]
-    return [
-        draft.add(
-            Estimate(
-                name="implied_alpha",
-                value=usual[0] if len(usual) == 1 else value,
-                low=low,
-                high=high,
-                level=context.level,
-                method=f"{RANGE} by the rounding of the largest radius{'; the usual alpha in it' * (len(usual) == 1)}",
-                n=1,
-                unit="radius",
-            )
-        )
+    fits = reading.fits
+    # The share of what was named, and those of all that fit.
+    shares = [
+        row
+        for row in draft.select("reachable_share")
+        if row.where["alpha"] == rule.alpha or fits[float(row.where["alpha"])].roundings
     ]
-
-
-def _add_shares(draft: Draft, rule: Rule, reading: Reading, context: Context) -> list[int]:
-    """Append the share of radii that fit each alpha, and return the rows of what was named and of all that fit."""
-    evidence = []
-    for alpha, fit in reading.fits.items():
-        for way, (met, told) in fit.counts.items():
-            if not told:
-                continue
-            place = draft.add(
-                Estimate(
-                    name="reachable_share",
-                    value=met / told,
-                    level=context.level,
-                    method="exact",
-                    n=told,
-                    unit="radii",
-                    where={"alpha": alpha, "rounding": way},
-                )
-            )
-            evidence += [place] if alpha == rule.alpha or fit.roundings else []
-    return evidence
-
-
-def _judge(draft: Draft, log: Log, rule: Rule, reading: Reading, evidence: list[int]) -> None:
+    evidence = [draft.get("implied_alpha"), *shares]
     named = f"n = {rule.n:,} and alpha = {rule.alpha:g}"
     if reading.outcome == "other settings":
         draft.find("certify.other-settings", "high", _asked(log, rule, reading), evidence)
     elif reading.outcome == "larger alpha":
-        assert reading.needed is not None
         draft.find(
             "certify.implied-alpha",
             "high",

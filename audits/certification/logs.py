@@ -1,4 +1,4 @@
-"""What stands in another tool's log of certificates, and to how many digits were its radii printed?"""
+"""Another tool's log of certificates, and to how many digits its radii were printed."""
 
 import math
 import re
@@ -9,14 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from audits.certification import Options
 from audits.certification.bounds import Floats
-from audits.certification.judging import ABSTAIN, Verdict
-from audits.certification.rules import rule_of
-from audits.context import Plan
-from audits.records import Source
+from audits.certification.certificates import ABSTAIN, Verdict
 from probes.errors import InputError
-from probes.loading.hashing import sha256_file
 from probes.loading.tables import read_text
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
@@ -26,7 +21,6 @@ Rounding = Literal["nearest", "down"]
 ROUNDINGS: tuple[Rounding, ...] = ("nearest", "down")
 """How a number can have been brought to the digits that were printed; down: the others were cut off."""
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
-_MODE_ONLY = ("model", "data", "from_counts", "lipschitz", "factory", "attributes", "by")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,43 +57,6 @@ class Log:
         return np.array([row.radius for row in self.verdicts if row.radius > 0])
 
 
-def plan_log(options: Options) -> Plan:
-    """Check a log and the settings that it is held against.
-
-    Raises
-    ------
-    InputError
-        Where the file is no such log, or an option makes no sense for one.
-    """
-    from audits.certification.inputs import Inputs, coordinates_of
-
-    assert options.from_log is not None
-    for name in _MODE_ONLY:
-        if getattr(options, name) not in (None, ()):
-            flag = "CHECKPOINT" if name == "model" else f"--{name.replace('_', '-')}"
-            raise InputError(f"{flag} goes with drawing, not with a log.", where=flag, hint="Leave it out.")
-    if options.family_wise:
-        raise InputError(
-            "The certificates of a log cannot be made to hold together afterwards.",
-            where="--family-wise",
-            hint="Leave it out; --alpha is the one that the log was made with.",
-        )
-    log = read_log(options.from_log)
-    rule = rule_of(options, images=len(log.verdicts))
-    source = Source(
-        role="log", path=str(options.from_log), sha256=sha256_file(options.from_log), items=len(log.verdicts)
-    )
-    places = coordinates_of(rule, [row.label for row in log.verdicts], (), {})
-    return Plan(
-        coordinates={**places, "alpha": tuple(sorted({*USUAL_ALPHAS, rule.alpha})), "rounding": ROUNDINGS},
-        inputs=Inputs(rule=rule, given=len(log.verdicts), attributes={}, log=log),
-        subject=None,
-        data=(source,),
-        cost=(("forwards", "0"), ("time", "seconds")),
-        notes=(f"{len(log.verdicts)} certificates, radii printed to {log.digits} significant digits.",),
-    )
-
-
 def read_log(path: Path) -> Log:
     """Read `idx label predict radius correct time`, separated by tabs; time in seconds or as H:MM:SS.
 
@@ -117,7 +74,7 @@ def read_log(path: Path) -> Log:
             where=f"{path}, line 1",
             hint=f"A log of certificates has, separated by tabs: {' '.join(COLUMNS)}.",
         )
-    places = [header.index(name) for name in COLUMNS]
+    columns = [header.index(name) for name in COLUMNS]
     verdicts, contradictions, digits, decimals = [], [], 3, 1
     seen: set[int] = set()
     for number, line in enumerate(lines[1:], start=2):
@@ -130,7 +87,7 @@ def read_log(path: Path) -> Log:
                 where=f"{path}, line {number}",
                 hint="Cells are parted by tabs, one for each column of the header.",
             )
-        texts = [cells[place].strip() for place in places]
+        texts = [cells[column].strip() for column in columns]
         verdict, agrees = _row(texts, f"{path}, line {number}")
         verdicts.append(verdict)
         contradictions += [] if agrees else [number]
@@ -154,7 +111,7 @@ def read_log(path: Path) -> Log:
 
 
 def _row(texts: Sequence[str], where: str) -> tuple[Verdict, bool]:
-    index, label, predict, correct = (_whole(texts[place], where, COLUMNS[place]) for place in (0, 1, 2, 4))
+    index, label, predict, correct = (_whole(texts[at], where, COLUMNS[at]) for at in (0, 1, 2, 4))
     try:
         radius = float(texts[3])
     except ValueError:

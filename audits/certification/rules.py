@@ -1,4 +1,4 @@
-"""By which rule do counts become a certificate? What was asked, settled before the first draw.
+"""The rule by which counts become a certificate: what was asked, settled before the first draw.
 
 One rule serves all images of a run. It says how many draws, when to look, how the error probability is shared by
 the looks, and what geometry turns probabilities into a radius.
@@ -12,7 +12,6 @@ from audits.certification import Options
 from audits.certification.bounds import Method, bernstein_shift
 from audits.certification.radii import Geometry, ceiling, least_draws
 from probes.errors import InputError
-from probes.smoothing import MOST
 
 LOOKS = 12
 FIRST_LOOK = 100
@@ -76,9 +75,14 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
     Raises
     ------
     InputError
-        Where an option is out of range or two contradict each other.
+        Where there is no noise level, or two options contradict each other.
     """
-    _check_ranges(options)
+    if options.sigma is None or not 0 < options.sigma < math.inf:
+        raise InputError(
+            "There is no noise level." if options.sigma is None else f"{options.sigma} is no noise level.",
+            where="--sigma",
+            hint="Give a number above 0, in units of pixels in [0, 1]: 0.25 is a quarter of the range.",
+        )
     radii = parse_radii(options.radii)
     if options.mode == "decide" and not radii:
         raise InputError(
@@ -90,13 +94,12 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
             where="--lipschitz, --norm l1",
             hint="Leave one of the two out.",
         )
-    sigma = options.sigma or 0.0
     # The looks share alpha whether or not they come: when to stop may then depend on the counts.
     looks = geometric_looks(options.n) if options.mode == "decide" else (options.n,)
     rule = Rule(
         mode=options.mode,  # type: ignore[arg-type]
         method=options.interval,  # type: ignore[arg-type]
-        geometry=Geometry(options.norm, sigma, lipschitz),  # type: ignore[arg-type]
+        geometry=Geometry(options.norm, options.sigma, lipschitz),  # type: ignore[arg-type]
         # Bonferroni: the images' certificates need not be independent for all of them to hold together.
         alpha=options.alpha / images if options.family_wise else options.alpha,
         n0=options.n0,
@@ -133,7 +136,8 @@ def grid(top: float) -> tuple[float, ...]:
         return (0.0,)
     size = 10.0 ** math.floor(math.log10(top / 8))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor * 8.0001 >= top)
-    return tuple(round(step * place, 12) for place in range(int(top / step + 1e-9) + 1))
+    # Of a ceiling that is next to nothing all of them are 0, which counts once.
+    return tuple(dict.fromkeys(round(step * count, 12) for count in range(int(top / step + 1e-9) + 1)))
 
 
 def parse_radii(texts: tuple[str, ...]) -> tuple[float, ...]:
@@ -150,28 +154,23 @@ def parse_radii(texts: tuple[str, ...]) -> tuple[float, ...]:
     return tuple(sorted(found))
 
 
-def _check_ranges(options: Options) -> None:
-    if options.sigma is None or not 0 < options.sigma < math.inf:
+def asserted(text: str) -> float:
+    """Return a Lipschitz constant that the user gives.
+
+    Raises
+    ------
+    InputError
+        Where it is no number above 0.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
         raise InputError(
-            "There is no noise level." if options.sigma is None else f"{options.sigma} is no noise level.",
-            where="--sigma",
-            hint="Give a number above 0, in units of pixels in [0, 1]: 0.25 is a quarter of the range.",
+            f"{text!r} is no Lipschitz constant.", where="--lipschitz", hint="A number above 0, or computed."
         )
-    if not 0 < options.alpha < 0.5:
-        raise InputError(f"{options.alpha} is no error probability.", where="--alpha", hint="Give 0 < alpha < 0.5.")
-    if not 0 < options.target_loss < 1:
-        raise InputError(f"{options.target_loss} is no share.", where="--target-loss", hint="Give 0 < share < 1.")
-    least = (
-        ("--n0", options.n0, 1),
-        ("--n", options.n, 1),
-        ("--pilot", options.pilot, 10),
-        ("--skip", options.skip, 1),
-    )
-    for flag, value, bottom in (*least, ("--max", 1 if options.max is None else options.max, 1)):
-        if value < bottom:
-            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {bottom} or more.")
-    if max(options.n0, options.n, options.pilot) > MOST:
-        raise InputError("So many draws cannot be counted.", where="--n", hint=f"Give {MOST} or fewer.")
+    return value
 
 
 def too_few(rule: Rule) -> int:

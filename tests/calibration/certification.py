@@ -2,19 +2,20 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from audits.certification.estimating import add_estimates
-from audits.certification.findings import find
-from audits.certification.judging import ABSTAIN, Verdict, judge
+from audits.certification.certificates import ABSTAIN, Verdict, judge
+from audits.certification.estimates import estimates
+from audits.certification.findings import findings
+from audits.certification.inputs import Inputs
+from audits.certification.measure import Counts
 from audits.certification.radii import Geometry, gaussian_radius
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.records import Estimate
 from calibration.checks import NONE, Calibration, Case, Check, Outcomes, held
 from calibration.worlds import Floats, groups_of
@@ -156,18 +157,18 @@ def mean_draws(case: Case) -> float:
 def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     """Certify the images of one data set and hold every number and sentence against the truth."""
     rates, at = images_of(case, rng)
-    context = Context(seed=int(rng.integers(2**31)), level=case.level, cache=Cache(SimpleNamespace()))  # type: ignore[arg-type]
-    rule = rule_of(case.level, len(rates), "fixed")
-    verdicts, draft = verdicts_of(rates, rule, rng), Draft()
+    seed, rule = int(rng.integers(2**31)), rule_of(case.level, len(rates), "fixed")
+    verdicts, draft = verdicts_of(rates, rule, rng), Draft(seed=seed, level=case.level)
     groups = {"group": tuple(f"g{place}" for place in at), "side": tuple(rng.choice(["a", "b"], len(at)).tolist())}
-    add_estimates(draft, verdicts, rule, (), groups, context)
-    find(draft, verdicts, rule, groups=groups)
+    counts = _counts(verdicts, rule, groups)
+    estimates(draft, counts)
+    findings(draft, counts)
     outcomes: dict[str, bool | None] = {
         name: held(_row(draft, name, group="group=g1"), true) for name, true in truths(case).items()
     }
     decide = rule_of(case.level, len(rates), "decide")
-    early, other = verdicts_of(rates, decide, rng), Draft()
-    add_estimates(other, early, decide, (), {}, context)
+    early, other = verdicts_of(rates, decide, rng), Draft(seed=seed, level=case.level)
+    estimates(other, _counts(early, decide, {}))
     if case.effect == NONE:
         outcomes["draws_per_item"] = held(_row(other, "draws_per_item"), mean_draws(case))
     for name, made in (("fixed", verdicts), ("decide", early)):
@@ -183,6 +184,10 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     for name in ("certify.noise-defeats", "certify.noise-costs"):
         outcomes[name] = any(found == name for found, _ in told)
     return outcomes
+
+
+def _counts(verdicts: list[Verdict], rule: Rule, groups: dict[str, tuple[str, ...]]) -> Counts:
+    return Counts(inputs=Inputs(rule=rule, given=len(verdicts), attributes=groups), verdicts=tuple(verdicts))
 
 
 def _row(draft: Draft, name: str, **where: str) -> Estimate | None:

@@ -618,11 +618,10 @@ def test_counts_cut_off_are_refused(certified: Path, call_miles: Call, tmp_path:
 
 
 def test_bytes_flipped_in_counts_never_end_in_a_traceback(certified: Path, tmp_path: Path) -> None:
-    from audits.certification import Options
-    from audits.certification.recounting import plan_counts
-    from audits.certification.report import run
+    from audits.certification import AUDIT, Options
     from audits.context import Cache, Context
     from audits.errors import InputError
+    from audits.testing import drafted
 
     whole = (certified / "counts.safetensors").read_bytes()
     rng = np.random.default_rng(0)
@@ -637,7 +636,7 @@ def test_bytes_flipped_in_counts_never_end_in_a_traceback(certified: Path, tmp_p
         options = Options(from_counts=tmp_path)
         context = Context(cache=Cache(tmp_path / "cache"))
         try:
-            run(options, plan_counts(options), context)
+            drafted(AUDIT, options, context)
         except InputError:
             refused += 1
     assert refused > 20
@@ -783,7 +782,7 @@ simple("data_missing", "--data", data=None)
 simple("data_from_nowhere", "nowhere.npz", data="/nowhere.npz")
 simple("column_missing", "sites", "--by", "sites")
 simple("attributes_from_nowhere", "sites.csv", "--by", "site", "--attributes", "/nowhere/sites.csv")
-simple("log_and_counts", "One source", "--from-log", "a.tsv", "--from-counts", "b")
+simple("log_and_counts", "exclude each other", "--from-log", "a.tsv", "--from-counts", "b")
 simple("log_and_checkpoint", "CHECKPOINT", "--from-log", "a.tsv")
 CASES.add(
     "counts_and_checkpoint", "CHECKPOINT", lambda digits, _: ["certify", digits.model, "--from-counts", digits.folder]

@@ -18,7 +18,7 @@ from audits import gates, report_file
 from audits.asr_fairness import Options as Fairness
 from audits.certification import Options as Certification
 from audits.certification.logs import read_log
-from audits.certification.recounting import plan_counts
+from audits.certification.stored_counts import read_counts
 from audits.membership import Options as Membership
 from audits.records import Report, Warning
 from miles_cli.audit_command import read_config
@@ -250,7 +250,7 @@ def test_any_counts_are_read_or_refused(prepared: Path, tmp_path: Path) -> None:
     path.write_bytes(data)
 
     def reader(place: Path) -> object:
-        return plan_counts(Certification(from_counts=place))
+        return read_counts(Certification(from_counts=place))
 
     assert _met(reader, path) == "read"
 

@@ -20,6 +20,8 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom, norm
 from torch import Tensor, nn
 
+from audits import intervals
+from audits.certification import measure
 from audits.certification.bounds import (
     Counts,
     Interval,
@@ -29,14 +31,14 @@ from audits.certification.bounds import (
     soft_limits,
     vote_limits,
 )
-from audits.certification.estimating import add_estimates
-from audits.certification.findings import _find_parts
-from audits.certification.judging import Verdict, judge
+from audits.certification.certificates import Verdict, judge
+from audits.certification.differences import find_differences
+from audits.certification.estimates import estimates
+from audits.certification.inputs import Inputs
 from audits.certification.radii import Geometry, gaussian_radius
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
-from audits.context import Cache, Context, Draft
-from audits.records import Estimate
+from audits.context import Cache, Draft
 from probes.noise import Noise
 from probes.smoothing import ImageCounts, Sampler, Tally
 
@@ -568,9 +570,8 @@ def covered(rng: np.random.Generator, images: int, zeros: float, runs: int, tmp:
     hits = dict.fromkeys(truth, 0)
     for run in range(runs):
         radii = np.where(rng.random(images) < zeros, 0.0, rng.choice(known, images))
-        draft = Draft()
-        context = Context(seed=run, cache=Cache(tmp))
-        add_estimates(draft, [verdict(float(radius)) for radius in radii], rule, (), {}, context)
+        draft, rows = Draft(seed=run), tuple(verdict(float(radius)) for radius in radii)
+        estimates(draft, measure.Counts(inputs=Inputs(rule=rule, given=images), verdicts=rows))
         for row in draft.estimates:
             if row.name in truth:
                 assert row.low is not None and row.high is not None
@@ -609,16 +610,11 @@ def test_equal_groups_are_seldom_called_uneven(columns: int, groups: int, images
         for column in range(columns):
             group = rng.permutation(np.repeat(np.arange(groups), images))
             for place in range(groups):
-                where = {"group": f"c{column}={place}", "radius": 0.5}
                 value = float(right[group == place].mean())
-                draft.add(
-                    Estimate(
-                        name="certified_accuracy", value=value, low=0.0, high=1.0, level=0.95, method="exact",
-                        n=images, unit="images", where=where,
-                    )
-                )  # fmt: skip
+                share = intervals.Interval(value=value, low=0.0, high=1.0, method="exact", n=images, unit="images")
+                draft.add("certified_accuracy", share, group=f"c{column}={place}", radius=0.5)
         levels = [str(place) for place in range(groups)]
         rule = SimpleNamespace(radii=(0.5,))
-        _find_parts(draft, rule, {f"c{column}": levels for column in range(columns)})  # type: ignore[arg-type]
+        find_differences(draft, rule, {f"c{column}": levels for column in range(columns)})  # type: ignore[arg-type]
         false += any(finding.id == "certify.uneven" for finding in draft.findings)
     assert false <= most

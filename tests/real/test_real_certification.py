@@ -10,9 +10,9 @@ import torch
 from scipy.stats import binomtest
 from torch import Tensor
 
-from audits.certification import Options
-from audits.certification.inputs import Inputs, plan
-from audits.certification.report import run
+from audits import runner
+from audits.certification import AUDIT, Options
+from audits.certification.inputs import Inputs
 from audits.context import Cache, Context, Draft
 from audits.records import Estimate
 from probes.noise import Noise
@@ -53,9 +53,9 @@ def certify(cache: Path, arch: str, sigma: float, *, n0: int, n: int, radii: tup
         radii=radii,
     )
     context = Context(cache=Cache(cache))
-    planned = plan(options, context)
+    planned = runner.check(AUDIT, options, context)
     assert isinstance(planned.inputs, Inputs)
-    return Done(planned.inputs, run(options, planned, context))
+    return Done(planned.inputs, runner.carry_out(AUDIT, options, planned, context))
 
 
 @pytest.fixture(scope="module", autouse=True)

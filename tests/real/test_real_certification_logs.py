@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from audits.certification import Options
-from audits.certification.judging import judge
+from audits.certification.certificates import judge
+from audits.certification.inputs import check
+from audits.certification.log_estimates import add_log_estimates
 from audits.certification.log_findings import find_in_log
 from audits.certification.log_fit import implied_alpha, reachable, read_settings
-from audits.certification.logs import plan_log, read_log
+from audits.certification.logs import read_log
 from audits.certification.radii import Geometry
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
@@ -46,7 +48,8 @@ def log_file(model: str, sigma: float, kind: str = "certify", last: str = "sigma
 
 
 def planned(path: Path, sigma: float, alpha: float) -> tuple[Any, Rule]:
-    inputs = plan_log(Options(from_log=path, sigma=sigma, alpha=alpha)).inputs
+    context = Context(cache=Cache(path.parent))
+    inputs = check(Options(from_log=path, sigma=sigma, alpha=alpha), context).inputs
     return inputs.log, inputs.rule
 
 
@@ -64,7 +67,7 @@ def test_published_tables_come_back(
 
 @pytest.mark.parametrize(("model", "sigma", "rows", "table", "alpha", "other"), LOGS)
 def test_published_logs_give_away_their_alpha(
-    model: str, sigma: float, rows: int, table: dict[float, float], alpha: float, other: float, tmp_path: Path
+    model: str, sigma: float, rows: int, table: dict[float, float], alpha: float, other: float
 ) -> None:
     log, rule = planned(log_file(model, sigma), sigma, 0.001)
     found = implied_alpha(log, rule)
@@ -80,13 +83,13 @@ def test_published_logs_give_away_their_alpha(
         draft = Draft()
         named = planned(log_file(model, sigma), sigma, asked)[1]
         reading = read_settings(log, named)
-        find_in_log(draft, log, named, reading, Context(cache=Cache(tmp_path)))
+        add_log_estimates(draft, log, named, reading)
+        find_in_log(draft, log, named, reading)
         assert reading.alpha == alpha
         ids = {row.id: row for row in draft.findings}
         assert ("certify.consistent-log" in ids) == good
         assert good or next(iter(ids.values())).severity == "high"
-        estimate = next(row for row in draft.estimates if row.name == "implied_alpha")
-        assert estimate.value == alpha
+        assert draft.row("implied_alpha").value == alpha
 
 
 def test_a_log_of_predictions_is_no_log_of_certificates() -> None:

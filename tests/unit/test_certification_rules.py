@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from audits.certification import Options
+from audits.certification import AUDIT, Options, measure
 from audits.certification.bounds import (
     Counts,
     Interval,
@@ -23,23 +24,34 @@ from audits.certification.bounds import (
     fullest_rival,
     vote_limits,
 )
-from audits.certification.estimating import add_bound, add_estimates
-from audits.certification.findings import find
-from audits.certification.judging import ABSTAIN, Verdict, judge
-from audits.certification.log_findings import find_in_log
-from audits.certification.log_fit import implied_alpha, reachable, read_settings
-from audits.certification.logs import Log, plan_log, read_log
+from audits.certification.certificates import ABSTAIN, Verdict, judge
+from audits.certification.estimates import estimates
+from audits.certification.findings import findings
+from audits.certification.inputs import Inputs, check
+from audits.certification.log_fit import implied_alpha, reachable
+from audits.certification.logs import Log, read_log
 from audits.certification.radii import Geometry, ceiling, least_draws, rounded_down
-from audits.certification.report import _table
+from audits.certification.records import log as log_bytes
 from audits.certification.rules import Rule, geometric_looks, grid, parse_radii, rule_of, too_few
 from audits.certification.sampling import Drawn, decided, interval_of, limits_of, pilot_draws
 from audits.context import Cache, Context, Draft
+from audits.options import check_record
 from probes.errors import InputError
 from probes.smoothing import MOST, ONE, Tally
 
 
 def ruled(*, images: int = 1, **options: Any) -> Rule:
     return rule_of(Options(**{"sigma": 0.5, **options}), images=images)
+
+
+def estimated(verdicts: Sequence[Verdict], rule: Rule, log: Log | None = None, *, judged: bool = False) -> Draft:
+    """Return the draft of these certificates: estimates, and where asked findings and warnings."""
+    inputs = Inputs(rule=rule, given=len(verdicts), log=log)
+    counts, draft = measure.Counts(inputs=inputs, verdicts=tuple(verdicts)), Draft(measures=AUDIT.by_name)
+    estimates(draft, counts)
+    if judged:
+        findings(draft, counts)
+    return draft
 
 
 def tally(*votes: int) -> Tally:
@@ -186,6 +198,7 @@ def test_too_few_draws_are_told() -> None:
 )
 def test_options_out_of_range_are_named(flag: str, options: dict[str, Any]) -> None:
     with pytest.raises(InputError) as raised:
+        check_record(Options(**{"sigma": 0.5, **options}))
         ruled(**options)
     assert raised.value.where == flag
 
@@ -199,35 +212,29 @@ def test_a_family_of_images_shares_alpha() -> None:
     assert rule_of(Options(sigma=0.5, mode="pilot"), images=1).share == 0.001
 
 
-def bound(images: int, tmp: Path, **options: Any) -> float:
+def bound(images: int, **options: Any) -> float:
     rule = rule_of(Options(sigma=0.5, radii=("0.5",), **options), images=images)
     row = Verdict(index=0, label=0, predict=0, radius=0.7, seconds=0.0, correct=True)
-    draft = Draft()
-    add_estimates(draft, [row] * images, rule, (), {}, Context(cache=Cache(tmp)))
-    add_bound(draft, images, rule, None)
-    return next(row.value for row in draft.estimates if row.name == "false_certificate_bound")
+    return estimated([row] * images, rule).row("false_certificate_bound").value
 
 
 @pytest.mark.parametrize(("images", "expected"), [(1, 0.001), (100, 0.0952), (500, 0.3936), (2000, 0.8648)])
-def test_false_certificates_add_up_over_images(images: int, expected: float, tmp_path: Path) -> None:
-    assert bound(images, tmp_path) == pytest.approx(expected, abs=5e-5)
-    assert bound(images, tmp_path, family_wise=True) <= 0.001 + 1e-15
-    assert bound(images, tmp_path, family_wise=True) > 0.0009
+def test_false_certificates_add_up_over_images(images: int, expected: float) -> None:
+    assert bound(images) == pytest.approx(expected, abs=5e-5)
+    assert bound(images, family_wise=True) <= 0.001 + 1e-15
+    assert bound(images, family_wise=True) > 0.0009
 
 
-def test_an_image_is_certified_at_its_own_radius_and_not_beyond(tmp_path: Path) -> None:
+def test_an_image_is_certified_at_its_own_radius_and_not_beyond() -> None:
     right = Verdict(index=0, label=0, predict=0, radius=0.5, seconds=0.0, correct=True)
     at_zero = Verdict(index=1, label=0, predict=0, radius=0.0, seconds=0.0, correct=True)
     wrong = Verdict(index=2, label=0, predict=1, radius=0.5, seconds=0.0, correct=False)
     none = Verdict(index=3, label=0, predict=ABSTAIN, radius=0.0, seconds=0.0, correct=False)
-    draft = Draft()
-    rule = ruled(radii=("0", "0.5", "0.500001"))
-    add_estimates(draft, [right, at_zero, wrong, none], rule, (), {}, Context(cache=Cache(tmp_path)))
+    draft = estimated([right, at_zero, wrong, none], ruled(radii=("0", "0.5", "0.500001")))
     curve = {row.where["radius"]: row.value for row in draft.estimates if row.name == "certified_accuracy"}
     assert curve == {0.0: 0.5, 0.5: 0.25, 0.500001: 0.0}
-    others = {row.name: row.value for row in draft.estimates if not row.where}
-    assert others["abstention_rate"] == 0.25
-    assert others["average_certified_radius"] == 0.125
+    assert draft.row("abstention_rate").value == 0.25
+    assert draft.row("average_certified_radius").value == 0.125
 
 
 def test_the_fullest_rival_is_any_class_but_the_top_one() -> None:
@@ -452,12 +459,12 @@ def test_soft_outputs_and_not_votes_choose_the_soft_class() -> None:
 
 @pytest.mark.parametrize(("asked", "method", "low"), [("1", "exact", None), ("computed", "Upper bound:", 0.0)])
 def test_a_computed_constant_is_a_bound_and_an_asserted_one_is_as_given(
-    tmp_path: Path, asked: str, method: str, low: float | None
+    asked: str, method: str, low: float | None
 ) -> None:
     rule = rule_of(Options(sigma=0.5, n=1000, lipschitz=asked), images=1, lipschitz=2.5)
-    soft, draft = soft_tally(np.tile([0.9, 0.1], (1000, 1))), Draft()
-    add_estimates(draft, [judge(drawn(soft, soft), rule)], rule, (), {}, Context(cache=Cache(tmp_path)))
-    row = next(row for row in draft.estimates if row.name == "lipschitz_constant")
+    soft = soft_tally(np.tile([0.9, 0.1], (1000, 1)))
+    draft = estimated([judge(drawn(soft, soft), rule)], rule)
+    row = draft.row("lipschitz_constant", origin="asserted" if asked == "1" else "computed")
     assert row.method.startswith(method) and (row.value, row.low) == (2.5, low)
 
 
@@ -533,8 +540,7 @@ def test_rows_that_contradict_themselves_are_told(tmp_path: Path) -> None:
     log = read_log(path)
     assert log.contradictions == (2, 3)
     assert [row.correct for row in log.verdicts] == [True, False, True]
-    draft = Draft()
-    find_in_log(draft, log, ruled(), read_settings(log, ruled()), Context(cache=Cache(tmp_path)))
+    draft = estimated(log.verdicts, ruled(), log)
     warning = next(row for row in draft.warnings if row.id == "contradictory-rows")
     assert "2 lines" in warning.message and "2, 3" in warning.message
 
@@ -551,7 +557,7 @@ def test_rows_that_contradict_themselves_are_told(tmp_path: Path) -> None:
 def test_options_that_draw_do_not_go_with_a_log(tmp_path: Path, flag: str, options: dict[str, Any]) -> None:
     path = log_of(tmp_path, "0\t3\t3\t0.3\t1\t1.0")
     with pytest.raises(InputError) as raised:
-        plan_log(Options(from_log=path, sigma=0.25, **options))
+        check_record(Options(from_log=path, sigma=0.25, **options))
     assert raised.value.where == flag
 
 
@@ -565,7 +571,7 @@ def written(tmp: Path, rule: Rule, n: int, alpha: float, *, digits: int = 0, una
         radius = float(f"{radius:.{digits}}") if digits else rounded_down(radius)
         rows.append(Verdict(index=index, label=0, predict=0, radius=radius, seconds=0.5, correct=True))
     path = tmp / "certify.tsv"
-    path.write_bytes(_table(rows))
+    path.write_bytes(log_bytes(rows))
     if digits:
         lines = [f"{row.index}\t0\t0\t{row.radius}\t1\t0.5" for row in rows]
         path.write_text("\n".join([HEADER, *lines]) + "\n", encoding="ascii")
@@ -574,15 +580,8 @@ def written(tmp: Path, rule: Rule, n: int, alpha: float, *, digits: int = 0, una
     return log
 
 
-def told(log: Log, rule: Rule, tmp: Path) -> Draft:
-    draft = Draft()
-    context = Context(cache=Cache(tmp))
-    add_estimates(draft, log.verdicts, rule, (), {}, context)
-    reading = read_settings(log, rule)
-    find_in_log(draft, log, rule, reading, context)
-    add_bound(draft, len(log.verdicts), rule, reading)
-    find(draft, log.verdicts, rule, reading=reading)
-    return draft
+def told(log: Log, rule: Rule) -> Draft:
+    return estimated(log.verdicts, rule, log, judged=True)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.001])
@@ -594,7 +593,7 @@ def test_our_own_log_raises_no_doubt(tmp_path: Path, n: int, alpha: float) -> No
     # Ours are rounded down, and six decimals tell that from rounding to nearest.
     assert reachable(log, rule, alpha, "down") == (122, 122)
     assert reachable(log, rule, alpha, "nearest")[0] < 100
-    found = told(log, rule, tmp_path).findings
+    found = told(log, rule).findings
     assert {row.id for row in found} == {"certify.consistent-log", "certify.accuracy"}
     assert found[0].statement.endswith(", cut off when printed.") and "(122)" in found[0].statement
     assert {row.severity for row in found} == {"info"}
@@ -608,14 +607,14 @@ def test_our_own_log_raises_no_doubt_where_radii_span_decades(tmp_path: Path, si
         rows.append(replace(judge(drawn(tally(9, 1), tally(votes, n - votes)), rule), index=index))
         assert rows[index].interval == "one-sided"
     path = tmp_path / "certify.tsv"
-    path.write_bytes(_table(rows))
+    path.write_bytes(log_bytes(rows))
     log = read_log(path)
     assert [row.radius for row in log.verdicts] == [row.radius for row in rows]
     assert log.radii.max() > 10 * log.radii.min()
     met, own = reachable(log, rule, rule.alpha, "down")
     # With so many votes neighbouring radii lie too close for six decimals to tell.
     assert met == own > (100 if n <= 1000 else 20)
-    found = told(log, rule, tmp_path).findings
+    found = told(log, rule).findings
     assert {row.severity for row in found} == {"info"}
     met, own = reachable(log, rule, 0.01, "down")
     assert met < 0.2 * own
@@ -626,8 +625,8 @@ def test_early_decisions_are_not_held_against_a_log(tmp_path: Path) -> None:
     found = [judge(drawn(tally(9, 1), tally(hits, 187 - hits)), rule) for hits in rng.integers(150, 188, 50).tolist()]
     rows = [replace(row, index=index) for index, row in enumerate(found)]
     path = tmp_path / "certify.tsv"
-    path.write_bytes(_table(rows))
-    draft = told(read_log(path), rule, tmp_path)
+    path.write_bytes(log_bytes(rows))
+    draft = told(read_log(path), rule)
     assert {row.severity for row in draft.findings} == {"info"}
     assert "radii-not-checked" in {row.id for row in draft.warnings}
 
@@ -637,7 +636,7 @@ def test_early_decisions_are_not_held_against_a_log(tmp_path: Path) -> None:
 def test_a_log_made_with_another_alpha_is_found_out(tmp_path: Path, digits: int, unanimous: int, id: str) -> None:
     rule = ruled(n=1000, alpha=0.001)
     log = written(tmp_path, rule, 1000, 0.01, digits=digits, unanimous=unanimous)
-    draft = told(log, rule, tmp_path)
+    draft = told(log, rule)
     doubt = next(row for row in draft.findings if row.id == f"certify.{id}")
     assert doubt.severity == "high"
     if unanimous:
@@ -646,8 +645,7 @@ def test_a_log_made_with_another_alpha_is_found_out(tmp_path: Path, digits: int,
     # What follows carries the alpha that the log has, not the one that was named.
     accuracy = next(row.statement for row in draft.findings if row.id == "certify.accuracy")
     assert "each certificate false with probability 0.01 at most" in accuracy
-    bound = next(row for row in draft.estimates if row.name == "false_certificate_bound")
-    assert bound.value == pytest.approx(1 - 0.99 ** len(log.verdicts))
+    assert draft.row("false_certificate_bound").value == pytest.approx(1 - 0.99 ** len(log.verdicts))
     shares = {
         (row.where["alpha"], row.where["rounding"]): row.value
         for row in draft.estimates
@@ -655,7 +653,7 @@ def test_a_log_made_with_another_alpha_is_found_out(tmp_path: Path, digits: int,
     }
     assert shares[0.01, "nearest"] == 1.0
     assert max(shares[0.01, "down"], shares[0.001, "nearest"], shares[0.001, "down"]) < 0.6
-    quiet = told(log, ruled(n=1000, alpha=0.01), tmp_path)
+    quiet = told(log, ruled(n=1000, alpha=0.01))
     assert "certify.consistent-log" in {row.id for row in quiet.findings}
 
 
@@ -675,11 +673,12 @@ def test_a_log_of_abstentions_implies_nothing(tmp_path: Path) -> None:
     log = read_log(log_of(tmp_path, "0\t1\t-1\t0.0\t0\t1.0"))
     assert implied_alpha(log, ruled()) is None
     assert reachable(log, ruled(), 0.001, "nearest") == (0, 0)
-    draft = told(log, ruled(), tmp_path)
+    draft = told(log, ruled())
     assert [row.id for row in draft.findings] == ["certify.nothing"]
 
 
 def test_the_plan_of_a_log_tells_its_rows(tmp_path: Path) -> None:
-    plan = plan_log(Options(from_log=log_of(tmp_path, "0\t3\t3\t0.378\t1\t15.4"), sigma=0.25))
+    path = log_of(tmp_path, "0\t3\t3\t0.378\t1\t15.4")
+    plan = check(Options(from_log=path, sigma=0.25), Context(cache=Cache(tmp_path)))
     assert plan.data[0].items == 1 and plan.inputs.log.digits == 3
     assert "1 certificates" in plan.notes[0]

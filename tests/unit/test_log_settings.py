@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audits.certification import Options
+from audits.certification import AUDIT, Options
 from audits.certification.bounds import clopper_pearson_lower
+from audits.certification.estimates import estimates
+from audits.certification.findings import findings
 from audits.certification.inputs import Inputs
-from audits.certification.logs import plan_log
-from audits.certification.report import run
-from audits.context import Cache, Context, Draft
-from audits.records import Estimate, Finding
+from audits.certification.logs import read_log
+from audits.certification.measure import Counts
+from audits.certification.rules import rule_of
+from audits.context import Claim, Draft
+from audits.records import Estimate
+from audits.testing import drafted
 
 N = 100_000
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
@@ -44,13 +48,10 @@ def log_of(folder: Path, radii: Sequence[str]) -> Path:
 
 
 def audited(path: Path, sigma: float = 1.0, n: int = N, **named: object) -> Draft:
-    options = Options(from_log=path, sigma=sigma, n=n, **named)  # type: ignore[arg-type]
-    plan = plan_log(options)
-    assert isinstance(plan.inputs, Inputs)
-    return run(options, plan, Context(cache=Cache(path.parent / "cache")))
+    return drafted(AUDIT, {"from_log": path, "sigma": sigma, "n": n, **named})
 
 
-def finding(draft: Draft, id: str) -> Finding:
+def finding(draft: Draft, id: str) -> Claim:
     return next(row for row in draft.findings if row.id == f"certify.{id}")
 
 
@@ -64,7 +65,8 @@ def shares(draft: Draft) -> dict[tuple[object, object], Estimate]:
 
 
 def number(draft: Draft, name: str) -> float | None:
-    return next((row.value for row in draft.estimates if row.name == name and not row.where), None)
+    row = draft.get(name)
+    return None if row is None else row.value
 
 
 @pytest.fixture
@@ -160,7 +162,7 @@ def test_an_implied_alpha_rests_on_one_radius_and_its_range_on_no_level(tmp_path
     from audits.numbers import described
 
     draft = audited(log_of(tmp_path, [nearest(radius(missing, 0.01)) for missing in range(25)]), alpha=0.01)
-    row = next(row for row in draft.estimates if row.name == "implied_alpha")
+    row = draft.row("implied_alpha")
     assert (row.n, row.unit) == (1, "radius") and row.low is not None and row.low <= 0.01
     assert re.fullmatch(r"0\.0100 \(0\.00\d+ to 0\.01\d+\), 1 radius", described(row))
 
@@ -186,15 +188,12 @@ def test_every_radius_that_was_asked_for_is_answered(published: Path) -> None:
 
 def grouped(path: Path, **levels: Sequence[str]) -> Draft:
     """Return what is found over the groups of a log's images."""
-    from audits.certification.estimating import add_bound, add_estimates
-    from audits.certification.findings import find
-
-    inputs = plan_log(Options(from_log=path, sigma=1.0, alpha=0.01, radii=("1",))).inputs
-    draft, attributes = Draft(), {name: tuple(values) for name, values in levels.items()}
-    rows = inputs.log.verdicts
-    add_estimates(draft, rows, inputs.rule, (), attributes, Context(cache=Cache(path.parent / "cache")))
-    add_bound(draft, len(rows), inputs.rule)
-    find(draft, rows, inputs.rule, groups=attributes)
+    rows = read_log(path).verdicts
+    rule = rule_of(Options(sigma=1.0, alpha=0.01, radii=("1",)), images=len(rows))
+    attributes = {name: tuple(values) for name, values in levels.items()}
+    counts, draft = Counts(inputs=Inputs(rule=rule, given=len(rows), attributes=attributes), verdicts=rows), Draft()
+    estimates(draft, counts)
+    findings(draft, counts)
     return draft
 
 
@@ -215,7 +214,7 @@ def test_every_column_of_groups_is_told_of_whether_or_not_its_groups_differ(tmp_
     assert "half=first 0.50 (" in even.statement and "half=second 0.50 (" in even.statement
     assert "95 %, 50 images" in even.statement
     assert even.statement.endswith("Of one nothing can be told: fewer than two groups have 5 images.")
-    assert {draft.estimates[index].where["group"] for index in even.evidence} == {"half=first", "half=second"}
+    assert {row.where["group"] for row in even.evidence} == {"half=first", "half=second"}
 
 
 def test_without_columns_nothing_is_said_of_groups(published: Path) -> None:

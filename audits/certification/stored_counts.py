@@ -1,80 +1,40 @@
-"""The counts of a run as a file, and a run judged again from it: no model, no images, no draw."""
+"""The counts of an earlier run, read from their file, and the new rule laid over them: no model, no images, no draw."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from audits.certification import Options
-from audits.certification.rules import Rule, rule_of
+from audits.certification.parts import distinct
+from audits.certification.rules import Rule, asserted, rule_of
 from audits.certification.sampling import Drawn
-from audits.context import Context, Plan
-from audits.records import Source, Subject
+from audits.records import Subject
 from probes.errors import InputError
-from probes.loading.hashing import sha256_file
 from probes.loading.weights import check_safetensors
-from probes.smoothing import ONE, Tally
-
-if TYPE_CHECKING:
-    from audits.certification.inputs import Inputs
+from probes.smoothing import MOST, ONE, Tally
 
 NAME = "counts.safetensors"
-_FORMAT = "miles.counts/1"
-_PARTS = ("votes", "sums", "squares")
+FORMAT = "miles.counts/1"
+PARTS = ("votes", "sums", "squares")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The counts of an earlier run."""
+    """The counts of an earlier run, with what it was of and, in words, how they were drawn."""
 
+    file: Path
+    rule: Rule
+    given: int
+    names: tuple[str, ...]
+    attributes: dict[str, tuple[str, ...]]
     drawn: tuple[Drawn, ...]
+    subject: Subject | None
+    note: str
 
 
-def packed(drawn: Sequence[Drawn], inputs: "Inputs", subject: Subject | None, context: Context) -> bytes:
-    """Return the counts of a run as the bytes of counts.safetensors.
-
-    Tensors, m images, L looks at the most, K classes: `index`, `label`, `clean` (m), `seconds` (m),
-    `selection.draws` (m), `selection.votes|sums|squares` (m, K), `looks.draws` (m, L) with 0 where a look was not
-    needed, `looks.votes|sums|squares` (m, L, K). The header's metadata tell the settings.
-    """
-    import torch
-    from safetensors.torch import save
-
-    deepest = max(len(item.looks) for item in drawn)
-    blank = torch.zeros_like(drawn[0].looks[0].votes)
-    tensors = {
-        name: torch.tensor([getattr(item, name) for item in drawn]) for name in ("index", "label", "clean", "seconds")
-    }
-    tensors["selection.draws"] = torch.tensor([item.selection.draws for item in drawn])
-    tensors["looks.draws"] = torch.tensor(
-        [_padded([tally.draws for tally in item.looks], deepest, 0) for item in drawn]
-    )
-    for part in _PARTS:
-        tensors[f"selection.{part}"] = torch.stack([getattr(item.selection, part) for item in drawn])
-        tensors[f"looks.{part}"] = torch.stack(
-            [torch.stack(_padded([getattr(tally, part) for tally in item.looks], deepest, blank)) for item in drawn]
-        )
-    rule = inputs.rule
-    about = {
-        "format": _FORMAT,
-        "settings": {"mode": rule.mode, "n0": rule.n0, "n": rule.n, "pilot": rule.pilot},
-        "geometry": {"norm": rule.geometry.norm, "sigma": rule.geometry.sigma},
-        "drawn": {"seed": context.seed, "dtype": context.dtype, "device": context.device, "torch": torch.__version__},
-        "given": inputs.given,
-        "names": inputs.names,
-        "attributes": dict(inputs.attributes),
-        "subject": asdict(subject) if subject else None,
-    }
-    return bytes(save(tensors, metadata={"miles": json.dumps(about, sort_keys=True)}))
-
-
-def _padded(row: list[Any], length: int, blank: Any) -> list[Any]:
-    return row + [blank] * (length - len(row))
-
-
-def plan_counts(options: Options) -> Plan:
-    """Check the counts of an earlier run and lay the new rule over them.
+def read_counts(options: Options) -> Stored:
+    """Read the counts of an earlier run and lay the new rule over them.
 
     Raises
     ------
@@ -82,7 +42,6 @@ def plan_counts(options: Options) -> Plan:
         Where there are none, they are damaged, or an option contradicts them.
     """
     assert options.from_counts is not None
-    _refuse_other_inputs(options)
     file = options.from_counts / NAME if options.from_counts.is_dir() else options.from_counts
     if not file.is_file():
         raise InputError(
@@ -91,32 +50,30 @@ def plan_counts(options: Options) -> Plan:
             hint=f"Name the folder of a finished miles certify run: it holds {NAME}.",
         )
     about, tensors = _read(file)
-    stored = _settings(options, about, str(file))
-    lipschitz = _asserted(options)
-    from audits.certification.inputs import Inputs, coordinates_of
-
+    settled = _settings(options, about, str(file))
+    if options.lipschitz == "computed":
+        raise InputError(
+            "A constant cannot be computed without the model.",
+            where="--lipschitz computed",
+            hint="Run it with CHECKPOINT and --data: the draws come from the cache.",
+        )
+    lipschitz = None if options.lipschitz is None else asserted(options.lipschitz)
     try:
         _check_file(about, tensors)
-        images, labels = len(tensors["index"]), tensors["label"].tolist()
-        rule = rule_of(stored, images=images, lipschitz=lipschitz)
-        inputs = Inputs(
+        images = len(tensors["index"])
+        rule = rule_of(settled, images=images, lipschitz=lipschitz)
+        return Stored(
+            file=file,
             rule=rule,
             given=int(about["given"]),
-            names=tuple(about["names"]),
+            names=distinct(about["names"]),
             attributes={name: tuple(levels) for name, levels in about["attributes"].items()},
-            stored=Stored(drawn=_unpacked(tensors, rule)),
+            drawn=_unpacked(tensors, rule),
+            subject=Subject(**about["subject"]) if about["subject"] else None,
+            note=_described(rule, images, about),
         )
-        subject = Subject(**about["subject"]) if about["subject"] else None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ZeroDivisionError) as error:
         raise _damaged(str(file)) from error
-    return Plan(
-        inputs=inputs,
-        coordinates=coordinates_of(rule, labels, inputs.names, inputs.attributes),
-        subject=subject,
-        data=(Source(role="counts", path=str(options.from_counts), sha256=sha256_file(file), items=images),),
-        cost=(("forwards", "0"), ("time", "seconds")),
-        notes=(_described(rule, images, about),),
-    )
 
 
 def _described(rule: Rule, images: int, about: dict[str, Any]) -> str:
@@ -139,22 +96,22 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, RecursionError) as error:
         raise _damaged(str(file)) from error
-    if not isinstance(about, dict) or about.get("format") != _FORMAT:
-        raise InputError(f"This is no file of counts ({_FORMAT}).", where=str(file), hint="Name a miles certify run.")
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise InputError(f"This is no file of counts ({FORMAT}).", where=str(file), hint="Name a miles certify run.")
     return about, tensors
 
 
 def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
     rows = []
-    for place in range(len(tensors["index"])):
+    for image in range(len(tensors["index"])):
         looks = [
-            Tally(int(draws), *(tensors[f"looks.{part}"][place, look] for part in _PARTS))
-            for look, draws in enumerate(tensors["looks.draws"][place].tolist())
+            Tally(int(draws), *(tensors[f"looks.{part}"][image, look] for part in PARTS))
+            for look, draws in enumerate(tensors["looks.draws"][image].tolist())
             # A look that was not needed is stored as 0 draws.
             if draws
         ]
         selection = Tally(
-            int(tensors["selection.draws"][place]), *(tensors[f"selection.{part}"][place] for part in _PARTS)
+            int(tensors["selection.draws"][image]), *(tensors[f"selection.{part}"][image] for part in PARTS)
         )
         stops = tuple(tally.draws for tally in looks)
         asked = stops == rule.looks[: len(stops)] if rule.mode != "pilot" else len(stops) == 1 and stops[0] <= rule.n
@@ -165,12 +122,12 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
             _check_tally(tally, before)
         rows.append(
             Drawn(
-                index=int(tensors["index"][place]),
-                label=int(tensors["label"][place]),
-                clean=int(tensors["clean"][place]),
+                index=int(tensors["index"][image]),
+                label=int(tensors["label"][image]),
+                clean=int(tensors["clean"][image]),
                 selection=selection,
                 looks=tuple(looks),
-                seconds=float(tensors["seconds"][place]),
+                seconds=float(tensors["seconds"][image]),
             )
         )
     return tuple(rows)
@@ -178,7 +135,7 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
 
 def _check_tally(tally: Tally, before: Tally | None) -> None:
     """Refuse counts that no draws can give: they must add up, grow, and obey (sum)^2 <= n sum of squares."""
-    votes, sums, squares = (getattr(tally, part) for part in _PARTS)
+    votes, sums, squares = (getattr(tally, part) for part in PARTS)
     mean = sums.double() / ONE / tally.draws
     second = squares.double() / ONE / ONE / tally.draws
     possible = (
@@ -188,7 +145,7 @@ def _check_tally(tally: Tally, before: Tally | None) -> None:
         and bool((second <= mean + 1e-9).all())
         and bool((mean**2 <= second + 1e-9).all())
     )
-    grown = before is None or all(bool((getattr(tally, p) >= getattr(before, p)).all()) for p in _PARTS)
+    grown = before is None or all(bool((getattr(tally, p) >= getattr(before, p)).all()) for p in PARTS)
     if not possible or not grown:
         raise ValueError("counts that no draws can give")
 
@@ -204,7 +161,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
     """Refuse a file whose parts do not fit together."""
     import torch
 
-    shapes = {part: tensors[f"looks.{part}"].shape for part in _PARTS}
+    shapes = {part: tensors[f"looks.{part}"].shape for part in PARTS}
     images, looks, classes = shapes["votes"]
     whole = [name for name in tensors if name != "seconds"]
     index, label, clean = (tensors[name] for name in ("index", "label", "clean"))
@@ -213,7 +170,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
         and classes > 1
         and all(tensors[name].dtype == torch.int64 for name in whole)
         and all(shape == (images, looks, classes) for shape in shapes.values())
-        and all(tensors[f"selection.{part}"].shape == (images, classes) for part in _PARTS)
+        and all(tensors[f"selection.{part}"].shape == (images, classes) for part in PARTS)
         and all(tensors[name].shape == (images,) for name in ("index", "label", "clean", "seconds", "selection.draws"))
         and tensors["looks.draws"].shape == (images, looks)
         and bool(((label >= 0) & (label < classes) & (clean >= 0) & (clean < classes)).all())
@@ -224,6 +181,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
         and isinstance(about.get("drawn", {}), dict)
         and about["geometry"]["norm"] in ("l2", "l1")
         and about["settings"]["mode"] in ("fixed", "decide", "pilot")
+        and all(1 <= about["settings"][name] <= MOST for name in ("n0", "n", "pilot"))
         and all(len(levels) == images for levels in about["attributes"].values())
         and all(isinstance(name, str) for name in about["names"])
         and _is_subject(about["subject"])
@@ -251,42 +209,6 @@ def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
         return replace(options, **fixed)
     except (KeyError, TypeError) as error:
         raise _damaged(where) from error
-
-
-def _refuse_other_inputs(options: Options) -> None:
-    given = {
-        "CHECKPOINT": options.model,
-        "--data": options.data,
-        "--by": options.by,
-        "--attributes": options.attributes,
-        "--arch": options.arch,
-        "--factory": options.factory,
-        "--mean": options.mean,
-        "--std": options.std,
-        "--skip": options.skip != 1,
-        "--max": options.max,
-    }
-    for flag, value in given.items():
-        if value:
-            raise InputError(
-                f"{flag} goes with drawing, not with counts that are drawn.",
-                where=flag,
-                hint="Leave it out: the counts know their model and images.",
-            )
-
-
-def _asserted(options: Options) -> float | None:
-    if options.lipschitz == "computed":
-        raise InputError(
-            "A constant cannot be computed without the model.",
-            where="--lipschitz computed",
-            hint="Run it with CHECKPOINT and --data: the draws come from the cache.",
-        )
-    if options.lipschitz is None:
-        return None
-    from audits.certification.inputs import asserted
-
-    return asserted(options.lipschitz)
 
 
 def _damaged(where: str) -> InputError:

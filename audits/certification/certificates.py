@@ -1,4 +1,4 @@
-"""What do the counts of one image prove? A class and a radius, or nothing.
+"""The certificate of one image: what its counts prove, a class and a radius, or nothing.
 
 Judging needs no model: another alpha, interval or radius is judged from the same counts.
 """

@@ -1,0 +1,81 @@
+"""Differences of certified accuracy between classes, and between the groups of a column."""
+
+from collections.abc import Mapping, Sequence
+
+from audits.certification.parts import LEAST
+from audits.certification.rules import Rule
+from audits.context import Draft
+from audits.numbers import described
+from audits.records import Estimate
+from audits.statistics import clopper_pearson
+from audits.wording import listed
+
+
+def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str]]) -> None:
+    """Tell of classes, and of each column's groups, whether they differ at the middle radius.
+
+    Told are differences by intervals that hold for all classes, or for all groups of one column, at once: each column
+    is a family of its own, as each is a question of its own.
+
+    Parameters
+    ----------
+    groups
+        Column -> level of every image.
+    """
+    radius = rule.radii[len(rule.radii) // 2]
+    rows = draft.select("certified_accuracy", radius=radius)
+    _find_uneven(draft, [row for row in rows if "label" in row.where], "label", "classes")
+    even: list[str] = []
+    bare: list[str] = []
+    evidence: list[Estimate] = []
+    for column, levels in sorted(groups.items()):
+        names = {f"{column}={level}" for level in levels}
+        own = [row for row in rows if row.where.get("group") in names]
+        if len(own) < 2:
+            bare.append(column)
+        elif not _find_uneven(draft, own, "group", f"groups of {column}"):
+            ends = _extremes(own)
+            even.append(f"{column} ({' to '.join(f'{_name(row)} {described(row)}' for row in ends)})")
+            evidence += ends
+    said = []
+    if even:
+        said.append(
+            f"No difference of certified accuracy at radius {radius:g} is shown between the groups of "
+            f"{', '.join(even)}."
+        )
+    if bare:
+        said.append(f"Of {listed(bare)} nothing can be told: fewer than two groups have {LEAST} images.")
+    if said:
+        draft.find("certify.even", "info", " ".join(said), evidence)
+
+
+def _extremes(rows: Sequence[Estimate]) -> list[Estimate]:
+    """Return the rows of the smallest and of the largest number."""
+    ordered = sorted(rows, key=lambda row: row.value)
+    return [ordered[0], ordered[-1]]
+
+
+def _find_uneven(draft: Draft, rows: Sequence[Estimate], key: str, what: str) -> bool:
+    """Tell of two parts whose intervals lie apart, each at the level at which all of them hold at once."""
+    if len(rows) < 2:
+        return False
+    level = 1 - (1 - rows[0].level) / len(rows)
+    wide = [(row, *clopper_pearson(round(row.value * row.n), row.n, level=level)) for row in rows]
+    worst, _, most = min(wide, key=lambda item: item[2])
+    best, least, _ = max(wide, key=lambda item: item[1])
+    if most >= least:
+        return False
+    draft.find(
+        "certify.uneven",
+        "medium",
+        f"The certificates are uneven over {what}: at radius {float(worst.where['radius']):g}, {_name(worst)} has "
+        f"{described(worst)}, and {_name(best)} {described(best)}; the two differ also by "
+        f"intervals that hold for all {len(rows)} {what} at once.",
+        [worst, best],
+        **{key: worst.where[key]},
+    )
+    return True
+
+
+def _name(row: Estimate) -> str:
+    return f"class {row.where['label']}" if "label" in row.where else str(row.where["group"])

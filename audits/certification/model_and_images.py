@@ -1,0 +1,176 @@
+"""The model and the images that certificates are drawn from: loaded, tried together, and described."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.certification import ARCHITECTURES, Options
+from audits.certification.rules import asserted
+from audits.context import Context
+from audits.options import numbers
+from probes.errors import InputError
+from probes.loading.classifiers import Classifier, check_classifier, load_classifier
+from probes.loading.images import Images, load_images
+
+FEW = 8
+CHECKS = "classifier-checks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A model and images to draw from.
+
+    Parameters
+    ----------
+    chosen
+        Numbers of the images that are certified, ascending.
+    check
+        Key of the model's check in the cache.
+    seconds
+        What one forward pass of one image took in that check.
+    fingerprint
+        Hash of the logits of a few images, for models whose code is not ours; else empty.
+    """
+
+    classifier: Classifier
+    images: Images
+    chosen: tuple[int, ...]
+    classes: int
+    check: object
+    seconds: float
+    fingerprint: str = ""
+
+
+def find_work(options: Options, context: Context) -> Work:
+    """Load the model and the images, and try the one on a few of the others.
+
+    Raises
+    ------
+    InputError
+        Where one cannot be loaded, or the two do not fit together.
+    """
+    classifier, images = _loaded(options)
+    chosen = tuple(range(0, len(images), options.skip))[: options.max]
+    classes, seconds, key = _checked(classifier, images, chosen, context)
+    if images.class_names and images.class_names != classifier.class_names and len(images.class_names) != classes:
+        raise InputError(
+            f"The folder has {len(images.class_names)} classes, the model {classes} outputs: which is which?",
+            where=images.path,
+            hint="Name the folders by the numbers of the outputs, from 0, or as the model names its classes.",
+        )
+    return Work(
+        classifier=classifier,
+        images=images,
+        chosen=chosen,
+        classes=classes,
+        check=key,
+        seconds=seconds,
+        fingerprint=_fingerprint(classifier, images, chosen),
+    )
+
+
+def _loaded(options: Options) -> tuple[Classifier, Images]:
+    classifier = load_classifier(
+        str(options.model),
+        arch=options.arch,
+        factory=options.factory,
+        allow_code=options.allow_code,
+        mean=numbers("--mean", options.mean),
+        std=numbers("--std", options.std),
+    )
+    assert options.data is not None
+    images = load_images(
+        options.data,
+        layout=options.layout,
+        by=options.by,
+        attributes=options.attributes,
+        shape=classifier.shape,
+        class_names=classifier.class_names,
+        # A Hugging Face folder says the size that its processor brings every picture to.
+        resize=Path(str(options.model)).is_dir(),
+        taken=slice(0, None if options.max is None else options.max * options.skip, options.skip),
+    )
+    return classifier, images
+
+
+def _checked(
+    classifier: Classifier, images: Images, chosen: tuple[int, ...], context: Context
+) -> tuple[int, float, object]:
+    """Return classes and seconds a forward pass, from the cache where this model was checked before."""
+    import torch
+
+    key = [classifier.sha256, images.sha256, list(chosen[:FEW]), context.device, context.dtype]
+    labels = [int(images.labels[index]) for index in chosen]
+    stored = context.cache.read(CHECKS, key)
+    # Labels are not in the key: one beyond the outputs needs the whole check, which refuses it.
+    if stored is not None and max(labels) < int(stored["classes"]):
+        return int(stored["classes"]), float(stored["seconds"]), key
+    few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
+    check = check_classifier(classifier, few, labels=labels, device=context.device, dtype=context.dtype)
+    return check.classes, check.seconds, key
+
+
+def _fingerprint(classifier: Classifier, images: Images, chosen: Sequence[int]) -> str:
+    """Return a hash of what a model of foreign code answers: its weights alone do not say what it computes."""
+    if classifier.family in ARCHITECTURES:
+        return ""
+    import torch
+
+    few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
+    # The seed is fixed: the fingerprint is of the network and must not change with --seed.
+    noisy = few + 0.25 * torch.randn(few.shape, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        logits = classifier.module(torch.cat([few, noisy]))
+    return hashlib.sha256(logits.float().numpy().tobytes()).hexdigest()
+
+
+def lipschitz_of(options: Options, work: Work, dtype: str) -> float | None:
+    """Return the Lipschitz constant of each soft output, asserted or computed; None where votes are certified.
+
+    Raises
+    ------
+    InputError
+        Where none holds, or the one asserted is none.
+    """
+    if options.lipschitz is None:
+        return None
+    if dtype != "float32":
+        raise InputError(
+            f"In {dtype} the outputs jump from one number to the next, so that no Lipschitz constant holds.",
+            where="--dtype with --lipschitz",
+            hint="Use --dtype float32.",
+        )
+    if options.lipschitz != "computed":
+        return asserted(options.lipschitz)
+    from probes.lipschitz_bound import lipschitz_bound, softmax_bound
+
+    bound = softmax_bound(lipschitz_bound(work.classifier.module, work.images.shape, lower_steps=0).product)
+    if not bound > 0:
+        raise InputError(
+            "The network is constant: its Lipschitz bound is 0.",
+            where=work.classifier.reference,
+            hint="Leave --lipschitz out, or give a trained network.",
+        )
+    return bound
+
+
+def batch_of(options: Options) -> int:
+    """Return the batch size that was asked for, 0 for auto."""
+    if options.batch == "auto":
+        return 0
+    if not options.batch.isdecimal() or not 0 < int(options.batch) <= 1 << 20:
+        raise InputError(f"{options.batch!r} is no batch size.", where="--batch", hint="auto, or a number from 1 on.")
+    return int(options.batch)
+
+
+def described(images: Images) -> tuple[str, str]:
+    """Return range and layout of the images, in words."""
+    low, high = images.stored
+    channels, height, width = images.shape
+    scaled = "as they are" if images.divisor == 1 else f"divided by {images.divisor:g}"
+    return (
+        f"{len(images)} images of {channels} x {height} x {width} ({images.layout}), stored from {low:g} to {high:g}, "
+        f"taken {scaled}.",
+        "sigma and all radii are in units of pixels in [0, 1]: multiply by 255 for grey levels.",
+    )

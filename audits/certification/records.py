@@ -1,0 +1,104 @@
+"""The rows of records.csv, an image each, how they pair over two runs, and the further files of the run folder."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.certification.certificates import ABSTAIN, Verdict
+from audits.certification.parts import class_name
+from audits.comparison.parts import Ratio, Rows
+from audits.records import Coverage, Skipped
+
+if TYPE_CHECKING:
+    from audits.certification.measure import Counts
+
+Words = Mapping[str, NDArray[np.object_]]
+Numbers = Mapping[str, NDArray[np.float64]]
+TSV = "certify.tsv"
+
+
+def coverage(counts: "Counts") -> Coverage:
+    """Return how many images were taken of those given."""
+    given, used = counts.inputs.given, len(counts.verdicts)
+    skipped = (Skipped(reason="not taken (--skip, --max)", count=given - used),) if given > used else ()
+    return Coverage(given=given, used=used, skipped=skipped)
+
+
+def records(counts: "Counts") -> list[dict[str, Any]]:
+    """Return a row an image."""
+    names, attributes = counts.inputs.names, counts.inputs.attributes
+    return [
+        {
+            "idx": row.index,
+            "label": row.label,
+            "predict": row.predict,
+            "radius": row.radius,
+            "correct": int(row.correct),
+            "p_lower": row.p_lower,
+            "draws": row.draws,
+            "seconds": round(row.seconds, 4),
+            "p_upper": row.p_upper,
+            "clean": row.clean,
+            "interval": row.interval,
+            "label_name": str(class_name(row.label, names)) if names else "",
+            "radius_published": row.published,
+            "radius_gaussian": row.gaussian,
+            **{column: levels[index] for column, levels in attributes.items()},
+        }
+        for index, row in enumerate(counts.verdicts)
+    ]
+
+
+def files(counts: "Counts") -> dict[str, bytes]:
+    """Return the certificates as a log, and the counts where there are any."""
+    from audits.certification.packing import packed
+    from audits.certification.stored_counts import NAME
+
+    return {TSV: log(counts.verdicts)} | ({NAME: packed(counts)} if counts.drawn else {})
+
+
+def log(verdicts: Sequence[Verdict]) -> bytes:
+    """Return certificates in the common log format; radii are rounded down."""
+    lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime"]
+    lines += [
+        f"{row.index}\t{row.label}\t{row.predict}\t{row.radius:.6f}\t{int(row.correct)}\t{row.seconds:.4f}"
+        for row in verdicts
+    ]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
+    """Return the number of each image, and that it means the same only in the same file."""
+    return rows.text["idx"].tolist(), ("images",)
+
+
+def units(rows: Rows) -> Sequence[str]:
+    """Return the images: each was sampled by itself."""
+    return list(rows.text["idx"])
+
+
+def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
+    """Return the sums behind a share of images or a mean over them; `label` is a class by its name or number."""
+    counted = np.ones(len(rows.text["idx"]))
+    if "label" in where:
+        label = where["label"]
+        counted *= rows.text["label_name" if isinstance(label, str) else "label"] == str(label)
+    over = _summed(rows.numbers, name, where)
+    return None if over is None else Ratio(over * counted, counted)
+
+
+def _summed(numbers: Numbers, name: str, where: Mapping[str, Any]) -> NDArray[np.float64] | None:
+    correct, label = numbers["correct"], numbers["label"]
+    if name == "certified_accuracy":
+        return np.asarray(correct * (numbers["radius"] >= float(where["radius"])))
+    if name == "abstention_rate":
+        return np.asarray(numbers["predict"] == ABSTAIN, dtype=np.float64)
+    if name == "clean_accuracy":
+        return np.asarray(np.where(np.isnan(numbers["clean"]), np.nan, numbers["clean"] == label))
+    if name == "draws_per_item":
+        return numbers["draws"]
+    if name.startswith("average_certified_radius"):
+        return np.asarray(correct * np.nan_to_num(numbers[name.removeprefix("average_certified_")]))
+    return None

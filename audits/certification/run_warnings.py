@@ -1,0 +1,111 @@
+"""What a reader must know before the numbers: limits of a certificate, and warnings of a rule, a run or a log."""
+
+from dataclasses import replace
+
+from audits.certification.measure import Counts
+from audits.certification.rules import Rule, too_few
+from audits.context import Draft
+from audits.numbers import bounded, point
+
+HALF = 0.5
+LIKELY = 0.05
+"""Probability of at least one false certificate from which on it is warned of."""
+VOTES = (
+    "A certificate holds for the smoothed classifier, which answers by a vote under noise. It says nothing about the "
+    "network alone, whose answer to a single image may change with the smallest perturbation."
+)
+SOFT = (
+    "A certificate holds for the smoothed classifier, which answers by its mean soft output under noise: another "
+    "classifier than the vote. It says nothing about the network alone, whose answer to a single image may change."
+)
+EXECUTED = (
+    "The network is certified as it was executed, in floating point: dtype, device and versions stand in the "
+    "provenance, those of counts drawn earlier in the note on the input. "
+    "Rounding inside the network and the noise generator is not covered by the proof."
+)
+IN_LOGS = "The certificates are those of the log. Nothing was drawn here: model, images and draws were not checked."
+JUDGED_AGAIN = (
+    "These certificates judge counts that were drawn earlier. Whoever chooses alpha, interval or radii by what the "
+    "counts show loses the guarantee that they name."
+)
+
+
+def warn(draft: Draft, counts: Counts) -> None:
+    """Add the limits of this run, before those of every one, and its warnings."""
+    rule, reading = counts.rule, counts.reading
+    draft.limitations.insert(0, SOFT if rule.soft else VOTES)
+    draft.limit(IN_LOGS if reading else EXECUTED)
+    kind = (
+        "half the width of the uniform noise" if rule.geometry.norm == "l1" else "the standard deviation of the noise"
+    )
+    given = ", as it was given," if reading else ""
+    draft.warn(
+        "sigma-unit",
+        f"sigma {rule.geometry.sigma:g}{given} is {kind} in units of pixels in [0, 1] (in grey levels: "
+        f"{255 * rule.geometry.sigma:.4g}); radii are {rule.geometry.norm} distances in the same unit.",
+    )
+    draft.warn("smoothed-classifier", SOFT if rule.soft else VOTES)
+    if not reading:
+        draft.warn("floating-point", EXECUTED)
+    # A log is held to the alpha that its radii allow; where that is not known, neither is what could be reached.
+    held = replace(rule, alpha=reading.alpha or rule.alpha) if reading else rule
+    if reading is None or reading.alpha is not None:
+        _warn_reach(draft, held)
+    _warn_false(draft, log=reading is not None)
+    _warn_run(draft, rule)
+    if counts.inputs.stored:
+        draft.warn("judged-again", JUDGED_AGAIN)
+
+
+def _warn_reach(draft: Draft, rule: Rule) -> None:
+    """Warn of what so many draws cannot certify."""
+    needed = too_few(rule)
+    if needed:
+        draft.warn(
+            "few-draws",
+            f"With n = {rule.looks[-1]} and an error probability of {rule.share:g} a look, not even unanimous votes "
+            f"certify anything: it takes {needed} draws at least.",
+        )
+    beyond = [radius for radius in rule.radii if radius > rule.ceiling]
+    if beyond:
+        draft.warn(
+            "beyond-ceiling",
+            f"Radii above {bounded(rule.ceiling, 4, up=True)} cannot be certified with n = {rule.looks[-1]:,}: "
+            f"{', '.join(f'{radius:g}' for radius in beyond)}. More draws, or more noise, reach further.",
+        )
+
+
+def _warn_false(draft: Draft, *, log: bool) -> None:
+    """Warn of false certificates among many."""
+    bound = draft.get("false_certificate_bound")
+    if bound is None or bound.value <= LIKELY:
+        return
+    draft.warn(
+        "false-certificates",
+        f"alpha holds for each image alone: over {bound.n:,} images the probability that at least one certificate "
+        f"is false may be as large as {point(bound)}."
+        + ("" if log else " --family-wise makes it hold for all together."),
+    )
+
+
+def _warn_run(draft: Draft, rule: Rule) -> None:
+    """Warn of what the network, the mode or the constant makes of a run."""
+    noisy = draft.get("noisy_accuracy")
+    if noisy and noisy.value < HALF:
+        draft.warn(
+            "noisy-accuracy",
+            f"Under noise of {rule.geometry.sigma:g} the network is right on less than half of the draws. Train it "
+            "with noise, or use less.",
+        )
+    if rule.mode == "decide":
+        draft.warn(
+            "early-stopping",
+            "Draws stop as soon as the radii asked are decided: certified accuracy is meant at these radii, and the "
+            "average certified radius is smaller than all draws would give.",
+        )
+    if rule.soft and rule.asserted:
+        draft.warn(
+            "asserted-lipschitz",
+            f"The Lipschitz constant {rule.geometry.lipschitz:g} is the user's word. If an output rises faster "
+            "anywhere, the radii are not certified.",
+        )
