@@ -102,24 +102,47 @@ class Options:
 
 
 MEASURES = (
-    Measure("relative_l2", ("path", "resolution"), "TODO", unit="samples", worse="up"),
-    Measure("relative_h1", ("path", "resolution"), "TODO", unit="samples", worse="up"),
-    Measure("direct_minus_upsampled", ("resolution",), "TODO", unit="samples", neutral=0.0),
-    Measure("direct_worse_share", ("resolution",), "TODO", unit="samples"),
-    Measure("band_error", ("band", "path", "resolution"), "TODO", unit="samples", worse="up"),
-    Measure("band_share", ("band", "path", "resolution"), "TODO", unit="samples"),
-    Measure("mismatch", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("mismatch_share", ("part", "resolution"), "TODO", unit="samples", neutral=0.0),
-    Measure("domain_share", ("resolution",), "TODO", unit="samples", neutral=0.0),
-    Measure("mismatch_law", ("part",), "TODO", unit="samples", apart=("part",)),
-    Measure("operator_aliasing", ("resolution",), "TODO", unit="samples"),
-    Measure("energy", ("resolution", "tap", "wavenumber"), "TODO", unit="samples"),
-    Measure("high_frequency_share", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("above_training_share", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("high_frequency_made", ("resolution", "stage"), "TODO", unit="samples"),
-    Measure("centroid", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("activation_aliasing", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("energy_above_nyquist", ("resolution", "tap"), "TODO", unit="samples"),
+    Measure("relative_l2", ("path", "resolution"), "relative l2 error", unit="samples", worse="up"),
+    Measure("relative_h1", ("path", "resolution"), "relative error of values and slopes", unit="samples", worse="up"),
+    Measure(
+        "direct_minus_upsampled",
+        ("resolution",),
+        "relative l2 error, direct less upsampled",
+        unit="samples",
+        neutral=0.0,
+    ),
+    Measure("direct_worse_share", ("resolution",), "share of samples on which direct errs more", unit="samples"),
+    Measure(
+        "band_error",
+        ("band", "path", "resolution"),
+        "relative error in a band of wavenumbers",
+        unit="samples",
+        worse="up",
+    ),
+    Measure("band_share", ("band", "path", "resolution"), "share of the error in a band", unit="samples"),
+    Measure("mismatch", ("resolution", "tap"), "relative difference from the grid of training", unit="samples"),
+    Measure(
+        "mismatch_share", ("part", "resolution"), "part of the mismatch of the output", unit="samples", neutral=0.0
+    ),
+    Measure("domain_share", ("resolution",), "part of the mismatch made in the blocks", unit="samples", neutral=0.0),
+    Measure("mismatch_law", ("part",), "fit of the mismatch over the grids", unit="samples", apart=("part",)),
+    Measure("operator_aliasing", ("resolution",), "relative aliasing error of the operator", unit="samples"),
+    Measure("energy", ("resolution", "tap", "wavenumber"), "energy of a stage at a wavenumber", unit="samples"),
+    Measure(
+        "high_frequency_share",
+        ("resolution", "tap"),
+        "share of a stage's energy that is high-frequency",
+        unit="samples",
+    ),
+    Measure(
+        "above_training_share", ("resolution", "tap"), "share of energy beyond the grid of training", unit="samples"
+    ),
+    Measure("high_frequency_made", ("resolution", "stage"), "high-frequency energy added by a stage", unit="samples"),
+    Measure("centroid", ("resolution", "tap"), "mean wavenumber of a stage's energy", unit="samples"),
+    Measure("activation_aliasing", ("resolution", "tap"), "relative aliasing error of an activation", unit="samples"),
+    Measure(
+        "energy_above_nyquist", ("resolution", "tap"), "share of an activation's energy above Nyquist", unit="samples"
+    ),
 )
 
 AUDIT = AuditSpec(
