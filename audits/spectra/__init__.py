@@ -12,6 +12,8 @@ from audits.options import argument, option
 from audits.registry import AuditSpec
 
 _MODEL, _DATA, _SPECTRA = "Model", "Data", "Spectra"
+LEAST, MOST = 3, 2**13
+"""Points on an axis that a spectrum needs, and that a run takes at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,9 @@ class Options:
         metavar="FILE",
         required=True,
     )
-    train_resolution: int = option("Points on an axis of the grid of training.", metavar="s", required=True)
+    train_resolution: int = option(
+        "Points on an axis of the grid of training.", metavar="s", required=True, least=LEAST, most=MOST
+    )
     test_resolutions: tuple[str, ...] = option(
         "Points on an axis of the finer grids.", (), several=False, metavar="S,...", required=True
     )
@@ -76,7 +80,7 @@ class Options:
         metavar="MEAN,STD",
         panel=_DATA,
     )
-    max_samples: int = option("Most samples used.", 50, metavar="N", panel=_DATA)
+    max_samples: int = option("Most samples used.", 50, metavar="N", panel=_DATA, least=1)
     upsample: str = option(
         "How fields are taken to a finer grid.",
         "auto",
@@ -95,9 +99,10 @@ class Options:
         "Cycles per domain above which energy is high-frequency (default: outside the modes kept).",
         metavar="K",
         panel=_SPECTRA,
+        above=0,
     )
     aliasing_samples: int = option(
-        "Samples on which each activation's aliasing is measured.", 4, metavar="N", panel=_SPECTRA
+        "Samples on which each activation's aliasing is measured.", 4, metavar="N", panel=_SPECTRA, least=0
     )
 
 
@@ -145,6 +150,15 @@ MEASURES = (
     ),
 )
 
+LIMITATIONS = (
+    "One checkpoint is judged, on these samples: another training run of the same network may do otherwise.",
+    "Intervals take the samples as drawn at random from those that the operator is for.",
+    "The parts of the mismatch are differences between controls that follow one another, input before coordinates "
+    "before nonlinear; where effects interact, the order decides which part bears the interaction.",
+    "The targets are taken as the truth on every grid. Those of coarse grids are nodes of the finest one, so that an "
+    "error of the solver that made them is in all of them.",
+)
+
 AUDIT = AuditSpec(
     name="spectra",
     title="A Fourier neural operator across resolutions",
@@ -154,9 +168,7 @@ AUDIT = AuditSpec(
     ),
     summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
     options=Options,
-    plan="audits.spectra.inputs:plan",
-    run="audits.spectra.report:run",
-    records="audits.spectra.pairing",
-    demo="audits.spectra.demo:prepare",
+    package="audits.spectra",
     measures=MEASURES,
+    limitations=LIMITATIONS,
 )
