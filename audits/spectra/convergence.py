@@ -55,7 +55,7 @@ def order(coarse: int, finer: Sequence[int], means: Floats) -> Floats:
     # The direction nearest to the mismatch leaves the least.
     near = means @ shapes.T
     best = np.argmax(near, axis=-1)
-    # Between its neighbours by the parabola through the three: the digits shown are finer than the steps that are tried.
+    # Between its neighbours by the parabola through the three: the digits shown are finer than the steps tried.
     inner = np.clip(best, 1, len(ORDERS) - 2)
     before, here, after = (np.take_along_axis(near, (inner + step)[..., None], -1)[..., 0] for step in (-1, 0, 1))
     bend = before - 2 * here + after

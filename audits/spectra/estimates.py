@@ -57,7 +57,7 @@ def _methods(setup: Setup) -> str:
     )
 
 
-def _add(draft: Draft, name: str, found: Interval | None, /, **where: Coordinate) -> None:
+def add_row(draft: Draft, name: str, found: Interval | None, /, **where: Coordinate) -> None:
     """Add a row, and a warning where it has no interval; of what is not defined the warning alone."""
     if found is None:
         draft.add(name, Undefined(f"{name} is not defined here: it would divide by zero."), **where)
@@ -75,33 +75,33 @@ def _add_scores(draft: Draft, counts: Counts, grid: Grid) -> None:
     at, level = grid.resolution, draft.level
     errors, slopes = counts.errors(at), counts.errors(at, slopes=True)
     for number, path in enumerate(errors):
-        _add(draft, "relative_l2", mean(errors[path], level), resolution=at, path=path)
-        _add(draft, "relative_h1", mean(slopes[path], level), resolution=at, path=path)
+        add_row(draft, "relative_l2", mean(errors[path], level), resolution=at, path=path)
+        add_row(draft, "relative_h1", mean(slopes[path], level), resolution=at, path=path)
         bands = counts.rows[f"{at}/bands"][:, number]
         # Of the bands themselves, so that shares add up to one whatever the view of the spectrum leaves out.
         whole = bands[:, :, 0].sum(axis=1)
         for column, band in enumerate(band_names(grid.bands)):
             lost, held = bands[:, column].T
             where: dict[str, Coordinate] = {"resolution": at, "path": path, "band": band}
-            _add(draft, "band_error", root_ratio(lost, held, level), **where)
-            _add(draft, "band_share", share_of(lost, whole, level), **where)
+            add_row(draft, "band_error", root_ratio(lost, held, level), **where)
+            add_row(draft, "band_share", share_of(lost, whole, level), **where)
     if "direct" in errors:
         lead = errors["direct"] - errors["upsampled"]
         claims = len(counts.setup.grids) - 1
-        _add(draft, "direct_minus_upsampled", claim(lead, level, claims), resolution=at)
-        _add(draft, "direct_worse_share", share(int((lead > 0).sum()), len(lead), level), resolution=at)
+        add_row(draft, "direct_minus_upsampled", claim(lead, level, claims), resolution=at)
+        add_row(draft, "direct_worse_share", share(int((lead > 0).sum()), len(lead), level), resolution=at)
 
 
 def _add_mismatch(draft: Draft, counts: Counts) -> None:
     level, finer = draft.level, [grid.resolution for grid in counts.setup.grids[1:]]
     for at in finer:
         for tap, column in zip(counts.setup.stages, counts.rows[f"{at}/distances"].T, strict=True):
-            _add(draft, "mismatch", mean(column, level), resolution=at, tap=tap)
+            add_row(draft, "mismatch", mean(column, level), resolution=at, tap=tap)
         for part, column in counts.parts(at).items():
-            _add(draft, "mismatch_share", difference(column, level), resolution=at, part=part)
+            add_row(draft, "mismatch_share", difference(column, level), resolution=at, part=part)
         _, features, periodic, alone = counts.rows[f"{at}/controls"].T
-        _add(draft, "domain_share", difference(features - periodic, level), resolution=at)
-        _add(draft, "operator_aliasing", mean(alone, level), resolution=at)
+        add_row(draft, "domain_share", difference(features - periodic, level), resolution=at)
+        add_row(draft, "operator_aliasing", mean(alone, level), resolution=at)
     if len(finer) > 1:
         _add_law(draft, counts)
 
@@ -115,7 +115,7 @@ def _add_law(draft: Draft, counts: Counts) -> None:
         ("r2", lambda means: law(steps, means)[1]),
         ("order", lambda means: order(first, finer, means)),
     ):
-        _add(draft, "mismatch_law", resampled(table, statistic, draft.level, draft.seed), part=part)
+        add_row(draft, "mismatch_law", resampled(table, statistic, draft.level, draft.seed), part=part)
 
 
 def _add_spectra(draft: Draft, counts: Counts, grid: Grid) -> None:
@@ -127,29 +127,29 @@ def _add_spectra(draft: Draft, counts: Counts, grid: Grid) -> None:
         energies["target"] = counts.spectra[f"{at}/target"], 0
     for tap, (running, stage) in energies.items():
         for wavenumber, energy in enumerate(spectrum(running, stage, level)):
-            _add(draft, "energy", energy, tap=tap, resolution=at, wavenumber=wavenumber)
+            add_row(draft, "energy", energy, tap=tap, resolution=at, wavenumber=wavenumber)
     for tap, (running, stage) in energies.items():
         total, high, above, moment = sums[tap].T
         where: dict[str, Coordinate] = {"tap": tap, "resolution": at}
         if not total.mean() > DUST * float(total.mean() + running.mean[stage, 0]):
             draft.warn("constant-stage", "This stage does not vary over the domain.", **where)
             continue
-        _add(draft, "high_frequency_share", share_of(high, total, level), **where)
-        _add(draft, "above_training_share", share_of(above, total, level), **where)
-        _add(draft, "centroid", ratio(moment, total, level), **where)
+        add_row(draft, "high_frequency_share", share_of(high, total, level), **where)
+        add_row(draft, "above_training_share", share_of(above, total, level), **where)
+        add_row(draft, "centroid", ratio(moment, total, level), **where)
     before: Floats | float = 0.0
     for tap in counts.main_line:
         high = sums[tap][:, 1]
-        _add(draft, "high_frequency_made", difference(high - before, level), stage=tap, resolution=at)
+        add_row(draft, "high_frequency_made", difference(high - before, level), stage=tap, resolution=at)
         before = high
-    _add(draft, "high_frequency_made", mean(high, level), stage="all", resolution=at)
+    add_row(draft, "high_frequency_made", mean(high, level), stage="all", resolution=at)
 
 
 def _add_aliasing(draft: Draft, tap: str, table: Floats, resolution: int) -> None:
     if not len(table):
         return
     for name, column in zip(("activation_aliasing", "energy_above_nyquist"), table.T, strict=False):
-        _add(draft, name, mean(column, draft.level), tap=tap, resolution=resolution)
+        add_row(draft, name, mean(column, draft.level), tap=tap, resolution=resolution)
     coarse, fine = table[0, 2:]
     if abs(fine - coarse) > UNCONVERGED * max(fine, coarse) > DUST:
         draft.warn(

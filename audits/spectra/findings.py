@@ -7,6 +7,7 @@ the operator errs more than twice as much), medium where it lies above zero; eve
 from itertools import pairwise
 
 from audits.context import Draft
+from audits.intervals import Interval
 from audits.numbers import counted, described
 from audits.records import Estimate, Severity
 from audits.spectra.counts import Counts
@@ -49,7 +50,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     _tell_aliasing(draft, finer[-1])
 
 
-def verdict_of(lead: Estimate) -> str:
+def verdict_of(lead: Estimate | Interval) -> str:
     """Return upsample, direct or tie from the interval of the direct error less the upsampled one."""
     if lead.n < CLAIMED_FROM or abs(lead.value) < ROUNDING:
         return "tie"
