@@ -23,12 +23,14 @@ _SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlin
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures that have anything to show; of fields on one axis there is no picture."""
+    """Yield the figures; of fields on one axis there is no picture."""
     setup = counts.setup
     if setup.scored:
         yield _errors(draft, setup)
-    drawn = (_parts(draft), _stages(draft), _spectra(draft, setup), _made(draft, counts))
-    yield from (figure for figure in drawn if figure.spec.get("data", {}).get("values") != [])
+    yield _parts(draft)
+    yield _stages(draft)
+    yield _spectra(draft, setup)
+    yield _made(draft, counts)
     if len(setup.grids[-1].sizes) > 1:
         yield _example(counts)
 

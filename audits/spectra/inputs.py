@@ -68,7 +68,7 @@ def check(options: Options, context: Context) -> Plan:
     setup = _setup(options, loaded, fields, kind, grids, context)
     fields.check_finite(setup.samples)
     setup, seconds, doubts = _tried(options, setup)
-    known = (("input", chosen), *doubts, *cautions(setup, asked=options.upsample))
+    known = (Warning(id="input", message=chosen), *doubts, *cautions(setup, asked=options.upsample))
     return Plan(
         inputs=setup,
         subject=Subject(
@@ -79,7 +79,7 @@ def check(options: Options, context: Context) -> Plan:
         ),
         data=(Source(role="fields", path=str(fields.path), sha256=fields.sha256, items=fields.count),),
         cost=_cost(setup, seconds),
-        warnings=tuple(Warning(id=id, message=message) for id, message in known),
+        warnings=known,
         notes=(*loaded.notes, *fields.notes, chosen, _scales_in_words(setup)),
         coordinates=_coordinates(setup),
     )
@@ -179,7 +179,7 @@ def _method(options: Options, kind: GridKind) -> Method:
     return chosen.get(options.upsample, "fourier")
 
 
-def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[tuple[str, str]]]:
+def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[Warning]]:
     """Run a few samples on the grid of training: does it work, does it fit, which stages are there, how long?"""
     arrays = setup.fields.read(0, min(TRIED, setup.samples))
     inputs, target = read_batch(setup, setup.grids[0], arrays)

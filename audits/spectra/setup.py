@@ -30,7 +30,7 @@ class Setup:
     input_method, output_method
         How inputs, and predictions and targets, are taken to a finer grid.
     stages, activations
-        Names in the order in which they are heard.
+        Names in the order in which they are computed.
     """
 
     loaded: Loaded
