@@ -180,6 +180,8 @@ def names_used(folder: Path) -> set[str]:
                 continue
             if any(_is_call(node, name) for name in ("warn", "find", "Note")):
                 found += _texts(node.args[0])
+            if _is_call(node, "Warning"):
+                found += [text for word in node.keywords if word.arg == "id" for text in _texts(word.value)]
             if _is_call(node, "Estimate"):
                 found += [text for word in node.keywords if word.arg == "name" for text in _texts(word.value)]
             if _is_call(node, "_add"):
@@ -255,38 +257,39 @@ def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
-    from audits.spectra import cautions, estimating, estimator, fitting, inputs, judging, listening, measuring, nesting
-    from probes.loading import grids
+    from audits.spectra import LEAST, convergence, estimates, findings, grids, hooks, inputs, passes, preflight
+    from audits.spectra import sample_intervals as intervals
+    from probes.loading import grids as kinds
     from probes.resampling import AGREEMENT
 
     text = " ".join(prose(AUDITS["spectra"]).split()).casefold()
     options = spec_of("spectra").options(model="", data=Path(), train_resolution=3)
     for said in (
-        f"fewer than {cautions.FEW} samples",
-        f"{estimator.SAMPLES:,} bootstrap samples",
-        f"`mismatch_law`, from {estimator.FEWEST} samples on",
-        f"there are fewer than {judging.CLAIMED_FROM} samples, or the difference",
-        f"$p$, from {estimating.ORDERS[0]:g} to {estimating.ORDERS[-1]:g}, for which",
-        f"interval of the order lies between {judging.FIRST[0]:g} and {judging.FIRST[1]:g}",
-        f"the order lies below {judging.FIRST[0]:g} or above {judging.FIRST[1]:g}",
-        f"the difference is below {judging.ROUNDING:.0e}".replace("e-0", "e-"),
-        f"`--train-resolution`, {nesting.LEAST} or more",
-        f"moves it by more than {estimating.UNCONVERGED:.0%}".replace("%", " %"),
-        f"floor's interval lies above {judging.LIMITED:g} of the upsampled error's",
-        f"errs by more than {judging.POOR:g}",
-        f"lower end of the interval of r2 is {judging.STRAIGHT:g} or more",
-        f"{listening.FACTOR} times as fine",
-        f"once more {listening.FINER} times as fine",
-        f"up to {listening.CHANNELS} channels",
-        f"in chunks of {measuring.CHUNK} samples",
+        f"fewer than {preflight.FEW} samples",
+        f"{intervals.RESAMPLES:,} bootstrap samples",
+        f"`mismatch_law`, from {intervals.FEWEST} samples on",
+        f"there are fewer than {findings.CLAIMED_FROM} samples, or the difference",
+        f"$p$, from {convergence.ORDERS[0]:g} to {convergence.ORDERS[-1]:g}, for which",
+        f"interval of the order lies between {findings.FIRST[0]:g} and {findings.FIRST[1]:g}",
+        f"the order lies below {findings.FIRST[0]:g} or above {findings.FIRST[1]:g}",
+        f"the difference is below {findings.ROUNDING:.0e}".replace("e-0", "e-"),
+        f"`--train-resolution`, {LEAST} or more",
+        f"moves it by more than {estimates.UNCONVERGED:.0%}".replace("%", " %"),
+        f"floor's interval lies above {findings.LIMITED:g} of the upsampled error's",
+        f"errs by more than {findings.POOR:g}",
+        f"lower end of the interval of r2 is {findings.STRAIGHT:g} or more",
+        f"{hooks.FACTOR} times as fine",
+        f"once more {hooks.FINER} times as fine",
+        f"up to {hooks.CHANNELS} channels",
+        f"in chunks of {passes.CHUNK} samples",
         f"tried on {inputs.TRIED} samples",
-        f"cut at {nesting.LOW:g}, at the highest mode",
-        f"more than {fitting.POOR:g} of the target's variation",
-        f"less than {fitting.EXPLAINED:g} of it",
-        f"off by more than {fitting.OFF:g}",
+        f"cut at {grids.LOW:g}, at the highest mode",
+        f"more than {preflight.POOR:g} of the target's variation",
+        f"less than {preflight.EXPLAINED:g} of it",
+        f"off by more than {preflight.OFF:g}",
         f"is at most {AGREEMENT:g} of that",
-        f"at most {grids._EDGE:.0%} of the field's".replace("%", " %"),
-        f"at most {grids._STEEP:.0%} of that of the nodes beside".replace("%", " %"),
+        f"at most {kinds._EDGE:.0%} of the field's".replace("%", " %"),
+        f"at most {kinds._STEEP:.0%} of that of the nodes beside".replace("%", " %"),
         f"`--max-samples`, {options.max_samples} by default",
         f"`--aliasing-samples`, {options.aliasing_samples} by default",
     ):

@@ -12,6 +12,8 @@ from audits.options import argument, option
 from audits.registry import AuditSpec
 
 _MODEL, _DATA, _SPECTRA = "Model", "Data", "Spectra"
+LEAST, MOST = 3, 2**13
+"""Points on an axis that a spectrum needs, and that a run takes at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,9 @@ class Options:
         metavar="FILE",
         required=True,
     )
-    train_resolution: int = option("Points on an axis of the grid of training.", metavar="s", required=True)
+    train_resolution: int = option(
+        "Points on an axis of the grid of training.", metavar="s", required=True, least=LEAST, most=MOST
+    )
     test_resolutions: tuple[str, ...] = option(
         "Points on an axis of the finer grids.", (), several=False, metavar="S,...", required=True
     )
@@ -76,7 +80,7 @@ class Options:
         metavar="MEAN,STD",
         panel=_DATA,
     )
-    max_samples: int = option("Most samples used.", 50, metavar="N", panel=_DATA)
+    max_samples: int = option("Most samples used.", 50, metavar="N", panel=_DATA, least=1)
     upsample: str = option(
         "How fields are taken to a finer grid.",
         "auto",
@@ -95,31 +99,64 @@ class Options:
         "Cycles per domain above which energy is high-frequency (default: outside the modes kept).",
         metavar="K",
         panel=_SPECTRA,
+        above=0,
     )
     aliasing_samples: int = option(
-        "Samples on which each activation's aliasing is measured.", 4, metavar="N", panel=_SPECTRA
+        "Samples on which each activation's aliasing is measured.", 4, metavar="N", panel=_SPECTRA, least=0
     )
 
 
 MEASURES = (
-    Measure("relative_l2", ("path", "resolution"), "TODO", unit="samples", worse="up"),
-    Measure("relative_h1", ("path", "resolution"), "TODO", unit="samples", worse="up"),
-    Measure("direct_minus_upsampled", ("resolution",), "TODO", unit="samples", neutral=0.0),
-    Measure("direct_worse_share", ("resolution",), "TODO", unit="samples"),
-    Measure("band_error", ("band", "path", "resolution"), "TODO", unit="samples", worse="up"),
-    Measure("band_share", ("band", "path", "resolution"), "TODO", unit="samples"),
-    Measure("mismatch", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("mismatch_share", ("part", "resolution"), "TODO", unit="samples", neutral=0.0),
-    Measure("domain_share", ("resolution",), "TODO", unit="samples", neutral=0.0),
-    Measure("mismatch_law", ("part",), "TODO", unit="samples", apart=("part",)),
-    Measure("operator_aliasing", ("resolution",), "TODO", unit="samples"),
-    Measure("energy", ("resolution", "tap", "wavenumber"), "TODO", unit="samples"),
-    Measure("high_frequency_share", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("above_training_share", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("high_frequency_made", ("resolution", "stage"), "TODO", unit="samples"),
-    Measure("centroid", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("activation_aliasing", ("resolution", "tap"), "TODO", unit="samples"),
-    Measure("energy_above_nyquist", ("resolution", "tap"), "TODO", unit="samples"),
+    Measure("relative_l2", ("path", "resolution"), "relative l2 error", unit="samples", worse="up"),
+    Measure("relative_h1", ("path", "resolution"), "relative error of values and slopes", unit="samples", worse="up"),
+    Measure(
+        "direct_minus_upsampled",
+        ("resolution",),
+        "relative l2 error, direct less upsampled",
+        unit="samples",
+        neutral=0.0,
+    ),
+    Measure("direct_worse_share", ("resolution",), "share of samples on which direct errs more", unit="samples"),
+    Measure(
+        "band_error",
+        ("band", "path", "resolution"),
+        "relative error in a band of wavenumbers",
+        unit="samples",
+        worse="up",
+    ),
+    Measure("band_share", ("band", "path", "resolution"), "share of the error in a band", unit="samples"),
+    Measure("mismatch", ("resolution", "tap"), "relative difference from the grid of training", unit="samples"),
+    Measure(
+        "mismatch_share", ("part", "resolution"), "part of the mismatch of the output", unit="samples", neutral=0.0
+    ),
+    Measure("domain_share", ("resolution",), "part of the mismatch made in the blocks", unit="samples", neutral=0.0),
+    Measure("mismatch_law", ("part",), "fit of the mismatch over the grids", unit="samples", apart=("part",)),
+    Measure("operator_aliasing", ("resolution",), "relative aliasing error of the operator", unit="samples"),
+    Measure("energy", ("resolution", "tap", "wavenumber"), "energy of a stage at a wavenumber", unit="samples"),
+    Measure(
+        "high_frequency_share",
+        ("resolution", "tap"),
+        "share of a stage's energy that is high-frequency",
+        unit="samples",
+    ),
+    Measure(
+        "above_training_share", ("resolution", "tap"), "share of energy beyond the grid of training", unit="samples"
+    ),
+    Measure("high_frequency_made", ("resolution", "stage"), "high-frequency energy added by a stage", unit="samples"),
+    Measure("centroid", ("resolution", "tap"), "mean wavenumber of a stage's energy", unit="samples"),
+    Measure("activation_aliasing", ("resolution", "tap"), "relative aliasing error of an activation", unit="samples"),
+    Measure(
+        "energy_above_nyquist", ("resolution", "tap"), "share of an activation's energy above Nyquist", unit="samples"
+    ),
+)
+
+LIMITATIONS = (
+    "One checkpoint is judged, on these samples: another training run of the same network may do otherwise.",
+    "Intervals take the samples as drawn at random from those that the operator is for.",
+    "The parts of the mismatch are differences between controls that follow one another, input before coordinates "
+    "before nonlinear; where effects interact, the order decides which part bears the interaction.",
+    "The targets are taken as the truth on every grid. Those of coarse grids are nodes of the finest one, so that an "
+    "error of the solver that made them is in all of them.",
 )
 
 AUDIT = AuditSpec(
@@ -131,9 +168,7 @@ AUDIT = AuditSpec(
     ),
     summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
     options=Options,
-    plan="audits.spectra.inputs:plan",
-    run="audits.spectra.report:run",
-    records="audits.spectra.pairing",
-    demo="audits.spectra.demo:prepare",
+    package="audits.spectra",
     measures=MEASURES,
+    limitations=LIMITATIONS,
 )

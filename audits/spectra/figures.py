@@ -1,6 +1,6 @@
 """The charts of the audit, each answering the question in its title."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,27 +11,28 @@ from audits.charts import Axis, forest, interval_lines
 from audits.context import Draft
 from audits.pictures import Picture, pictures
 from audits.records import Estimate, Figure
-from audits.spectra.estimating import main_line, relative
-from audits.spectra.measuring import Setup, predicted, read_batch, silent_pass
-from audits.spectra.tally import Tally
+from audits.spectra.counts import Counts
+from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
 from probes.resampling import upsample
 
 POINTS = 20
 """Points of one spectrum that are drawn, evenly on a logarithmic axis."""
 SHOWN = ("input", "lift", "activated", "out", "projection.activated", "output", "target")
+_PATHS = {"floor": "floor (the truth, upsampled)"}
 _SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlinear": "nonlinear aliasing"}
 
 
-def draw(draft: Draft, setup: Setup, counts: Tally) -> list[Figure]:
-    """Return the figures."""
-    figures = [_errors(draft, setup)] if setup.scored else []
-    figures += [_parts(draft), _stages(draft), _spectra(draft, setup), _made(draft, setup)]
-    example = _example(setup, counts)
-    return [*figures, *([example] if example else [])]
-
-
-def _rows(draft: Draft, name: str) -> list[Estimate]:
-    return [row for row in draft.estimates if row.name == name]
+def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+    """Yield the figures; of fields on one axis there is no picture."""
+    setup = counts.setup
+    if setup.scored:
+        yield _errors(draft, setup)
+    yield _parts(draft)
+    yield _stages(draft)
+    yield _spectra(draft, setup)
+    yield _made(draft, counts)
+    if len(setup.grids[-1].sizes) > 1:
+        yield _example(counts)
 
 
 def _plain(row: Estimate, **more: Any) -> dict[str, Any]:
@@ -40,12 +41,11 @@ def _plain(row: Estimate, **more: Any) -> dict[str, Any]:
 
 def _errors(draft: Draft, setup: Setup) -> Figure:
     rows = []
-    for row in _rows(draft, "relative_l2"):
+    for row in draft.select("relative_l2"):
         at, path = row.where["resolution"], row.where["path"]
         # On the grid of training both ways are one: each line begins there.
         names = ("direct", "upsampled") if path == "same" else (path,)
-        said = {"floor": "floor (the truth, upsampled)"}
-        rows += [_plain(row, resolution=at, path=said.get(str(name), str(name))) for name in names]
+        rows += [_plain(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
     rows.sort(key=lambda row: (str(row["path"]), row["resolution"]))
     spec = interval_lines(
         rows,
@@ -71,7 +71,7 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
 def _parts(draft: Draft) -> Figure:
     rows = [
         _plain(row, grid=f"{row.where['resolution']} points on an axis", part=_SHORT[str(row.where["part"])])
-        for row in _rows(draft, "mismatch_share")
+        for row in draft.select("mismatch_share")
     ]
     spec = forest(
         rows,
@@ -95,7 +95,7 @@ def _parts(draft: Draft) -> Figure:
 
 def _stages(draft: Draft) -> Figure:
     rows = [
-        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}") for row in _rows(draft, "mismatch")
+        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}") for row in draft.select("mismatch")
     ]
     spec = interval_lines(
         rows,
@@ -120,7 +120,7 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
     nyquist = {grid.resolution: grid.resolution / 2 for grid in setup.grids}
     kept = {tap for tap in (*setup.stages, "target") if tap in SHOWN or tap.rpartition(".")[2] in SHOWN}
     rows = []
-    for row in _rows(draft, "energy"):
+    for row in draft.select("energy"):
         tap, at, wavenumber = row.where["tap"], row.where["resolution"], float(row.where["wavenumber"])
         if tap in kept and 1 <= wavenumber <= nyquist[int(at)] and _drawn(int(wavenumber)) and row.value > 0:
             rows.append(_plain(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
@@ -151,11 +151,11 @@ def _drawn(wavenumber: int) -> bool:
     return wavenumber % step == 0
 
 
-def _made(draft: Draft, setup: Setup) -> Figure:
-    line = [*main_line(setup.stages), "target"]
+def _made(draft: Draft, counts: Counts) -> Figure:
+    line, cut = [*counts.main_line, "target"], counts.setup.cut
     rows = [
         _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
-        for row in _rows(draft, "high_frequency_share")
+        for row in draft.select("high_frequency_share")
         if row.where["tap"] in line and row.value > 0 and (row.low is None or row.low > 0)
     ]
     spec = interval_lines(
@@ -167,8 +167,8 @@ def _made(draft: Draft, setup: Setup) -> Figure:
         series="grid",
         series_title="Points on an axis",
     )
-    box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(setup.cut.box))
-    beyond = f"{box} (the modes kept)" if setup.cut.radius is None else f"{setup.cut.radius:g}"
+    box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(cut.box))
+    beyond = f"{box} (the modes kept)" if cut.radius is None else f"{cut.radius:g}"
     return Figure(
         id="made",
         title="Where are high frequencies made?",
@@ -180,14 +180,12 @@ def _made(draft: Draft, setup: Setup) -> Figure:
     )
 
 
-def _example(setup: Setup, counts: Tally) -> Figure | None:
+def _example(counts: Counts) -> Figure:
     """Show the sample whose lead of upsampling is the median one, on the finest grid."""
-    grid = setup.grids[-1]
-    if len(grid.sizes) == 1:
-        return None
+    setup, grid = counts.setup, counts.setup.grids[-1]
     if setup.scored:
-        errors = relative(counts.rows[f"{grid.resolution}/norms"])
-        score = errors[:, 0] - errors[:, 1]
+        errors = counts.errors(grid.resolution)
+        score = errors["direct"] - errors["upsampled"]
     else:
         score = counts.rows[f"{grid.resolution}/distances"][:, -1]
     # The median, so that nobody picks the sample that a reader sees.
@@ -200,12 +198,12 @@ def _example(setup: Setup, counts: Tally) -> Figure | None:
     raised = upsample(raised, grid.sizes, setup.kind, setup.output_method)
     shown = _panels(fine, target, direct, raised)
     median = "whose lead of upsampling is the median" if setup.scored else "whose mismatch is the median"
-    told = "Both errors share one scale." if setup.scored else "The last is the difference of the two before it."
+    note = "Both errors share one scale." if setup.scored else "The last is the difference of the two before it."
     return Figure(
         id="fields",
         title="What does the difference look like?",
         caption=f"Sample {sample}, {median}, at {grid.resolution} points on an axis; under each title the values of "
-        f"the darkest and the brightest colour. {told}",
+        f"the darkest and the brightest colour. {note}",
         file="fields",
         spec=pictures(shown),
     )

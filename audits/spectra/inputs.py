@@ -1,21 +1,29 @@
-"""Everything that can be checked before the audit runs: checkpoint, data, grids, scales and how they fit together."""
+"""Everything that can be checked before the operator runs: checkpoint, data, grids, scales and how they fit."""
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from audits.context import Context, Plan
 from audits.options import numbers
-from audits.records import Coordinate, Source, Subject
+from audits.records import Coordinate, Source, Subject, Warning
 from audits.spectra import Options
-from audits.spectra.cautions import cautions_of
-from audits.spectra.fitting import check_fit
-from audits.spectra.listening import Cut, Names
-from audits.spectra.measuring import Grid, Setup, predicted, read_batch, silent_pass
-from audits.spectra.nesting import band_names, crossed, grids_of, half_of, kinds_of, resolutions_of, with_other_kinds
+from audits.spectra.grids import (
+    Grid,
+    band_names,
+    crossed,
+    grids_of,
+    half_of,
+    kinds_of,
+    resolutions_of,
+    with_other_kinds,
+)
+from audits.spectra.hooks import Cut, Names
+from audits.spectra.preflight import cautions, check_fit
+from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
 from probes.errors import InputError
 from probes.fno.layers import GridKind
 from probes.fno.reading import Loaded, fit_fields, load_operator
@@ -27,15 +35,7 @@ TRIED = 4
 """Samples on which it is tried whether model and data fit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What the audit runs on; `cautions` are warnings that are known beforehand, as (id, message)."""
-
-    setup: Setup
-    cautions: tuple[tuple[str, str], ...]
-
-
-def plan(options: Options, context: Context) -> Plan:
+def check(options: Options, context: Context) -> Plan:
     """Check options, checkpoint and data; write nothing.
 
     Raises
@@ -44,7 +44,12 @@ def plan(options: Options, context: Context) -> Plan:
         Where anything is wrong that the user can mend.
     """
     resolutions = resolutions_of(options)
-    _check_numbers(options, context)
+    if options.cutoff == math.inf:
+        raise InputError("inf is too large.", where="--cutoff", hint="Give cycles per domain, above 0.")
+    if context.dtype != "float32":
+        raise InputError(
+            f"Fourier transforms are not made in {context.dtype}.", where="--dtype", hint="Leave it at float32."
+        )
     loaded = load_operator(
         options.model,
         family=options.family,
@@ -53,9 +58,9 @@ def plan(options: Options, context: Context) -> Plan:
         fftshift_fixed=options.fftshift == "mended",
     )
     fields = _fields(options, loaded)
-    # Whether coordinates are among the fields is told by the data: the first neuralop releases do not say it.
+    # The data decide whether coordinates are among the fields: the first neuralop releases do not say it.
     loaded = fit_fields(loaded, fields.channels)
-    kind, stored, told = kinds_of(options, loaded, fields, resolutions)
+    kind, stored, chosen = kinds_of(options, loaded, fields, resolutions)
     try:
         grids = grids_of(options, loaded.operator, fields, kind, stored, resolutions)
     except InputError as error:
@@ -63,9 +68,9 @@ def plan(options: Options, context: Context) -> Plan:
     setup = _setup(options, loaded, fields, kind, grids, context)
     fields.check_finite(setup.samples)
     setup, seconds, doubts = _tried(options, setup)
-    cautions = (("input", told), *doubts, *cautions_of(setup, asked=options.upsample))
+    known = (Warning(id="input", message=chosen), *doubts, *cautions(setup, asked=options.upsample))
     return Plan(
-        inputs=Inputs(setup=setup, cautions=cautions),
+        inputs=setup,
         subject=Subject(
             path=loaded.reference,
             family=_named(loaded),
@@ -74,26 +79,10 @@ def plan(options: Options, context: Context) -> Plan:
         ),
         data=(Source(role="fields", path=str(fields.path), sha256=fields.sha256, items=fields.count),),
         cost=_cost(setup, seconds),
-        notes=(*loaded.notes, *fields.notes, told, _told_scales(setup)),
+        warnings=known,
+        notes=(*loaded.notes, *fields.notes, chosen, _scales_in_words(setup)),
         coordinates=_coordinates(setup),
     )
-
-
-def _check_numbers(options: Options, context: Context) -> None:
-    for flag, value, least in (
-        ("--max-samples", options.max_samples, 1),
-        ("--aliasing-samples", options.aliasing_samples, 0),
-    ):
-        if value < least:
-            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least} or more.")
-    if options.cutoff is not None and not 0 < options.cutoff < math.inf:
-        raise InputError(
-            f"{options.cutoff} is no wavenumber.", where="--cutoff", hint="Give cycles per domain, above 0."
-        )
-    if context.dtype != "float32":
-        raise InputError(
-            f"Fourier transforms are not made in {context.dtype}.", where="--dtype", hint="Leave it at float32."
-        )
 
 
 def _fields(options: Options, loaded: Loaded) -> Fields:
@@ -118,7 +107,7 @@ def _named(loaded: Loaded) -> str:
     return release if release.startswith(loaded.family) else f"{loaded.family} ({release})"
 
 
-def _told_scales(setup: Setup) -> str:
+def _scales_in_words(setup: Setup) -> str:
     (mean, std), (shift, factor) = setup.input_scale, setup.target_scale
     return f"The network takes (input - {mean:g}) / {std:g}; the prediction is its output * {factor:g} + {shift:g}."
 
@@ -190,7 +179,7 @@ def _method(options: Options, kind: GridKind) -> Method:
     return chosen.get(options.upsample, "fourier")
 
 
-def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[tuple[str, str]]]:
+def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[Warning]]:
     """Run a few samples on the grid of training: does it work, does it fit, which stages are there, how long?"""
     arrays = setup.fields.read(0, min(TRIED, setup.samples))
     inputs, target = read_batch(setup, setup.grids[0], arrays)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from audits.spectra.listening import Cut, Hearing
+from audits.spectra.hooks import Cut, StageHook
 from probes.field_norms import sobolev_squares, squares
 from probes.fno.layers import GridKind, Padding, SpectralConv
 from probes.fno.network import FourierOperator, Layout
@@ -55,14 +55,14 @@ def compare(
     spectrum = RadialSpectrum(fields.shape[2:], kind, view)
     cut = Cut(box=(12.0, 11.0), radius=None, training=42.5)
     coarse = (slice(None, None, 5),) * 2
-    first = Hearing(spectrum, cut)
+    first = StageHook(spectrum, cut)
     operator(fields, kind, first)
     reference = {name: value[(..., *coarse)].clone() for name, value in first.kept.items()}
     stages = len(first.sums)
     del first
 
     def heard() -> None:
-        output = operator(fields, kind, Hearing(spectrum, cut, common=coarse, reference=reference))
+        output = operator(fields, kind, StageHook(spectrum, cut, common=coarse, reference=reference))
         # The scores of three paths, as the audit takes them.
         for field in (output, output - 1, output + 1):
             squares(field)

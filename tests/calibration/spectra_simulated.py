@@ -8,19 +8,18 @@ stages, paths and grids is drawn apart, the worst case for what is told of sever
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.records import Estimate
-from audits.spectra.estimating import add_estimates, law, order
-from audits.spectra.estimator import Estimator
-from audits.spectra.judging import CLAIMED_FROM, FIRST, POOR, judge
-from audits.spectra.tally import Running, Tally
+from audits.spectra.convergence import law, order
+from audits.spectra.counts import Counts, Running
+from audits.spectra.estimates import estimates
+from audits.spectra.findings import CLAIMED_FROM, FIRST, POOR, findings
 from audits.statistics import mean_intervals
 from calibration.checks import NONE, Case, Outcomes, held
 from calibration.worlds import GAP, Floats, Group, groups_of
@@ -39,8 +38,7 @@ _QUANTILE = cache(mean_intervals._student)
 class Counted:
     """What the audit counts of its samples, beside the true means."""
 
-    tally: Tally
-    aliasing: Mapping[int, Mapping[str, Floats]]
+    counts: Counts
     truths: dict[str, Any] = field(default_factory=dict)
 
 
@@ -65,14 +63,15 @@ def setup_of(units: int) -> Any:
     return SimpleNamespace(
         loaded=SimpleNamespace(operator=SimpleNamespace(layout=layout, shifted_at_odd=False)),
         grids=grids, kind="closed", scored=True, stages=STAGES, samples=units, aliasing_samples=units,
-        cut=SimpleNamespace(box=(4.0, 3.0), radius=None), output_method="sine",
+        cut=SimpleNamespace(box=(4.0, 3.0), radius=None), input_method="even", output_method="sine", view="even",
     )  # fmt: skip
 
 
 def count(case: Case, rng: np.random.Generator) -> Counted:
     """Draw the counts of one data set."""
     samples = _Samples(case, rng)
-    made = Counted(tally=Tally({}, {}), aliasing={at: _aliased(samples) for at in (COARSE, *FINER)})
+    aliasing = {at: _aliased(samples) for at in (COARSE, *FINER)}
+    made = Counted(counts=Counts(setup=setup_of(case.units), rows={}, spectra={}, aliasing=aliasing))
     made.truths["activation"] = samples.group().mean_rate
     _add_scores(made, samples)
     _add_mismatch(made, samples)
@@ -87,7 +86,7 @@ def _aliased(samples: _Samples) -> Mapping[str, Floats]:
 
 
 def _add_scores(made: Counted, samples: _Samples) -> None:
-    effect, rows = samples.case.effect, made.tally.rows
+    effect, rows = samples.case.effect, made.counts.rows
     own = samples.group()
     scale = {HALF: POOR / own.mean_rate, POOR_FIT: 2 * POOR / own.mean_rate}.get(effect, 0.4)
     rows[f"{COARSE}/norms"], rows[f"{COARSE}/bands"] = _paths([own.rates * scale], samples, made)
@@ -152,10 +151,10 @@ def _add_mismatch(made: Counted, samples: _Samples) -> None:
         domain = samples.group().rates * first[number] / 2
         whole = part["input"] + part["coordinates"] + nonlinear
         stages = [samples.group().rates for _ in STAGES[1:]]
-        made.tally.rows[f"{at}/distances"] = np.stack([*stages, whole], axis=1)
+        made.counts.rows[f"{at}/distances"] = np.stack([*stages, whole], axis=1)
         alone = samples.group()
         padded = part["coordinates"] + nonlinear
-        made.tally.rows[f"{at}/controls"] = np.stack([padded, domain + nonlinear, nonlinear, alone.rates], axis=1)
+        made.counts.rows[f"{at}/controls"] = np.stack([padded, domain + nonlinear, nonlinear, alone.rates], axis=1)
         made.truths.update(
             {
                 f"{at}/mismatch": whole_mean[number],
@@ -182,10 +181,10 @@ def _add_spectra(made: Counted, samples: _Samples, at: int) -> None:
         energies.append(np.stack([high, SECOND * other.rates * other.sizes], axis=1))
         made.truths[f"{at}/{stage}"] = drawn.estimand, drawn.estimand * drawn.words / case.units
     for name, stages in (("stages", slice(0, -1)), ("target", slice(-1, None))):
-        made.tally.rows[f"{at}/{name}/sums"] = np.stack(sums[stages], axis=1)
+        made.counts.rows[f"{at}/{name}/sums"] = np.stack(sums[stages], axis=1)
         table = np.stack(energies[stages], axis=1)
         mean = table.mean(0)
-        made.tally.spectra[f"{at}/{name}"] = Running(case.units, mean, ((table - mean) ** 2).sum(0))
+        made.counts.spectra[f"{at}/{name}"] = Running(case.units, mean, ((table - mean) ** 2).sum(0))
 
 
 @cache
@@ -200,11 +199,11 @@ def worse_share(world: str) -> float:
 
 def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     """Estimate and judge one data set, and hold every number and sentence against the truth."""
-    made, setup, draft = count(case, rng), setup_of(case.units), Draft()
-    context = Context(seed=int(rng.integers(2**31)), level=case.level, cache=Cache(Path("cache")))
+    made = count(case, rng)
+    draft = Draft(level=case.level, seed=int(rng.integers(2**31)))
     with patch.object(mean_intervals, "_student", _QUANTILE):
-        add_estimates(Estimator(draft, setup, context), made.tally, made.aliasing)
-    judge(draft, setup)
+        estimates(draft, made.counts)
+    findings(draft, made.counts)
     found = _Found(case=case, truths=made.truths, draft=draft)
     return {**found.means(), **found.ratios(), **found.sentences()}
 

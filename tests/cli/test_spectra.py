@@ -110,39 +110,40 @@ def heard(flow: Flow, finish_run: Call, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(autouse=True)
-def one_thread_and_no_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def one_thread_and_no_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Spare the calls in this process their pages and charts; runs in processes of their own make them."""
     import torch
 
     from audits import rendering
-    from audits.spectra import report
+    from audits.spectra import figures
 
+    drawn = figures.figures
     monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-    monkeypatch.setattr(report, "draw", lambda draft, setup, counts: [])
+    monkeypatch.setattr(figures, "figures", lambda draft, counts: ())
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    yield drawn
     torch.set_num_threads(threads)
 
 
 @pytest.fixture
-def charts(one_thread_and_no_pages: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def charts(one_thread_and_no_pages: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the calls in this process their charts back."""
-    from audits.spectra import figures, report
+    from audits.spectra import figures
 
-    monkeypatch.setattr(report, "draw", figures.draw)
+    monkeypatch.setattr(figures, "figures", one_thread_and_no_pages)
 
 
 @pytest.fixture
 def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every measurement fail: what succeeds has found all counts in the cache."""
-    from audits.spectra import measuring
+    from audits.spectra import measure
 
     def refuse(*_: object) -> None:
         raise AssertionError("something was measured")
 
-    monkeypatch.setattr(measuring, "_chunk", refuse)
-    monkeypatch.setattr(measuring, "_aliased", refuse)
+    monkeypatch.setattr(measure, "count_chunk", refuse)
+    monkeypatch.setattr(measure, "count_aliasing", refuse)
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -280,12 +281,12 @@ def test_every_estimate_has_an_interval_and_coordinates_that_a_gate_may_name(
 ) -> None:
     from audits.context import Cache, Context
     from audits.spectra import AUDIT, Options
-    from audits.spectra.inputs import plan
+    from audits.spectra.inputs import check
 
     options = Options(
         model=str(flow.model), data=flow.data, train_resolution=COARSE, test_resolutions=(str(FINE),), padding="0"
     )
-    allowed = plan(options, Context(cache=Cache(tmp_path))).coordinates
+    allowed = check(options, Context(cache=Cache(tmp_path))).coordinates
     rows = read(heard)["estimates"]
     # The law of the edge needs two finer grids.
     assert {row["name"] for row in rows} == set(AUDIT.estimates) - {"mismatch_law"}

@@ -81,7 +81,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
     """Let a case that wrongly passes its checks end at once instead of running the whole audit."""
     import torch
 
-    from audits import registry
+    from audits import runner
     from probes.synthetic.darcy_operator import fresh_operator, li_state
 
     folder = tmp_path_factory.mktemp("flow")
@@ -96,7 +96,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    plain = registry.AuditSpec.carry_out
+    plain = runner.carry_out
     with nothing_runs():
         yield Flow(folder=folder, model=folder / "flow.pt", data=folder / "flow.npz", carry_out=plain)
     torch.set_num_threads(threads)
@@ -105,9 +105,9 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
 @pytest.fixture
 def run_whole(flow: Flow, call_miles: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that lets the audit run, without its pages."""
-    from audits import registry, rendering
+    from audits import rendering, runner
 
-    monkeypatch.setattr(registry.AuditSpec, "carry_out", flow.carry_out)
+    monkeypatch.setattr(runner, "carry_out", flow.carry_out)
     monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
     return call_miles
 
@@ -122,9 +122,9 @@ simple("test_resolutions_missing", ("--test-resolutions", "missing"), test_resol
 simple("data_missing", ("--data", "missing"), data=None)
 simple("train_resolution_word", ("--train-resolution",), train_resolution="nine")
 simple("train_resolution_fraction", ("--train-resolution",), train_resolution="9.5")
-simple("train_resolution_one", ("--train-resolution", "1 is no resolution"), train_resolution=1)
+simple("train_resolution_one", ("--train-resolution", "1 is too small", "3 to 8,192"), train_resolution=1)
 simple("train_resolution_negative", ("--train-resolution", "-9"), train_resolution=-9)
-simple("train_resolution_endless", ("--train-resolution", "no resolution"), train_resolution=10**12)
+simple("train_resolution_endless", ("--train-resolution", "too large", "3 to 8,192"), train_resolution=10**12)
 simple("test_resolution_word", ("--test-resolutions", "'fine'", "61,121"), test_resolutions="17,fine")
 simple("test_resolution_fraction", ("--test-resolutions", "'17.0'"), test_resolutions="17.0")
 simple("test_resolution_negative", ("--test-resolutions", "'-17'"), test_resolutions="-17")
@@ -165,6 +165,7 @@ simple("max_samples_nought", ("--max-samples", "1 or more"), max_samples=0)
 simple("aliasing_samples_negative", ("--aliasing-samples", "0 or more"), aliasing_samples=-1)
 simple("cutoff_nought", ("--cutoff", "above 0"), cutoff=0)
 simple("cutoff_nan", ("--cutoff",), cutoff="nan")
+simple("cutoff_endless", ("--cutoff", "inf is too large"), cutoff="inf")
 simple("dtype_narrow", ("--dtype", "bfloat16", "float32"), dtype="bfloat16")
 simple("device_unknown", ("--device",), device="quantum")
 simple("upsample_unknown", ("--upsample",), upsample="bicubic")

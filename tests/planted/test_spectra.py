@@ -6,7 +6,6 @@ Operators are put together by hand, so that one thing alone makes them differ be
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ from scipy.stats import binom
 from torch import Tensor
 
 from audits.context import Cache, Context, Draft
-from audits.spectra import Options, inputs
-from audits.spectra.estimating import Estimator
-from audits.spectra.judging import CLAIMED_FROM, PARTS, verdict_of
-from audits.spectra.report import run
-from audits.spectra.tally import Running
+from audits.spectra import AUDIT, Options, inputs
+from audits.spectra.counts import Running
+from audits.spectra.findings import CLAIMED_FROM, PARTS, verdict_of
+from audits.spectra.sample_intervals import claim, spectrum
 from audits.statistics.mean_intervals import mean_interval
+from audits.testing import drafted
 from probes.fno.layers import Activation, CoordinateKind, GridKind, Padding, Pointwise, SpectralConv
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
 from probes.fno.reading import Loaded
@@ -115,7 +114,7 @@ def audited(
     context = Context(cache=Cache(folder / "cache"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inputs, "load_operator", lambda *_, **__: found)
-        return run(options, inputs.plan(options, context), context)
+        return drafted(AUDIT, options, context)
 
 
 def value(draft: Draft, name: str, **where: Any) -> float:
@@ -292,20 +291,15 @@ def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     return np.asarray(0.05 * (direct - raised))
 
 
-def claims(folder: Path, table: Floats, grids: int = 1) -> Iterator[Any]:
+def claims(table: Floats, grids: int = 1) -> Iterator[Any]:
     """Yield the difference of every row with the interval on which a verdict rests, one of so many grids."""
-    draft = Draft()
-    setup: Any = SimpleNamespace(samples=table.shape[1])
-    estimator = Estimator(draft, setup, Context(cache=Cache(folder)))
-    for row in table:
-        estimator.claim("direct_minus_upsampled", row, grids, resolution=FINE)
-    yield from draft.estimates
+    return (claim(row, 0.95, grids) for row in table)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 25, 60])
-def test_no_difference_is_seldom_taken_for_one(tmp_path: Path, n: int) -> None:
+def test_no_difference_is_seldom_taken_for_one(n: int) -> None:
     repeats = 200
-    rows = list(claims(tmp_path, heavy(np.random.default_rng(n), (repeats, n))))
+    rows = list(claims(heavy(np.random.default_rng(n), (repeats, n))))
     missed = sum(not row.low <= 0 <= row.high for row in rows)
     assert missed <= binom.ppf(0.999, repeats, 0.05)
     # Nor does it come from intervals without end: errors of 5 % are told apart to a few per cent.
@@ -315,14 +309,12 @@ def test_no_difference_is_seldom_taken_for_one(tmp_path: Path, n: int) -> None:
 
 @pytest.mark.parametrize("grids", [1, 3])
 @pytest.mark.parametrize("n", [3, 5, 8, 10, 25, 60])
-def test_skewed_differences_of_mean_nothing_seldom_make_a_verdict_on_any_grid(
-    tmp_path: Path, n: int, grids: int
-) -> None:
+def test_skewed_differences_of_mean_nothing_seldom_make_a_verdict_on_any_grid(n: int, grids: int) -> None:
     # Grids of samples of their own are the worst case: those of a run share their samples. Student's intervals, one by
     # one, make a false verdict in 21 % of runs with one grid and in half of those with three, at 8 samples.
     repeats, rng = 1000, np.random.default_rng(n)
     table = np.exp(1.2 * rng.normal(size=(repeats * grids, n))) - np.exp(0.72)
-    told = np.array([verdict_of(row) != "tie" for row in claims(tmp_path, table, grids)])
+    told = np.array([verdict_of(row) != "tie" for row in claims(table, grids)])
     false = int(told.reshape(repeats, grids).any(axis=1).sum())
     # Measured over 4,000 verdicts at 8, 10, 25, 60: 5.3, 5.3, 3.1, 3.0 %; any of three: 6.6, 7.4, 3.5, 2.2 %.
     assert false <= binom.ppf(0.999, repeats, 0.08 if n == 8 else 0.07)
@@ -336,21 +328,18 @@ def test_means_of_skewed_errors_are_covered_as_promised(n: int, most: float) -> 
     assert missed <= binom.ppf(0.999, repeats, most)
 
 
-def test_a_difference_of_one_spread_is_seen(tmp_path: Path) -> None:
+def test_a_difference_of_one_spread_is_seen() -> None:
     table = heavy(np.random.default_rng(3), (60, 60))
     table += table.std()
-    assert np.mean([verdict_of(row) == "upsample" for row in claims(tmp_path, table)]) > 0.9
+    assert np.mean([verdict_of(row) == "upsample" for row in claims(table)]) > 0.9
     normal = np.random.default_rng(4).normal(1.0, 1.0, size=(100, 24))
-    assert np.mean([verdict_of(row) == "upsample" for row in claims(tmp_path, normal, 3)]) > 0.85
+    assert np.mean([verdict_of(row) == "upsample" for row in claims(normal, 3)]) > 0.85
 
 
-def test_energies_are_covered(tmp_path: Path) -> None:
+def test_energies_are_covered() -> None:
     rng, repeats, n = np.random.default_rng(4), 200, 25
     sample = rng.exponential(size=(repeats, n))
-    draft = Draft()
-    setup: Any = SimpleNamespace(samples=n)
-    estimator = Estimator(draft, setup, Context(cache=Cache(tmp_path)))
-    for row in sample:
-        estimator.energies(Running(n, row.mean()[None, None], ((row - row.mean()) ** 2).sum()[None, None]), ["x"], FINE)
-    missed = sum(not row.low <= 1 <= row.high for row in draft.estimates)
+    runs = (Running(n, row.mean()[None, None], ((row - row.mean()) ** 2).sum()[None, None]) for row in sample)
+    found: list[Any] = [spectrum(running, 0, 0.95)[0] for running in runs]
+    missed = sum(not row.low <= 1 <= row.high for row in found)
     assert missed <= binom.ppf(0.999, repeats, 0.05)

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from audits.context import Cache, Context, Draft
-from audits.spectra import Options
-from audits.spectra.inputs import plan
-from audits.spectra.report import run
+from audits.spectra import AUDIT, Options
+from audits.testing import drafted
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real
@@ -47,7 +46,7 @@ def audited(name: str, grid: str, coarse: int, fine: int, padding: str) -> Draft
         aliasing_samples=1,
     )
     context = Context(cache=Cache(Path(mkdtemp())))
-    return run(options, plan(options, context), context)
+    return drafted(AUDIT, options, context)
 
 
 def pad0() -> Draft:

@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from audits.context import Cache, Context, Draft
-from audits.spectra import Options
-from audits.spectra.inputs import plan
-from audits.spectra.report import run
+from audits.spectra import AUDIT, Options
+from audits.testing import drafted
 from probes.fno.network import FourierOperator
 from probes.fno.neuralop import read_neuralop
 
@@ -114,7 +113,7 @@ def draft(tmp_path_factory: pytest.TempPathFactory) -> Draft:
         aliasing_samples=1,
     )
     context = Context(cache=Cache(folder / "cache"))
-    return run(options, plan(options, context), context)
+    return drafted(AUDIT, options, context)
 
 
 def estimate(draft: Draft, name: str, **where: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import math
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,15 +10,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.records import Estimate
-from audits.spectra.estimating import law, main_line, order
-from audits.spectra.estimator import Estimator
-from audits.spectra.fitting import regression
-from audits.spectra.judging import Found, _check_fit, _tell_verdict, verdict_of
-from audits.spectra.listening import Cut, Hearing, distance, whole_shells
-from audits.spectra.nesting import band_names
-from audits.spectra.tally import Running, tally
+from audits.spectra.convergence import law, order
+from audits.spectra.counts import Running, joined, main_line
+from audits.spectra.estimates import add_row
+from audits.spectra.findings import _check_fit, _tell_verdict, verdict_of
+from audits.spectra.grids import band_names
+from audits.spectra.hooks import Cut, StageHook, distance, whole_shells
+from audits.spectra.preflight import regression
+from audits.spectra.sample_intervals import claim, difference, mean, ratio, root_ratio, share, share_of, spectrum
 from probes.fno.layers import Padding, Pointwise, SpectralConv
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
 from probes.radial_spectrum import RadialSpectrum
@@ -56,7 +56,7 @@ def test_spectra_made_of_their_parts_are_those_of_the_stage_itself(kind: str, vi
     net = network()
     spectrum = RadialSpectrum((15, 15), kind, view)
     cut = Cut(box=(4.0, 3.0), radius=None, training=4.0)
-    heard = Hearing(spectrum, cut)
+    heard = StageHook(spectrum, cut)
     transforms = 0
     whole = spectrum.transform
 
@@ -77,7 +77,7 @@ def test_spectra_made_of_their_parts_are_those_of_the_stage_itself(kind: str, vi
 
 
 def test_stages_are_heard_without_the_padding_and_in_order() -> None:
-    heard = Hearing(RadialSpectrum((15, 15), "closed", "even"), Cut((4.0, 3.0), None, 4.0))
+    heard = StageHook(RadialSpectrum((15, 15), "closed", "even"), Cut((4.0, 3.0), None, 4.0))
     with torch.no_grad():
         network(amount=(9, 9))(torch.zeros(1, 1, 15, 15), "closed", heard)
     assert {values.shape[2:] for values in heard.kept.values()} == {torch.Size([15, 15])}
@@ -90,7 +90,7 @@ def test_stages_are_heard_without_the_padding_and_in_order() -> None:
 
 
 def test_high_frequency_energy_added_along_the_main_line_sums_up_to_that_of_the_output() -> None:
-    heard = Hearing(RadialSpectrum((15, 15), "open", "periodic"), Cut((4.0, 3.0), None, 4.0))
+    heard = StageHook(RadialSpectrum((15, 15), "open", "periodic"), Cut((4.0, 3.0), None, 4.0))
     with torch.no_grad():
         network()(torch.randn(1, 1, 15, 15, generator=torch.Generator().manual_seed(2)), "open", heard)
     line = main_line(list(heard.sums))
@@ -123,9 +123,9 @@ def test_rows_of_chunks_keep_their_order() -> None:
          "61/stages/shells/spread": torch.zeros(2, 3)}
         for size in (3, 2)
     ]  # fmt: skip
-    found = tally(chunks)
-    assert found.rows["61/stages/sums"][:, 0, 0].tolist() == [3, 3, 3, 2, 2]
-    assert found.spectra["61/stages"].n == 5
+    rows, spectra = joined(chunks)
+    assert rows["61/stages/sums"][:, 0, 0].tolist() == [3, 3, 3, 2, 2]
+    assert spectra["61/stages"].n == 5
 
 
 def test_the_law_is_met_exactly_and_refuted_where_the_mismatch_does_not_grow() -> None:
@@ -181,74 +181,72 @@ def test_a_mismatch_that_does_not_grow_has_the_highest_order_that_is_tried() -> 
     assert float(order(30, (60, 120, 240), np.array([0.05, 0.05, 0.05]))) == pytest.approx(4.0)
 
 
-def estimator(n: int, folder: Path) -> tuple[Draft, Estimator]:
-    draft, setup = Draft(), SimpleNamespace(samples=n)
-    return draft, Estimator(draft, setup, Context(cache=Cache(folder)))  # type: ignore[arg-type]
+LEVEL = 0.95
 
 
-def test_ratios_have_the_interval_of_their_linearised_samples(tmp_path: Path) -> None:
+def test_ratios_have_the_interval_of_their_linearised_samples() -> None:
     rng = np.random.default_rng(0)
     below = rng.uniform(1, 2, size=40)
     above = 0.3 * below + rng.normal(scale=0.05, size=40)
-    draft, adds = estimator(40, tmp_path)
-    adds.ratio("high_frequency_share", above, below, tap="x")
-    adds.root_ratio("band_error", above, below, band="x")
-    share, root = draft.estimates
-    assert share.value == pytest.approx(above.sum() / below.sum())
-    half = 2.02 * np.std(above - share.value * below, ddof=1) / below.mean() / math.sqrt(40)
-    assert share.high - share.low == pytest.approx(2 * half, rel=0.1)
+    plain, root = ratio(above, below, LEVEL), root_ratio(above, below, LEVEL)
+    assert plain and root and plain.low is not None and plain.high is not None
+    assert plain.value == pytest.approx(above.sum() / below.sum())
+    half = 2.02 * np.std(above - plain.value * below, ddof=1) / below.mean() / math.sqrt(40)
+    assert plain.high - plain.low == pytest.approx(2 * half, rel=0.1)
     assert (root.value, root.low, root.high) == pytest.approx(
-        tuple(math.sqrt(number) for number in (share.value, share.low, share.high))
+        tuple(math.sqrt(number) for number in (plain.value, plain.low, plain.high))
     )
 
 
-def test_a_ratio_of_nothing_has_no_estimate_but_a_warning(tmp_path: Path) -> None:
-    draft, adds = estimator(3, tmp_path)
-    adds.ratio("high_frequency_share", np.zeros(3), np.zeros(3), tap="x")
+def test_a_ratio_of_nothing_has_no_estimate_but_a_warning() -> None:
+    draft = Draft()
+    add_row(draft, "high_frequency_share", ratio(np.zeros(3), np.zeros(3), LEVEL), tap="x")
     assert not draft.estimates and [warning.id for warning in draft.warnings] == ["undefined"]
+    assert draft.warnings[0].message.startswith("high_frequency_share is not defined here")
+    assert draft.warnings[0].where == {"tap": "x"}
 
 
-def test_one_sample_has_no_interval_and_two_have_a_wide_one(tmp_path: Path) -> None:
+def test_one_sample_has_no_interval_and_two_have_a_wide_one() -> None:
     for n, method in ((1, "none"), (2, "Student t widened for skew, over samples")):
-        draft, adds = estimator(n, tmp_path)
-        adds.mean("relative_l2", np.linspace(1, 2, n), path="same")
-        assert draft.estimates[0].method == method
-    draft, adds = estimator(2, tmp_path)
-    adds.difference("mismatch_share", np.array([1.0, 2.0]), resolution=61, part="input")
-    assert draft.estimates[0].low == pytest.approx(1.5 - 12.706 * 0.5, abs=1e-3)
+        draft = Draft()
+        add_row(draft, "relative_l2", mean(np.linspace(1, 2, n), LEVEL), path="same")
+        assert draft.row("relative_l2", path="same").method == method
+        few = ["relative_l2 rests on 1 samples: too few for an interval."] if n == 1 else []
+        assert [warning.message for warning in draft.warnings] == few
+    found = difference(np.array([1.0, 2.0]), LEVEL)
+    assert found is not None and found.low == pytest.approx(1.5 - 12.706 * 0.5, abs=1e-3)
 
 
-def test_samples_that_are_all_alike_have_no_interval_of_no_width(tmp_path: Path) -> None:
-    draft, adds = estimator(6, tmp_path)
-    same = np.full(6, 0.3)
-    adds.mean("relative_l2", same, path="same")
-    adds.claim("direct_minus_upsampled", same, 2, resolution=61)
+def test_samples_that_are_all_alike_have_no_interval_of_no_width() -> None:
+    draft, same = Draft(), np.full(6, 0.3)
+    add_row(draft, "relative_l2", mean(same, LEVEL), path="same")
+    add_row(draft, "direct_minus_upsampled", claim(same, LEVEL, 2), resolution=61)
     # A ratio that is the same in all samples, whose parts are not.
     whole = np.linspace(1.0, 3.0, 6)
-    adds.share_of("band_share", 0.1 * whole, whole, band="0-4")
-    adds.energies(Running(6, np.array([[0.3]]), np.zeros((1, 1))), ["x"], 61)
+    add_row(draft, "band_share", share_of(0.1 * whole, whole, LEVEL), band="0-4")
+    (energy,) = spectrum(Running(6, np.array([[0.3]]), np.zeros((1, 1))), 0, LEVEL)
+    add_row(draft, "energy", energy, tap="x")
     assert [(row.method, row.low, row.high) for row in draft.estimates] == [("none", None, None)] * 4
     assert {warning.id for warning in draft.warnings} == {"no-interval"} and len(draft.warnings) == 4
 
 
-def test_a_share_ends_at_one(tmp_path: Path) -> None:
-    draft, adds = estimator(3, tmp_path)
-    adds.share_of("band_share", np.array([0.9, 0.5, 0.99]), np.ones(3), band="0-4")
-    assert draft.estimates[0].value < 1 == draft.estimates[0].high
+def test_a_share_ends_at_one() -> None:
+    found = share_of(np.array([0.9, 0.5, 0.99]), np.ones(3), LEVEL)
+    assert found is not None and found.value < 1 == found.high
 
 
-def test_a_verdict_looks_at_intervals_alone(tmp_path: Path) -> None:
+def test_a_verdict_looks_at_intervals_alone() -> None:
     def told(direct: Floats, raised: Floats, own: Floats, floor: Floats) -> Draft:
-        draft, adds = estimator(len(direct), tmp_path)
+        draft = Draft()
         for path, column in (("direct", direct), ("upsampled", raised), ("floor", floor)):
-            adds.mean("relative_l2", column, resolution=61, path=path)
-        adds.mean("relative_l2", own, resolution=31, path="same")
-        adds.claim("direct_minus_upsampled", direct - raised, 1, resolution=61)
-        adds.share("direct_worse_share", int((direct > raised).sum()), len(direct), resolution=61)
+            add_row(draft, "relative_l2", mean(column, LEVEL), resolution=61, path=path)
+        add_row(draft, "relative_l2", mean(own, LEVEL), resolution=31, path="same")
+        add_row(draft, "direct_minus_upsampled", claim(direct - raised, LEVEL, 1), resolution=61)
+        worse = share(int((direct > raised).sum()), len(direct), LEVEL)
+        add_row(draft, "direct_worse_share", worse, resolution=61)
         grids = [SimpleNamespace(resolution=31), SimpleNamespace(resolution=61)]
         setup: Any = SimpleNamespace(grids=grids, output_method="fourier")
-        found = Found(draft)
-        _tell_verdict(draft, found, setup, 61, _check_fit(draft, found, setup))
+        _tell_verdict(draft, setup, 61, _check_fit(draft, setup))
         return draft
 
     def verdict(draft: Draft) -> tuple[Any, str]:
@@ -263,8 +261,9 @@ def test_a_verdict_looks_at_intervals_alone(tmp_path: Path) -> None:
     wide = 0.05 + 0.01 * noise[3]
     lead = wide.mean() + 0.003 + 0.001 * noise[1]
     draft = told(wide + lead, wide, low, low / 10)
-    difference, raised = draft.estimates[4], draft.estimates[1]
-    assert raised.value < difference.low < raised.high and verdict(draft) == ("upsample", "medium")
+    apart = draft.row("direct_minus_upsampled", resolution=61)
+    raised = draft.row("relative_l2", resolution=61, path="upsampled")
+    assert raised.value < apart.low < raised.high and verdict(draft) == ("upsample", "medium")
     # Of seven samples there is none, whatever they say.
     draft = told(0.4 + 0.02 * noise[1, :7], low[:7], low[:7], low[:7] / 10)
     assert verdict(draft) == ("tie", "info") and "7 samples cannot tell" in draft.findings[-1].statement
@@ -275,12 +274,11 @@ def test_a_verdict_looks_at_intervals_alone(tmp_path: Path) -> None:
         assert verdict(draft)[0] == ("tie" if ids else "upsample")
         assert ("spectra.poor-fit" in {one.id for one in draft.findings}) == (ids == {"poor-fit"})
     # The floor: half of the upsampled error by its point, and by intervals that lie apart.
-    for share, limited in ((0.51, False), (0.9, True)):
-        draft = told(0.4 + 0.02 * noise[1], low, low, share * low)
+    for part, limited in ((0.51, False), (0.9, True)):
+        draft = told(0.4 + 0.02 * noise[1], low, low, part * low)
         assert ("limited-by-interpolation" in {one.id for one in draft.warnings}) == limited
 
 
-def test_aliasing_measured_on_fewer_samples_has_draws_of_its_own(tmp_path: Path) -> None:
-    draft, adds = estimator(40, tmp_path)
-    adds.mean("activation_aliasing", np.linspace(1, 2, 10), tap="x")
-    assert draft.estimates[0].n == 10
+def test_aliasing_measured_on_fewer_samples_counts_those_alone() -> None:
+    found = mean(np.linspace(1, 2, 10), LEVEL)
+    assert found is not None and found.n == 10

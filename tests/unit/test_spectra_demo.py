@@ -6,7 +6,7 @@ import pytest
 
 from audits.context import Cache, Context
 from audits.spectra import demo
-from audits.spectra.inputs import plan
+from audits.spectra.inputs import check
 
 
 @pytest.fixture(autouse=True)
@@ -23,10 +23,10 @@ def test_the_example_fits_the_audit_and_is_made_once(tmp_path: Path, balanced: b
     made = Path(options.model).stat().st_mtime_ns
     assert demo.prepare(context, balanced=balanced) == options
     assert Path(options.model).stat().st_mtime_ns == made
-    inputs = plan(options, context).inputs
-    assert inputs.setup.kind == "closed" and inputs.setup.samples == 4
-    assert inputs.setup.input_scale == (7.5, 4.5) and inputs.setup.target_scale[0] == 0.0
-    assert [grid.resolution for grid in inputs.setup.grids] == [31, 61]
+    setup = check(options, context).inputs
+    assert setup.kind == "closed" and setup.samples == 4
+    assert setup.input_scale == (7.5, 4.5) and setup.target_scale[0] == 0.0
+    assert [grid.resolution for grid in setup.grids] == [31, 61]
 
 
 def test_each_seed_and_kind_has_an_example_of_its_own(tmp_path: Path) -> None:

@@ -1,162 +1,36 @@
-"""What do the passes of the network leave behind? Counts of every sample, chunk by chunk, each kept in the cache.
+"""The passes of the network: what each chunk of samples leaves behind on every grid.
 
-All grids of a chunk are run together, since the finer ones are compared with that of training. Of spectra only a
-running mean and spread are kept, so that memory does not grow with the number of samples.
+All grids of a chunk are run together, since the finer ones are compared with that of training.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from audits.context import Context
-from audits.spectra.listening import FINER, AliasHearing, Cut, Hearing, distance, summed
+from audits.spectra.grids import Grid
+from audits.spectra.hooks import FINER, AliasingHook, StageHook, distance, summed
+from audits.spectra.setup import Setup, predicted, read_batch
 from probes.errors import InputError
 from probes.field_norms import sobolev_squares, squares
-from probes.fno.layers import SILENT, GridKind, Listener
-from probes.fno.reading import Loaded
-from probes.loading.fields import Fields
-from probes.loading.grids import restricted
-from probes.radial_spectrum import RadialSpectrum, View
-from probes.resampling import Method, upsample
+from probes.radial_spectrum import RadialSpectrum
+from probes.resampling import upsample
 
-CACHE = "spectra-counts"
 CHUNK = 8
 """Samples of one entry of the cache: what a run that is killed loses at the most."""
 VALUES = 2**22
 """Numbers in one stage of a batch at the most; a larger grid is run sample by sample."""
-# Raised whenever a count changes its meaning, so that no old entry is read as a new one.
-_VERSION = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """One grid of the audit: its first axis' points, all sizes, and the slices that take the data and itself there.
-
-    Parameters
-    ----------
-    stored
-        From the grid of the data to this one.
-    common
-        From this grid to that of training.
-    bands
-        Edges of the bands of wavenumbers in which errors are told, the last one without end.
-    """
-
-    resolution: int
-    sizes: tuple[int, ...]
-    stored: tuple[slice, ...]
-    common: tuple[slice, ...]
-    bands: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """All that the counts depend on; `key` is the same for two setups exactly where the counts are.
-
-    Parameters
-    ----------
-    grids
-        That of training first, then the finer ones in ascending order.
-    input_scale, target_scale
-        Mean and standard deviation.
-    input_method, output_method
-        How inputs, and predictions and targets, are taken to a finer grid.
-    stages, activations
-        Names in the order in which they are heard.
-    """
-
-    loaded: Loaded
-    fields: Fields
-    kind: GridKind
-    grids: tuple[Grid, ...]
-    input_scale: tuple[float, float]
-    target_scale: tuple[float, float]
-    input_method: Method
-    output_method: Method
-    view: View
-    cut: Cut
-    samples: int
-    aliasing_samples: int
-    stages: tuple[str, ...]
-    activations: tuple[str, ...]
-    key: tuple[Any, ...]
-    device: str = "cpu"
-
-    @property
-    def scored(self) -> bool:
-        """Whether there are targets."""
-        return self.fields.target_channels is not None
-
-
-Counts = dict[str, Tensor]
-"""One chunk by name; the names begin with the resolution."""
-
-
-def measure(setup: Setup, context: Context) -> Iterator[Counts]:
-    """Yield the counts of every chunk of samples, from the cache where they were measured before."""
-    with context.progress.phase("Running the operator on every grid", setup.samples, "samples") as advance:
-        for start in range(0, setup.samples, CHUNK):
-            stop = min(start + CHUNK, setup.samples)
-            # Without --max-samples: a larger run takes the whole chunks of a smaller one.
-            key = [_VERSION, torch.__version__, *setup.key, "fields", start, stop]
-            counts = context.cache.read(CACHE, key)
-            if counts is None:
-                counts = _chunk(setup, start, stop)
-                context.cache.write(CACHE, key, counts)
-            yield counts
-            advance(stop - start)
-
-
-def measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, NDArray[np.float64]]]:
-    """Return what each activation aliases on each grid, shape (samples, 4): ratio, share, and two ratios of the check.
-
-    The check, at 4 and at 8 points for one, is made on one sample and few channels; its rows are zero for the others.
-    """
-    found: dict[int, dict[str, NDArray[np.float64]]] = {}
-    total = len(setup.grids) * setup.aliasing_samples
-    with context.progress.phase("Measuring what activations alias", total, "passes") as advance:
-        for place, grid in enumerate(setup.grids):
-            rows = []
-            for sample in range(setup.aliasing_samples):
-                key = [_VERSION, torch.__version__, *setup.key, "aliasing", grid.resolution, sample]
-                counts = context.cache.read(CACHE, key)
-                if counts is None:
-                    counts = _aliased(setup, place, sample)
-                    context.cache.write(CACHE, key, counts)
-                rows.append(counts["aliasing"].numpy())
-                advance(1)
-            table = np.stack(rows) if rows else np.zeros((0, len(setup.activations), 4))
-            found[grid.resolution] = {name: table[:, at] for at, name in enumerate(setup.activations)}
-    return found
-
-
-def read_batch(setup: Setup, grid: Grid, arrays: tuple[Any, Any]) -> tuple[Tensor, Tensor | None]:
-    """Return the network's input and the target of samples on one grid; the target in the data's unit."""
-    mean, std = setup.input_scale
-    inputs = torch.from_numpy(np.ascontiguousarray(restricted(arrays[0], grid.stored))).to(setup.device)
-    target = arrays[1]
-    if target is not None:
-        target = torch.from_numpy(np.ascontiguousarray(restricted(target, grid.stored))).to(setup.device)
-    return (inputs - mean) / std, target
-
-
-def predicted(setup: Setup, output: Tensor) -> Tensor:
-    """Return the network's output in the unit of the targets."""
-    mean, std = setup.target_scale
-    return output * std + mean
+Chunk = dict[str, Tensor]
+"""Counts of some samples by name; the names begin with the resolution."""
 
 
 @torch.no_grad()
-def _chunk(setup: Setup, start: int, stop: int) -> Counts:
+def count_chunk(setup: Setup, start: int, stop: int) -> Chunk:
+    """Return the counts of the samples from start to stop, on every grid."""
     batch = batch_of(setup)
     pieces = [_batch(setup, place, min(place + batch, stop)) for place in range(start, stop, batch)]
-    joined: Counts = {}
+    joined: Chunk = {}
     for name in pieces[0]:
         rows = torch.cat([piece[name] for piece in pieces]).cpu()
         if not name.endswith("/shells"):
@@ -178,12 +52,12 @@ def batch_of(setup: Setup) -> int:
     return max(1, min(CHUNK, VALUES // (widest * nodes)))
 
 
-def _batch(setup: Setup, start: int, stop: int) -> Counts:
+def _batch(setup: Setup, start: int, stop: int) -> Chunk:
     operator, found = setup.loaded.operator, {}
     arrays = setup.fields.read(start, stop)
     first, *finer = setup.grids
     inputs, target = read_batch(setup, first, arrays)
-    here = Hearing(_spectrum(setup, first), setup.cut, scale=setup.target_scale)
+    here = StageHook(_spectrum(setup, first), setup.cut, scale=setup.target_scale)
     lifted = operator.lifted(inputs, setup.kind, here)
     output = operator.decoded(lifted, here)
     _check(setup, first, output, target, start)
@@ -192,7 +66,7 @@ def _batch(setup: Setup, start: int, stop: int) -> Counts:
         found.update(_scores(setup, first, here.spectrum, {"same": predicted(setup, output)}, target))
     for grid in finer:
         fine, fine_target = read_batch(setup, grid, arrays)
-        there = Hearing(
+        there = StageHook(
             _spectrum(setup, grid), setup.cut, common=grid.common, reference=here.kept, scale=setup.target_scale
         )
         # The whole pass, coordinates of the finer grid included: this is what a user would do.
@@ -228,7 +102,7 @@ def _check(setup: Setup, grid: Grid, output: Tensor, target: Tensor | None, star
         )
 
 
-def _controls(setup: Setup, grid: Grid, inputs: Tensor, lifted: Tensor, output: Tensor) -> Counts:
+def _controls(setup: Setup, grid: Grid, inputs: Tensor, lifted: Tensor, output: Tensor) -> Chunk:
     """Run the network on what the training grid holds: its input and its lifted features, taken to a finer one."""
     operator, kind = setup.loaded.operator, setup.kind
     padded = predicted(setup, operator(upsample(inputs, grid.sizes, kind, setup.input_method), kind))
@@ -256,15 +130,15 @@ def oversampling(setup: Setup, grid: Grid) -> int:
     return factor + 1 if factor % 2 == 0 and odd and setup.loaded.operator.shifted_at_odd else factor
 
 
-def _stages(setup: Setup, grid: Grid, heard: Hearing) -> Counts:
-    sums = [heard.sums[name] for name in setup.stages]
+def _stages(setup: Setup, grid: Grid, hook: StageHook) -> Chunk:
+    sums = [hook.sums[name] for name in setup.stages]
     return {
         f"{grid.resolution}/stages/shells": torch.stack([item.shells for item in sums], dim=1),
         f"{grid.resolution}/stages/sums": torch.stack([item.sums for item in sums], dim=1),
     }
 
 
-def _scores(setup: Setup, grid: Grid, spectrum: RadialSpectrum, paths: Mapping[str, Tensor], target: Tensor) -> Counts:
+def _scores(setup: Setup, grid: Grid, spectrum: RadialSpectrum, paths: Mapping[str, Tensor], target: Tensor) -> Chunk:
     """Score every path: squared error, squared target, both with gradients, and both by band of wavenumbers."""
     at = str(grid.resolution)
     coefficients = spectrum.transform(target)
@@ -290,26 +164,19 @@ def _spectrum(setup: Setup, grid: Grid) -> RadialSpectrum:
 
 
 @torch.no_grad()
-def _aliased(setup: Setup, place: int, sample: int) -> Counts:
-    grid = setup.grids[place]
+def count_aliasing(setup: Setup, grid: Grid, sample: int) -> Chunk:
+    """Return what each activation aliases on a grid, of one sample: ratio, share, and two ratios of the check."""
     inputs, _ = read_batch(setup, grid, setup.fields.read(sample, sample + 1))
-    rows = _alias_pass(setup, inputs, AliasHearing())
+    rows = _alias_pass(setup, inputs, AliasingHook())
     checked = torch.zeros(len(setup.activations), 2, dtype=torch.float64)
     if sample == 0:
         # Of the same two channels at both rates, so that nothing but the rate differs.
-        few = _alias_pass(setup, inputs, AliasHearing(channels=2))[:, :1]
-        finer = _alias_pass(setup, inputs, AliasHearing(FINER, channels=2))[:, :1]
+        few = _alias_pass(setup, inputs, AliasingHook(channels=2))[:, :1]
+        finer = _alias_pass(setup, inputs, AliasingHook(FINER, channels=2))[:, :1]
         checked = torch.cat([few, finer], dim=1)
     return {"aliasing": torch.cat([rows, checked], dim=1)}
 
 
-def _alias_pass(setup: Setup, inputs: Tensor, listener: AliasHearing) -> Tensor:
+def _alias_pass(setup: Setup, inputs: Tensor, listener: AliasingHook) -> Tensor:
     setup.loaded.operator(inputs, setup.kind, listener)
     return torch.cat([listener.found[name] for name in setup.activations]).cpu()
-
-
-def silent_pass(setup: Setup, inputs: Tensor, listener: Listener = SILENT) -> Tensor:
-    """Run the network once, for an example."""
-    with torch.no_grad():
-        output: Tensor = setup.loaded.operator(inputs, setup.kind, listener)
-    return output

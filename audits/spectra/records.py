@@ -1,4 +1,4 @@
-"""How are samples matched over two runs of spectra, and what of the report is a mean over them?"""
+"""The rows of records.csv, one for every sample on every finer grid, and how those of two runs are matched."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,11 +7,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.comparison.parts import Ratio, Rows
+from audits.records import Coverage, Skipped
+from audits.spectra.counts import Counts
 
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
 OUTPUT = "output"
-"""The last tap, of which the records tell the mismatch."""
+"""The last tap, the one whose mismatch stands in the records."""
+
+
+def records(counts: Counts) -> list[dict[str, Any]]:
+    """Return a row for every sample on every finer grid."""
+    rows = []
+    first, *finer = (grid.resolution for grid in counts.setup.grids)
+    for at in finer:
+        columns: dict[str, NDArray[np.float64]] = {}
+        if counts.setup.scored:
+            columns = counts.errors(first) | counts.errors(at)
+        columns |= {"mismatch": counts.rows[f"{at}/distances"][:, -1], **counts.parts(at)}
+        for sample in range(counts.setup.samples):
+            cells = {name: _number(column[sample]) for name, column in columns.items()}
+            rows.append({"sample": sample, "resolution": at, **cells})
+    return rows
+
+
+def _number(value: float) -> float | str:
+    return float(value) if np.isfinite(value) else ""
+
+
+def coverage(counts: Counts) -> Coverage:
+    """Return how many samples were used, and how many were left out."""
+    given, used = counts.setup.fields.count, counts.setup.samples
+    skipped = (Skipped(reason="beyond --max-samples", count=given - used),) if given > used else ()
+    return Coverage(given=given, used=used, skipped=skipped)
 
 
 def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What is kept of a forward pass? Sums of every stage's spectrum, and how far it is from another grid's stage.
+"""Hooks on a forward pass: sums of every stage's spectrum, how far it is from another grid's stage, and aliasing.
 
 A stage is turned into sums while the network runs and is then let go; only on the grid of training are the stages
 themselves kept, for the samples at work, to be compared with those of the finer grids.
@@ -52,7 +52,7 @@ class StageSums:
     sums: Tensor
 
 
-class Hearing(Listener):
+class StageHook(Listener):
     """Turns every stage of one pass into sums.
 
     Parameters
@@ -107,7 +107,7 @@ class Hearing(Listener):
         return made if constant is None else self.spectrum.constant(made, constant)
 
 
-class AliasHearing(Listener):
+class AliasingHook(Listener):
     """Measures what every activation of one pass aliases; `found` holds (ratio, share) a sample by its stage."""
 
     def __init__(self, factor: int = FACTOR, channels: int = CHANNELS) -> None:
@@ -161,7 +161,7 @@ def whole_shells(wavenumbers: Tensor, shells: Tensor) -> Tensor:
 def distance(values: Tensor, reference: Tensor, common: Sequence[slice]) -> Tensor:
     """Return |values at the common nodes - reference| / |reference| of every sample, in the l2 norm, shape (n,).
 
-    Not finite where the reference is zero everywhere; `estimating` tells of such stages.
+    Not finite where the reference is zero everywhere; such a number is undefined in the report.
     """
     lost: Tensor = (restricted(values, common) - reference).flatten(1).double().norm(dim=1)
     size: Tensor = reference.flatten(1).double().norm(dim=1)

@@ -1,13 +1,12 @@
-"""On which grids is the operator scored, and are their nodes among those of the data?"""
+"""The grids on which the operator is scored; their nodes are among those of the data."""
 
 import itertools
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from audits.spectra import Options
-from audits.spectra.measuring import Grid
+from audits.spectra import LEAST, MOST, Options
 from probes.errors import InputError
 from probes.fno.layers import GridKind
 from probes.fno.network import FourierOperator
@@ -15,11 +14,30 @@ from probes.fno.reading import Loaded
 from probes.loading.fields import Fields
 from probes.loading.grids import KINDS, coarsened
 
-LEAST, MOST = 3, 2**13
-"""Points on an axis that a spectrum needs, and that a run takes at most."""
 LOW = 4.0
 """Upper edge of the lowest band, cycles per domain."""
 _OWN_GRID: dict[str, GridKind] = {"li": "closed", "pdebench": "cell", "neuralop": "open", "physicsnemo": "closed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """One grid of the audit: its first axis' points, all sizes, and the slices that take the data and itself there.
+
+    Parameters
+    ----------
+    stored
+        From the grid of the data to this one.
+    common
+        From this grid to that of training.
+    bands
+        Edges of the bands of wavenumbers in which errors are told, the last one without end.
+    """
+
+    resolution: int
+    sizes: tuple[int, ...]
+    stored: tuple[slice, ...]
+    common: tuple[slice, ...]
+    bands: tuple[float, ...]
 
 
 def resolutions_of(options: Options) -> tuple[int, ...]:
@@ -30,14 +48,7 @@ def resolutions_of(options: Options) -> tuple[int, ...]:
     InputError
         Where one is no whole number in range, or not finer than the grid of training.
     """
-    coarse = options.train_resolution
-    if not LEAST <= coarse <= MOST:
-        raise InputError(
-            f"{coarse} is no resolution.",
-            where="--train-resolution",
-            hint=f"Give the points on an axis, from {LEAST} to {MOST}.",
-        )
-    found = []
+    coarse, found = options.train_resolution, []
     for text in options.test_resolutions:
         if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= MOST):
             raise InputError(

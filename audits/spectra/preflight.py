@@ -1,13 +1,20 @@
-"""Do the network and the data belong together? A few samples on the grid of training tell swapped keys and units."""
+"""Checks before a run: what makes answers depend on the grid, and whether network and data belong together.
+
+A few samples on the grid of training show keys that are swapped and units that are wrong.
+"""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from audits.spectra.measuring import Setup, predicted, silent_pass
+from audits.records import Warning
+from audits.spectra.setup import Setup, predicted, silent_pass
 from probes.errors import InputError
 
+FEW = 20
+"""Samples under which the report says that they are few."""
 POOR = 0.7
 """Share of a target's variation left unexplained, as a root, from which the keys may be swapped."""
 EXPLAINED = 0.5
@@ -18,7 +25,63 @@ OFF = 0.5
 """Factor less one, or offset as a share of the target's size, from which the unit is called wrong."""
 
 
-def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, *, sure: bool) -> list[tuple[str, str]]:
+def cautions(setup: Setup, *, asked: str) -> Iterator[Warning]:
+    """Yield what makes answers depend on the grid; `asked` is the way of upsampling asked for."""
+    layout = setup.loaded.operator.layout
+    if setup.samples < FEW:
+        yield Warning(
+            id="few-samples",
+            message=f"Samples: {setup.samples}, fewer than {FEW}. Intervals hold as often as they say where samples "
+            "are no more skewed than exponential numbers; of so few, nobody can know. Of log-normal ones of sigma 1.5 "
+            "about 87 % of intervals of 95 % hold.",
+        )
+    if layout.padding.fixed:
+        cells = ", ".join(str(int(amount)) for amount in layout.padding.amounts)
+        yield Warning(
+            id="fixed-padding",
+            message=f"The network pads by a fixed number of cells ({cells}): on each grid that is another share of "
+            "the domain, so that it computes another function on each. Padding by a share of the grid stays nearly the "
+            "same.",
+        )
+    if setup.loaded.operator.shifted_at_odd and any(size % 2 for size in _padded(setup)):
+        yield Warning(
+            id="odd-grid",
+            message="On grids of odd size this release writes every frequency one place too low (it undoes fftshift by "
+            "fftshift); that is reproduced here. Grids of odd and of even size are different operators.",
+        )
+    own = layout.coordinates
+    if own not in ("none", "grid", setup.kind):
+        yield Warning(
+            id="coordinate-grid",
+            message=f"The network appends the coordinates of a grid that is {own}, the data lie on one that is "
+            f"{setup.kind}: every coordinate is off by up to one cell, by another amount on each grid.",
+        )
+    # Axes of the first grid come first, that of training: no other grid is meant.
+    if any(2 * mode >= size for mode, size in zip(setup.loaded.operator.modes, _padded(setup), strict=False)):
+        yield Warning(
+            id="highest-mode",
+            message="The network keeps the highest frequency that the grid of training can hold, where a transform "
+            "drops the imaginary part; on finer grids it does not. What that changes is counted as nonlinear.",
+        )
+    if asked == "fourier" and setup.kind == "closed":
+        yield Warning(
+            id="misaligned",
+            message="Zero-padding of the transform of all nodes of a closed grid takes N nodes for a period, and "
+            "misplaces them: a baseline that loses by its own fault.",
+        )
+
+
+def _padded(setup: Setup) -> list[int]:
+    """Return the sizes of all axes of all grids, with the network's padding."""
+    padding = setup.loaded.operator.layout.padding
+    return [
+        size + sum(ends)
+        for grid in setup.grids
+        for size, ends in zip(grid.sizes, padding.cells(grid.sizes), strict=True)
+    ]
+
+
+def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, *, sure: bool) -> list[Warning]:
     """Refuse data whose input and target are swapped, and predictions in another unit than the targets.
 
     Parameters
@@ -31,7 +94,7 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, 
     Returns
     -------
     list
-        Warnings as (id, message).
+        Warnings.
 
     Raises
     ------
@@ -53,15 +116,11 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, 
             )
     size = float(target.square().mean().sqrt())
     if misfit < EXPLAINED and (abs(slope - 1) > OFF or abs(offset) > OFF * size):
-        mean, std = setup.target_scale
         apart = f"{key_out} is about {slope:.3g} times the prediction plus {offset:.3g}"
+        wrong = f"The predictions have the shape of {key_out!r} but not its unit: {apart}."
         if sure:
-            return [("unit", f"The predictions have the shape of {key_out!r} but not its unit: {apart}.")]
-        raise InputError(
-            f"The predictions have the shape of {key_out!r} but not its unit: {apart}.",
-            where="--target-scale",
-            hint=_remedy(setup, offset, slope),
-        )
+            return [Warning(id="unit", message=wrong)]
+        raise InputError(wrong, where="--target-scale", hint=_remedy(setup, offset, slope))
     return []
 
 

@@ -1,0 +1,67 @@
+"""The counts of the audit, chunk by chunk, each kept in the cache.
+
+Of spectra only a running mean and spread are kept, so that memory does not grow with the number of samples.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from audits.context import Context
+from audits.spectra import Options
+from audits.spectra.counts import Counts, Floats, joined
+from audits.spectra.passes import CHUNK, Chunk, count_aliasing, count_chunk
+from audits.spectra.setup import Setup
+
+CACHE = "spectra-counts"
+# Raised whenever a count changes its meaning, so that no old entry is read as a new one.
+_VERSION = 3
+
+
+def measure(options: Options, inputs: Setup, context: Context) -> Counts:
+    """Run the operator on every grid, and measure what its activations alias."""
+    rows, spectra = joined(_chunks(inputs, context))
+    return Counts(setup=inputs, rows=rows, spectra=spectra, aliasing=_measure_aliasing(inputs, context))
+
+
+def _chunks(setup: Setup, context: Context) -> Iterator[Chunk]:
+    """Yield the counts of every chunk of samples."""
+    with context.progress.phase("Running the operator on every grid", setup.samples, "samples") as advance:
+        for start in range(0, setup.samples, CHUNK):
+            stop = min(start + CHUNK, setup.samples)
+            # Without --max-samples: a larger run takes the whole chunks of a smaller one.
+            key = (*setup.key, "fields", start, stop)
+            yield _cached(context, key, partial(count_chunk, setup, start, stop))
+            advance(stop - start)
+
+
+def _measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, Floats]]:
+    """Return what each activation aliases on each grid, shape (samples, 4): ratio, share, and two ratios of the check.
+
+    The check, at 4 and at 8 points for one, is made on one sample and few channels; its rows are zero for the others.
+    """
+    found: dict[int, dict[str, Floats]] = {}
+    total = len(setup.grids) * setup.aliasing_samples
+    with context.progress.phase("Measuring what activations alias", total, "passes") as advance:
+        for grid in setup.grids:
+            table = np.zeros((setup.aliasing_samples, len(setup.activations), 4))
+            for sample in range(setup.aliasing_samples):
+                key = (*setup.key, "aliasing", grid.resolution, sample)
+                counts = _cached(context, key, partial(count_aliasing, setup, grid, sample))
+                table[sample] = counts["aliasing"].numpy()
+                advance(1)
+            found[grid.resolution] = {name: table[:, at] for at, name in enumerate(setup.activations)}
+    return found
+
+
+def _cached(context: Context, key: tuple[Any, ...], count: Callable[[], Chunk]) -> Chunk:
+    """Return counts from the cache where they were measured before."""
+    whole = [_VERSION, torch.__version__, *key]
+    counts = context.cache.read(CACHE, whole)
+    if counts is None:
+        counts = count()
+        context.cache.write(CACHE, whole, counts)
+    return counts

@@ -1,0 +1,79 @@
+"""All that the counts of a run depend on, and single passes of the network on it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audits.spectra.grids import Grid
+from audits.spectra.hooks import Cut
+from probes.fno.layers import SILENT, GridKind, Listener
+from probes.fno.reading import Loaded
+from probes.loading.fields import Fields
+from probes.loading.grids import restricted
+from probes.radial_spectrum import View
+from probes.resampling import Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that the counts depend on; `key` is the same for two setups exactly where the counts are.
+
+    Parameters
+    ----------
+    grids
+        That of training first, then the finer ones in ascending order.
+    input_scale, target_scale
+        Mean and standard deviation.
+    input_method, output_method
+        How inputs, and predictions and targets, are taken to a finer grid.
+    stages, activations
+        Names in the order in which they are computed.
+    """
+
+    loaded: Loaded
+    fields: Fields
+    kind: GridKind
+    grids: tuple[Grid, ...]
+    input_scale: tuple[float, float]
+    target_scale: tuple[float, float]
+    input_method: Method
+    output_method: Method
+    view: View
+    cut: Cut
+    samples: int
+    aliasing_samples: int
+    stages: tuple[str, ...]
+    activations: tuple[str, ...]
+    key: tuple[Any, ...]
+    device: str = "cpu"
+
+    @property
+    def scored(self) -> bool:
+        """Whether there are targets."""
+        return self.fields.target_channels is not None
+
+
+def read_batch(setup: Setup, grid: Grid, arrays: tuple[Any, Any]) -> tuple[Tensor, Tensor | None]:
+    """Return the network's input and the target of samples on one grid; the target in the data's unit."""
+    mean, std = setup.input_scale
+    inputs = torch.from_numpy(np.ascontiguousarray(restricted(arrays[0], grid.stored))).to(setup.device)
+    target = arrays[1]
+    if target is not None:
+        target = torch.from_numpy(np.ascontiguousarray(restricted(target, grid.stored))).to(setup.device)
+    return (inputs - mean) / std, target
+
+
+def predicted(setup: Setup, output: Tensor) -> Tensor:
+    """Return the network's output in the unit of the targets."""
+    mean, std = setup.target_scale
+    return output * std + mean
+
+
+def silent_pass(setup: Setup, inputs: Tensor, listener: Listener = SILENT) -> Tensor:
+    """Run the network once, for an example."""
+    with torch.no_grad():
+        output: Tensor = setup.loaded.operator(inputs, setup.kind, listener)
+    return output
