@@ -49,11 +49,8 @@ def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dr
     )
     for warning in plan.warnings:
         draft.warn(warning.id, warning.message, **warning.where)
-    # A note that is a warning too, for a dry run to print, has its id and coordinates already.
-    said = {warning.message for warning in plan.warnings}
     for note in plan.notes:
-        if note not in said:
-            draft.warn("input", note)
+        draft.warn("input", note)
     _step(spec, "estimates")(draft, counts)
     _step(spec, "findings")(draft, counts)
     figures = spec.step("figures")

@@ -61,15 +61,12 @@ def check(options: Options, context: Context) -> Plan:
     }
     if options.sbatch is not None:
         slurm.check(options.sbatch)
-    warnings = warnings_of(inputs, options)
     return Plan(
         inputs=inputs,
         subject=subject,
         data=_sources(inputs, options),
         cost=cost_of(inputs),
-        # Both: a dry run prints the notes, and the report has them as warnings with their ids and coordinates.
-        notes=tuple(warning.message for warning in warnings),
-        warnings=warnings,
+        warnings=warnings_of(inputs, options),
         coordinates=coordinates_of(inputs),
         settings=settled,
         measure=(lambda: measured_cost(inputs)) if inputs.jobs else None,

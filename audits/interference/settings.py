@@ -134,7 +134,9 @@ def _check_numbers(options: Options, training: Training) -> None:
     """Check what the bounds of single options cannot say."""
     if not training.steps and options.model is None:
         raise InputError(
-            "A model that is made here has to be trained.", where="--steps", hint="Give 1 or more, such as --steps 300."
+            "0 is too small: a model that is made here has to be trained.",
+            where="--steps",
+            hint="Give 1 or more, or --model.",
         )
     if options.vocabulary != Options().vocabulary and options.tokenizer != "bpe":
         raise InputError(
