@@ -528,8 +528,7 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
 def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> None:
     import numpy as np
 
-    from audits.interference import convergence, downstream, effects, judging, likenesses, mixtures, settings
-    from audits.interference import training as training_module
+    from audits.interference import convergence, downstream, effects, findings, likenesses, measure, mixtures, settings
     from audits.interference.effect_figures import MOST_SEEDED
     from audits.statistics import qap
     from probes import masked_training
@@ -542,14 +541,14 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
     recipe = masked_training.Recipe(steps=1, batch=1, budget="same-data")
     read = training.steps * training.batch * training.window
     assert (convergence.LEAST_MARGIN, convergence.MOST_APART) == (0.02, 0.2)
-    assert (training_module.MOST_UNKNOWN, training_module.FEW_UNKNOWN) == (0.1, 0.001)
+    assert (measure.MOST_UNKNOWN, measure.FEW_UNKNOWN) == (0.1, 0.001)
     assert (convergence.LATEST_EXIT, mixtures.SHOWN, qap.ENUMERATED) == (0.5, 3, 8) and recipe.warmup == 0.1
     assert (masked_training.DRAWS, language_corpora._HELD_SHARE, downstream.FEWEST, effects.FEWEST) == (2, 5, 5, 5)
     assert qap.FEWEST == 4
     for said in (
-        f"`high` from {judging.GRAVE:.0%} of".replace("%", " %"),
-        f"`medium` from {judging.CONSIDERABLE:.0%},".replace("%", " %"),
-        f"by more than {judging.QUIET_SEEDS:.0%} of the largest".replace("%", " %"),
+        f"`high` from {findings.GRAVE:.0%} of".replace("%", " %"),
+        f"`medium` from {findings.CONSIDERABLE:.0%},".replace("%", " %"),
+        f"by more than {findings.QUIET_SEEDS:.0%} of the largest".replace("%", " %"),
         f"`--margin`, {options.margin:g},",
         f"{options.layers} layers, {options.hidden} wide, {options.heads} heads",
         f"spans, {options.front};",
@@ -588,7 +587,7 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
 
 def test_what_interference_knows_by_name_is_documented() -> None:
     from audits.interference import BACKENDS, BUDGETS, CORRECTIONS, likenesses
-    from audits.interference.estimating import BASELINES
+    from audits.interference.estimates import BASELINES
 
     verdicts = {"interference", "synergy", "indistinguishable", "untested", "not converged", "not measured"}
     told = {f"interference.{name}" for name in ("interference", "synergy", *likenesses.EFFECTS)}

@@ -37,7 +37,12 @@ class Options:
         "Pairs to train: all, or such as en-fr,en-de.", ("all",), metavar="all|a-b,...", panel=_CORPORA
     )
     held_out: int = option(
-        "Bytes of every language that models are judged on and never see.", 40_000, metavar="BYTES", panel=_CORPORA
+        "Bytes of every language that models are judged on and never see.",
+        40_000,
+        metavar="BYTES",
+        panel=_CORPORA,
+        least=1000,
+        most=2**28,
     )
     losses: Path | None = option(
         "Losses measured elsewhere (CSV, TSV or JSONL: lang, with, seed, loss): nothing is trained.",
@@ -64,29 +69,51 @@ class Options:
         metavar="same-data|same-total",
         panel=_MODELS,
     )
-    layers: int = option("Layers of the small encoders that are trained.", 2, metavar="N", panel=_MODELS)
-    hidden: int = option("Width of the encoders' states.", 64, metavar="N", panel=_MODELS)
-    heads: int = option("Attention heads in each layer.", 4, metavar="N", panel=_MODELS)
+    layers: int = option(
+        "Layers of the small encoders that are trained.", 2, metavar="N", panel=_MODELS, least=1, most=96
+    )
+    hidden: int = option("Width of the encoders' states.", 64, metavar="N", panel=_MODELS, least=8, most=16_384)
+    heads: int = option("Attention heads in each layer.", 4, metavar="N", panel=_MODELS, least=1, most=256)
     front: int = option(
-        "Tokens that the convolution in front of the encoders spans (odd); 0: none.", 9, metavar="N", panel=_MODELS
+        "Tokens that the convolution in front of the encoders spans (odd); 0: none.",
+        9,
+        metavar="N",
+        panel=_MODELS,
+        least=0,
+        most=63,
     )
     window: int | None = option(
-        "Tokens that are read together. Default: 64; with --model 128, or what it can take.", metavar="N", panel=_MODELS
+        "Tokens that are read together. Default: 64; with --model 128, or what it can take.",
+        metavar="N",
+        panel=_MODELS,
+        least=8,
+        most=8192,
     )
     steps: int | None = option(
         "Training steps. Default: 300; with --model 100. With --model, 0 scores it as it is.",
         metavar="N",
         panel=_MODELS,
+        least=0,
+        most=10**7,
     )
-    batch: int = option("Windows in a step, of each language or of all (--budget).", 32, metavar="N", panel=_MODELS)
+    batch: int = option(
+        "Windows in a step, of each language or of all (--budget).",
+        32,
+        metavar="N",
+        panel=_MODELS,
+        least=3,
+        most=65_536,
+    )
     rate: float | None = option(
-        "Peak learning rate of AdamW. Default: 3e-3; with --model 5e-5.", metavar="X", panel=_MODELS
+        "Peak learning rate of AdamW. Default: 3e-3; with --model 5e-5.", metavar="X", panel=_MODELS, above=0, most=10
     )
     matrix_rate: float | None = option(
         "Peak learning rate of Muon, for the matrices inside the layers; 0: AdamW for all. Default: 0.02; with --model "
         "0.",
         metavar="X",
         panel=_MODELS,
+        least=0,
+        most=10,
     )
     tokenizer: str = option(
         "What a token is: bytes, bpe (trained on these languages), or a tokenizer.json.",
@@ -94,7 +121,7 @@ class Options:
         metavar="bytes|bpe|FILE",
         panel=_MODELS,
     )
-    vocabulary: int = option("Tokens of --tokenizer bpe.", 4096, metavar="N", panel=_MODELS)
+    vocabulary: int = option("Tokens of --tokenizer bpe.", 4096, metavar="N", panel=_MODELS, least=300, most=65_536)
     model: str | None = option(
         "An encoder of yours to start from (a Hugging Face folder with a masked-LM head, or a hub id), or a folder of "
         "such folders named en, en+fr, ... to be scored as they are.",
@@ -107,15 +134,24 @@ class Options:
         3,
         metavar="N",
         panel=_MODELS,
+        least=1,
+        most=1000,
     )
     check_triples: int = option(
-        "Mixtures of three to train, to see whether the effects of pairs add up.", 0, metavar="N", panel=_MODELS
+        "Mixtures of three to train, to see whether the effects of pairs add up.",
+        0,
+        metavar="N",
+        panel=_MODELS,
+        least=0,
+        most=100_000,
     )
     margin: float = option(
         "A model has converged where it loses less than counts of tokens (unigram and bigram) do, by this share of it.",
         0.05,
         metavar="SHARE",
         panel=_STATISTICS,
+        least=0,
+        under=1,
     )
     correction: str = option(
         "What a verdict is corrected by for the number of cells: holm (no false verdict in the whole matrix), or bh (a "
@@ -130,8 +166,12 @@ class Options:
         20_000,
         metavar="N",
         panel=_STATISTICS,
+        least=100,
+        most=10**6,
     )
-    workers: int = option("Models trained side by side; 0: one on each core.", 0, metavar="N", panel=_WORK)
+    workers: int = option(
+        "Models trained side by side; 0: one on each core.", 0, metavar="N", panel=_WORK, least=0, most=100_000
+    )
     backend: str = option(
         "What runs them: processes of this machine (loky), a dask or a ray cluster (extra cluster).",
         "loky",
@@ -150,6 +190,7 @@ class Options:
         "Write the SLURM job of all N parts of --array here; with --dry-run nothing else happens.",
         metavar="FILE",
         panel=_WORK,
+        only_with=("array",),
     )
     results: Path | None = option(
         "Folder of finished models, a small JSON each, shared by all machines of a run. Default: in the cache.",
@@ -165,32 +206,78 @@ class Options:
     )
 
 
+OF_SENTENCES = "held-out sentences"
+"""What most numbers rest on."""
+
 MEASURES = (
-    Measure("loss", ("lang", "with"), "TODO", unit="held-out sentences"),
-    Measure("baseline", ("lang", "order"), "TODO", unit="held-out sentences"),
-    Measure("interference", ("source", "target"), "TODO", unit="held-out sentences", neutral=0.0),
-    Measure("interference_relative", ("source", "target"), "TODO", unit="held-out sentences", neutral=0.0),
-    Measure("asymmetry", ("a", "b"), "TODO", unit="held-out sentences", neutral=0.0),
-    Measure("received", ("target",), "TODO", unit="held-out sentences"),
-    Measure("caused", ("source",), "TODO", unit="held-out sentences"),
-    Measure("seed_deviation", (), "TODO", unit="cells"),
-    Measure("script_effect", ("adjusted",), "TODO", unit="held-out sentences", neutral=0.0),
-    Measure("family_effect", ("adjusted",), "TODO", unit="held-out sentences", neutral=0.0),
-    Measure("similarity_correlation", ("attribute",), "TODO", unit="languages", neutral=0.0),
+    Measure("loss", ("lang", "with"), "held-out loss, nats per byte", unit=OF_SENTENCES),
+    Measure("baseline", ("lang", "order"), "loss of an n-gram model, nats per byte", unit=OF_SENTENCES),
+    Measure(
+        "interference",
+        ("target", "source"),
+        "change of loss by an added language, nats per byte",
+        unit=OF_SENTENCES,
+        neutral=0.0,
+    ),
+    Measure(
+        "interference_relative",
+        ("target", "source"),
+        "relative change of loss by an added language",
+        unit=OF_SENTENCES,
+        neutral=0.0,
+    ),
+    Measure("asymmetry", ("a", "b"), "difference of both changes in a pair", unit=OF_SENTENCES, neutral=0.0),
+    Measure("received", ("target",), "mean change of loss that a language receives", unit=OF_SENTENCES),
+    Measure("caused", ("source",), "mean change of loss that a language causes", unit=OF_SENTENCES),
+    Measure("seed_deviation", (), "standard deviation of a cell over seeds", unit="cells"),
+    Measure("script_effect", ("adjusted",), "effect of sharing a script", unit=OF_SENTENCES, neutral=0.0),
+    Measure("family_effect", ("adjusted",), "effect of sharing a family", unit=OF_SENTENCES, neutral=0.0),
+    Measure(
+        "similarity_correlation",
+        ("attribute",),
+        "rank correlation of cells with a similarity",
+        unit="languages",
+        neutral=0.0,
+    ),
     Measure(
         "p_value",
-        ("adjusted", "correction", "test"),
-        "TODO",
+        ("test", "correction", "adjusted"),
+        "p-value of a permutation test",
         unit="arrangements",
         apart=("test",),
         compared=False,
         written="probability",
     ),
-    Measure("predicted_interference", ("mixture",), "TODO", unit="held-out sentences", neutral=0.0),
     Measure(
-        "prediction_error", ("mixture", "target", "with", "of", "predictor", "score"), "TODO", unit="held-out sentences"
+        "predicted_interference",
+        ("mixture",),
+        "predicted mean change of loss in a mixture",
+        unit=OF_SENTENCES,
+        neutral=0.0,
     ),
-    Measure("downstream_correlation", ("score", "side"), "TODO", unit="languages", neutral=0.0),
+    Measure(
+        "prediction_error",
+        ("mixture", "target", "with", "of", "score", "predictor"),
+        "error of a predicted loss or score",
+        unit=OF_SENTENCES,
+    ),
+    Measure(
+        "downstream_correlation",
+        ("score", "side"),
+        "rank correlation with a downstream score",
+        unit="languages",
+        neutral=0.0,
+    ),
+)
+
+LIMITATIONS = (
+    "Texts of different languages differ in what they are about as well as in language; a matrix cannot part the two.",
+    "Intervals hold other trainings and other held-out sentences of the same texts. They do not hold other texts or "
+    "other languages; only the permutation tests speak of languages, and only by relabelling these.",
+    "An effect of script is a mean over pairs of one family and of two, and one of family over pairs of scripts: where "
+    "these differ in sign they cancel.",
+    "Nats per byte compare a language with itself. Equal bytes are not equal text: a script of three bytes a letter "
+    "has a third of the letters.",
 )
 
 AUDIT = AuditSpec(
@@ -199,9 +286,8 @@ AUDIT = AuditSpec(
     question="By how much does adding one language to a model's training hurt, or help, another?",
     summary="Which languages hurt each other, and which help, when one model learns both?",
     options=Options,
-    plan="audits.interference.inputs:plan",
-    run="audits.interference.report:run",
-    demo="audits.interference.demo:prepare",
+    package="audits.interference",
     measures=MEASURES,
+    limitations=LIMITATIONS,
     model=("corpus",),
 )

@@ -1,4 +1,4 @@
-"""Which models have learnt so little that a difference between them would be noise of the optimisation?
+"""Models that have learnt so little that a difference between them would be noise of the optimisation.
 
 A masked language model first learns how frequent each token is, and may stay there for long. The loss of such a model
 says when it will leave, not what another language does to it. It has no number here, but a reason.
@@ -7,8 +7,8 @@ says when it will leave, not what another language does to it. It has no number 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from audits.interference.losses import Cell, Losses
 from audits.interference.settings import Languages
-from audits.interference.table import Cell, Losses
 
 LEAST_MARGIN = 0.02
 """Share of the unigram loss that a curve has to be below it, whatever margin is asked for."""
@@ -81,5 +81,5 @@ def _exit(curve: tuple[float, ...], baseline: Baseline | None, margin: float) ->
     # Without any margin a loss on the plateau would cross it by chance.
     # A curve is in nats per token, a loss in nats per byte.
     plateau = (1 - max(margin, LEAST_MARGIN)) * baseline.unigram.loss / baseline.unigram.factor
-    left = next((place for place, loss in enumerate(curve) if loss < plateau), len(curve))
+    left = next((index for index, loss in enumerate(curve) if loss < plateau), len(curve))
     return left / len(curve)

@@ -1,27 +1,23 @@
-"""Does the matrix foretell the scores of a downstream task that the user brings?"""
+"""Relations of the matrix with the scores of a downstream task that the user brings."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
-from audits.interference import Options
-from audits.interference.effects import correlated, p_estimate
-from audits.interference.estimating import Found
+from audits.interference.effects import correlation_interval, p_interval, without_interval
 from audits.interference.likenesses import complete
-from audits.records import Estimate
+from audits.interference.matrix import Matrix
+from audits.interference.settings import Inputs
+from audits.intervals import Interval
+from audits.records import Coordinate, Warning
 from audits.statistics import generator
 from audits.statistics.mean_intervals import mean_interval
-from audits.statistics.multiplicity import adjust, scaled
+from audits.statistics.multiplicity import adjust
 from audits.statistics.qap import Undefined, permutation_test
 from audits.statistics.rank_correlation import bonett_wright, order_p, spearman
-
-if TYPE_CHECKING:
-    from audits.interference.inputs import Inputs
 
 Floats = NDArray[np.float64]
 FEWEST = 5
@@ -29,150 +25,132 @@ FEWEST = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Related:
-    """One column of scores: places of the correlation and of its p-value, and of the errors of prediction.
+class Relation:
+    """One column of scores: its correlation, p-value, and mean errors of prediction by what predicts.
 
     `adjusted` is the p-value after Holm's correction for all columns.
     """
 
     score: str
     side: str
-    correlation: int
-    p: int
-    errors: tuple[int, ...]
+    correlation: Interval
+    p: Interval
+    errors: Mapping[str, Interval] = field(default_factory=dict)
     adjusted: float = 1.0
+
+    @property
+    def where(self) -> Mapping[str, Coordinate]:
+        """The coordinates of the correlation."""
+        return {"score": self.score, "side": self.side}
+
+    def where_p(self, correction: str) -> Mapping[str, Coordinate]:
+        """Return the coordinates of the p-value."""
+        return {"test": self.score, "correction": correction}
+
+    def where_error(self, predictor: str) -> Mapping[str, Coordinate]:
+        """Return the coordinates of an error of prediction."""
+        return {"of": "downstream", "score": self.score, "predictor": predictor}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Downstreamed:
-    """All columns that could be set against the matrix."""
+class Relations:
+    """All columns that could be set against the matrix, and what is to be said of the others."""
 
-    related: tuple[Related, ...]
+    columns: tuple[Relation, ...] = ()
+    warnings: tuple[Warning, ...] = ()
 
 
-def relate(draft: Draft, found: Found, inputs: "Inputs", options: Options, context: Context) -> Downstreamed:
-    """Add correlations of scores with what languages receive (a score each), or with the cells (a score a pair)."""
+def relate(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> Relations:
+    """Return relations of scores with what languages receive (a score each), or with the cells (a score a pair)."""
     table = inputs.downstream
-    if table is None or inputs.part is not None:
-        return Downstreamed(related=())
-    for note in table.notes:
-        draft.warn("downstream", note)
-    made = []
+    if table is None:
+        return Relations()
+    found: list[Relation | Warning] = [Warning(id="downstream", message=note) for note in table.notes]
+    relation = _of_languages if table.kind == "languages" else _of_pairs
     for name, values in zip(table.names, table.values, strict=True):
-        one = (
-            _of_languages(draft, found, inputs, name, values, options, context)
-            if table.kind == "languages"
-            else _of_pairs(draft, found, inputs, name, values, options, context)
-        )
-        if one is not None:
-            made.append(one)
-    corrected = adjust([draft.estimates[one.p].value for one in made], "holm")
-    for one, p in zip(made, corrected, strict=True):
-        raw = draft.estimates[one.p]
-        value, low, high = scaled((raw.value, raw.low, raw.high), p)
-        draft.add(replace(raw, value=value, low=low, high=high, where={**raw.where, "correction": "holm"}))
-    return Downstreamed(related=tuple(replace(one, adjusted=p) for one, p in zip(made, corrected, strict=True)))
+        found += relation(matrix, inputs.languages, name, values, permutations, seed)
+    columns = [one for one in found if isinstance(one, Relation)]
+    adjusted = adjust([one.p.value for one in columns], "holm")
+    return Relations(
+        columns=tuple(replace(one, adjusted=p) for one, p in zip(columns, adjusted, strict=True)),
+        warnings=tuple(one for one in found if isinstance(one, Warning)),
+    )
 
 
 def _of_languages(
-    draft: Draft, found: Found, inputs: "Inputs", name: str, values: Floats, options: Options, context: Context
-) -> Related | None:
-    scores = dict(zip(inputs.languages, values.tolist(), strict=True))
-    codes = [code for code in inputs.languages if code in found.received and not math.isnan(scores[code])]
-    received = np.array([found.received[code].judged.crossed.value for code in codes])
+    matrix: Matrix, languages: Sequence[str], name: str, values: Floats, permutations: int, seed: int
+) -> list[Relation | Warning]:
+    scores = dict(zip(languages, values.tolist(), strict=True))
+    codes = [code for code in languages if code in matrix.received and not math.isnan(scores[code])]
+    received = np.array([matrix.received[code].value for code in codes])
     score = np.array([scores[code] for code in codes])
     value = spearman(received, score) if len(codes) >= FEWEST else None
     if value is None:
-        draft.warn(
-            "no-test", f"Nothing is said of {name}: {len(codes)} languages with a score and a row, or all alike."
-        )
-        return None
-    low, high = bonett_wright(value, len(codes) - 3, level=context.level)
-    where = {"score": name, "side": "received"}
-    correlation = draft.add(
-        Estimate(
-            name="downstream_correlation",
-            value=value,
-            low=low,
-            high=high,
-            level=context.level,
-            method="Spearman over languages, Fisher's z with Bonett and Wright's variance",
-            n=len(codes),
-            unit="languages",
-            where=where,
-        )
+        text = f"Nothing is said of {name}: {len(codes)} languages with a score and a row, or all alike."
+        return [Warning(id="no-test", message=text)]
+    low, high = bonett_wright(value, len(codes) - 3, level=matrix.level)
+    correlation = Interval(
+        value=value,
+        low=low,
+        high=high,
+        method="Spearman over languages, Fisher's z with Bonett and Wright's variance",
+        n=len(codes),
+        unit="languages",
     )
-    p = _add_p(draft, received, score, name, options, context)
-    errors = tuple(
-        _add_error(draft, left_out, name, predictor, context)
-        for predictor, left_out in (("interference", _left_out(received, score)), ("mean", _left_out(None, score)))
-    )
-    return Related(score=name, side="received", correlation=correlation, p=p, errors=errors)
+    p = _order_interval(received, score, permutations, generator(seed, "orders", name), matrix.level)
+    errors = {
+        predictor: _mean_error(_left_out(by, score), matrix.level)
+        for predictor, by in (("interference", received), ("mean", None))
+    }
+    return [Relation(score=name, side="received", correlation=correlation, p=p, errors=errors)]
 
 
-def _add_p(draft: Draft, received: Floats, score: Floats, name: str, options: Options, context: Context) -> int:
-    rng = generator(context.seed, "orders", name)
-    value, low, high = order_p(received, score, options.permutations, rng, level=context.level)
+def _order_interval(
+    received: Floats, score: Floats, permutations: int, rng: np.random.Generator, level: float
+) -> Interval:
+    value, low, high = order_p(received, score, permutations, rng, level=level)
     exact = low is None
-    return draft.add(
-        Estimate(
-            name="p_value",
-            value=value,
-            low=low,
-            high=high,
-            level=context.level,
-            method="exact" if exact else "permutation of scores, Clopper-Pearson over orders",
-            n=math.factorial(len(score)) if exact else options.permutations,
-            unit="orders",
-            where={"test": name, "correction": "none"},
-        )
+    return Interval(
+        value=value,
+        low=low,
+        high=high,
+        method="exact" if exact else "permutation of scores, Clopper-Pearson over orders",
+        n=math.factorial(len(score)) if exact else permutations,
+        unit="orders",
     )
 
 
 def _left_out(predictor: Floats | None, score: Floats) -> Floats:
     """Return how far each language's score lies from what a line through all others says; None: from their mean."""
     errors = []
-    for place in range(len(score)):
-        kept = np.delete(np.arange(len(score)), place)
+    for index in range(len(score)):
+        kept = np.delete(np.arange(len(score)), index)
         guess = float(score[kept].mean())
         # A line through languages that all receive the same has no slope: then the mean has to do.
         if predictor is not None and np.ptp(predictor[kept]) > 0:
             slope, start = np.polyfit(predictor[kept], score[kept], 1)
-            guess = float(start + slope * predictor[place])
-        errors.append(abs(float(score[place]) - guess))
+            guess = float(start + slope * predictor[index])
+        errors.append(abs(float(score[index]) - guess))
     return np.array(errors)
 
 
-def _add_error(draft: Draft, errors: Floats, name: str, predictor: str, context: Context) -> int:
-    method, (low, high) = mean_interval(errors, level=context.level, positive=True) or ("none", (None, None))
-    return draft.add(
-        Estimate(
-            name="prediction_error",
-            value=float(errors.mean()),
-            low=low,
-            high=high,
-            level=context.level,
-            method=f"mean absolute error on languages left out one by one, {method}" if method != "none" else method,
-            n=len(errors),
-            unit="languages",
-            where={"of": "downstream", "score": name, "predictor": predictor},
-        )
-    )
+def _mean_error(errors: Floats, level: float) -> Interval:
+    method, (low, high) = mean_interval(errors, level=level, positive=True) or ("none", (None, None))
+    said = method if method == "none" else f"mean absolute error on languages left out one by one, {method}"
+    return Interval(value=float(errors.mean()), low=low, high=high, method=said, n=len(errors), unit="languages")
 
 
 def _of_pairs(
-    draft: Draft, found: Found, inputs: "Inputs", name: str, values: Floats, options: Options, context: Context
-) -> Related | None:
-    cells = found.array(inputs.languages)
-    rng = generator(context.seed, "relabelling", "downstream", name)
+    matrix: Matrix, languages: Sequence[str], name: str, values: Floats, permutations: int, seed: int
+) -> list[Relation | Warning]:
     kept = complete(values)
-    cells, values = cells[np.ix_(kept, kept)], values[np.ix_(kept, kept)]
+    grid = np.ix_(kept, kept)
+    cells, values = matrix.array(languages)[grid], values[grid]
+    rng = generator(seed, "relabelling", "downstream", name)
     try:
-        test = permutation_test(cells, values, statistic="spearman", repeats=options.permutations, rng=rng)
+        test = permutation_test(cells, values, statistic="spearman", repeats=permutations, rng=rng)
     except Undefined as error:
-        draft.warn("no-test", f"Nothing is said of {name}: {error}.")
-        return None
-    where: Mapping[str, str | int | float] = {"score": name, "side": "cell"}
-    correlation = correlated(draft, "downstream_correlation", where, test, cells, values, context.level)
-    p = draft.add(p_estimate(test, {"test": name, "correction": "none"}, context.level))
-    return Related(score=name, side="cell", correlation=correlation, p=p, errors=())
+        return [Warning(id="no-test", message=f"Nothing is said of {name}: {error}.")]
+    correlation = correlation_interval(cells, values, test.value, matrix.level)
+    made = Relation(score=name, side="cell", correlation=correlation, p=p_interval(test, matrix.level))
+    return [*without_interval(correlation, made.where), made]

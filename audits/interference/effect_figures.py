@@ -1,14 +1,17 @@
-"""What goes with the cells? Charts of script and family, of mixtures, of scores, and of single trainings."""
+"""What goes with the cells: charts of script and family, of mixtures, of scores, and of single trainings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from audits.charts import Axis
-from audits.interference.drawing import MOST_LABELS, MOST_POINTS, UNIT, Stage, ends_of, figure_of, value_of
+from audits.context import Draft
 from audits.interference.effects import Association
-from audits.interference.estimating import Entry
-from audits.interference.likenesses import EFFECTS
+from audits.interference.figure_parts import MOST_LABELS, MOST_POINTS, UNIT, ends_of, figure_of, is_open, names_of
+from audits.interference.likenesses import EFFECTS, plural
+from audits.interference.matrix import Cell, Judged, Matrix
+from audits.interference.measure import Counts
+from audits.interference.mixtures import where_error
 from audits.interference.point_charts import groups, points, ranked, stacked
 from audits.numbers import percent
 from audits.records import Figure, Json
@@ -22,24 +25,23 @@ MOST_NAMED = 8
 """Languages whose codes stand at their points."""
 
 
-def likeness(stage: Stage) -> Figure | None:
+def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Draw the cells of pairs with one script, or one family, beside those of others."""
-    columns = {name.lower(): column for name, column in stage.results.inputs.attributes.columns.items()}
+    columns = {name.lower(): column for name, column in counts.inputs.attributes.columns.items()}
+    # What no relabelling can test is not held up beside what can.
+    tests = {one.name: one for one in counts.effects.tests if one.name in EFFECTS and not one.given}
     rows: list[Json] = []
     means: dict[str, float] = {}
     parts = []
-    for name in EFFECTS:
-        divided = _divided(stage, columns.get(name, {}))
-        # What no relabelling can test is not held up beside what can.
-        if not all(divided) or name not in {one.name for one in stage.results.effects.tests}:
-            continue
-        for which, cells in zip(("same", "other"), divided, strict=True):
+    for name in (name for name in EFFECTS if name in tests):
+        divided = _divided(counts.matrix, columns[name])
+        for which, cells in divided.items():
             group = f"{which} {name}, {many(len(cells), 'cell', 'cells')}"
-            means[group] = float(np.mean([value_of(entry) for _, entry in cells]))
-            rows += _dots(stage, group, cells)
-        parts.append(_effect_words(stage, name))
+            means[group] = float(np.mean([judged.value for judged in cells.values()]))
+            rows += _dots(draft, counts, group, cells)
+        parts.append(_effect_words(draft, tests[name]))
     if not rows:
-        return None
+        return
     caption = f"A dot is a cell of the matrix; the upright line is the mean of its row. {' '.join(parts)}"
     if any("added" not in row for row in rows):
         caption += f" Of a row of more than {MOST_DOTS} cells, {MOST_DOTS} quantiles are drawn."
@@ -49,91 +51,87 @@ def likeness(stage: Stage) -> Figure | None:
     spec = groups(rows, means, value=Axis("value", f"Change of the held-out loss, {UNIT}", ".2f"), told=told)
     named = [name for name in EFFECTS if any(group.startswith(f"same {name},") for group in means)]
     title = f"Does sharing a {' or a '.join(named)} go with less harm?"
-    return figure_of("likeness", title, caption, spec)
+    yield figure_of("likeness", title, caption, spec)
 
 
-def _divided(stage: Stage, classes: Mapping[str, str]) -> tuple[list[tuple[tuple[str, str], Entry]], ...]:
+def _divided(matrix: Matrix, classes: Mapping[str, str]) -> dict[str, dict[Cell, Judged]]:
     """Return the cells whose two languages are of one class, and of two."""
-    known = [
-        (pair, entry) for pair, entry in stage.results.found.cells.items() if all(code in classes for code in pair)
-    ]
-    return tuple([(pair, entry) for pair, entry in known if (classes[pair[0]] == classes[pair[1]]) is same]
-                 for same in (True, False))  # fmt: skip
+    found: dict[str, dict[Cell, Judged]] = {"same": {}, "other": {}}
+    for (target, source), judged in matrix.cells.items():
+        if target in classes and source in classes:
+            which = "same" if classes[target] == classes[source] else "other"
+            found[which][target, source] = judged
+    return found
 
 
-def _dots(stage: Stage, group: str, cells: Sequence[tuple[tuple[str, str], Entry]]) -> list[Json]:
+def _dots(draft: Draft, counts: Counts, group: str, cells: Mapping[Cell, Judged]) -> list[Json]:
     if len(cells) > MOST_DOTS:
         shares = (np.arange(MOST_DOTS) + 0.5) / MOST_DOTS
-        values = np.quantile([value_of(entry) for _, entry in cells], shares)
+        values = np.quantile([judged.value for judged in cells.values()], shares)
         return [{"group": group, "value": float(f"{value:.3g}")} for value in values]
+    names = names_of(counts.inputs)
     return [
         {
             "group": group,
-            "value": value_of(entry),
-            "open": stage.open(entry),
-            "added": stage.names[source],
-            "held-out": stage.names[target],
-            "change": span(stage.at(entry.place)),
-            "verdict": entry.judged.verdict(stage.level),
+            "value": judged.value,
+            "open": is_open(judged, draft.level),
+            "added": names[source],
+            "held-out": names[target],
+            "change": span(draft.row("interference", target=target, source=source)),
+            "verdict": judged.verdict(draft.level),
         }
-        for (target, source), entry in cells
+        for (target, source), judged in cells.items()
     ]
 
 
-def _effect_words(stage: Stage, name: str) -> str:
+def _effect_words(draft: Draft, one: Association) -> str:
     """Return the difference of the two means, and whether chance would do as much."""
-    tested = next(one for one in stage.results.effects.tests if one.name == name and not one.given)
-    text = f"Same {name} less other: {span(stage.at(tested.effect))}, for these languages."
-    return f"{text} {_chance(tested, 1 - stage.level)}"
+    text = f"Same {one.name} less other: {span(draft.row(one.estimate, **one.where))}, for these languages."
+    return f"{text} {_chance(one, 1 - draft.level)}"
 
 
-def _chance(tested: Association, alpha: float) -> str:
-    if tested.test.smallest_p > alpha:
+def _chance(one: Association, alpha: float) -> str:
+    if one.test.smallest_p > alpha:
         return (
-            f"So few ways to deal the {_plural(tested.name)} to the languages could not show that {tested.name} is "
-            "the reason."
+            f"So few ways to deal the {plural(one.name)} to the languages could not show that {one.name} is the reason."
         )
-    test = f"p {p_words(tested.adjusted)} after Holm, relabelling the languages"
-    if tested.adjusted <= alpha:
+    test = f"p {p_words(one.adjusted)} after Holm, relabelling the languages"
+    if one.adjusted <= alpha:
         return f"Chance would rarely part them so ({test})."
     return f"Chance might part them so too ({test})."
 
 
-def _plural(name: str) -> str:
-    return {"family": "families"}.get(name, f"{name}s")
-
-
-def mixtures(stage: Stage) -> Figure | None:
+def mixtures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Draw what real mixtures of three do against what their pairs foretell."""
-    errors = stage.results.mixed.errors
-    if not errors:
-        return None
+    names, cells = names_of(counts.inputs), counts.matrix.cells
     rows: list[Json] = []
-    cells = stage.results.found.cells
-    for (chosen, target), entry in errors.items():
-        off, others = stage.at(entry.place), [code for code in chosen if code != target]
+    for (chosen, target), judged in counts.mixtures.errors.items():
+        off, others = (
+            draft.row("prediction_error", **where_error(chosen, target)),
+            [code for code in chosen if code != target],
+        )
         if any((target, other) not in cells for other in others):
             continue
-        predicted = sum(value_of(cells[target, other]) for other in others)
-        moved = [None if end is None else predicted + end for end in (off.low, off.high)]
+        predicted = sum(cells[target, other].value for other in others)
+        low, high = (None if end is None else predicted + end for end in (off.low, off.high))
         rows.append(
             {
                 "x": predicted,
                 "x_low": None,
                 "x_high": None,
                 "y": predicted + off.value,
-                "y_low": moved[0],
-                "y_high": moved[1],
-                "held-out": stage.names[target],
+                "y_low": low,
+                "y_high": high,
+                "held-out": names[target],
                 "added": ", ".join(others),
                 "real less predicted": span(off),
                 "cell": f"{target} in {'+'.join(chosen)}",
-                "open": stage.open(entry),
+                "open": is_open(judged, draft.level),
                 "named": False,
             }
         )
     if not rows:
-        return None
+        return
     rows.sort(key=lambda row: (row["open"], -abs(row["y"] - row["x"])))
     shown = [row for row in rows if not row["open"]]
     for row in shown[:MOST_LABELS]:
@@ -146,86 +144,95 @@ def mixtures(stage: Stage) -> Figure | None:
         told=("held-out", "added", "real less predicted"),
         alike=True,
     )
+    yield figure_of("mixtures", "Do the effects of pairs add up in mixtures?", _mixture_words(draft, rows), spec)
+
+
+def _mixture_words(draft: Draft, rows: Sequence[Json]) -> str:
+    shown, total = sum(not row["open"] for row in rows), many(len(rows), "case", "cases")
     caption = (
         "A point is one language in a mixture of three; the change is against its loss when it is trained on alone. "
         "Predicted is the sum of the changes that the two others cause in pairs; on the diagonal it is right. "
     )
     if any(row["y_low"] is not None for row in rows):
-        caption += f"Bars: the {percent(stage.level)} interval of real less predicted. "
-    total = many(len(rows), "case", "cases")
+        caption += f"Bars: the {percent(draft.level)} interval of real less predicted. "
     caption += (
-        f"Filled: off beyond the noise ({len(shown)} of {total})."
+        f"Filled: off beyond the noise ({shown} of {total})."
         if shown
         else f"In none of {total} could the prediction be shown to be off."
     )
-    if 0 < len(shown) < len(rows):
+    if 0 < shown < len(rows):
         caption += " Hollow: not shown to be off."
     if len(rows) > MOST_POINTS:
         caption += f" The other {len(rows) - MOST_POINTS:,} are in the tables."
-    return figure_of("mixtures", "Do the effects of pairs add up in mixtures?", caption, spec)
+    return caption
 
 
-def downstream(stage: Stage) -> Figure | None:
+def downstream(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Draw scores of languages against what these receive."""
-    related = [one for one in stage.results.downstream.related if one.side == "received"]
-    table = stage.results.inputs.downstream
+    related = [one for one in counts.downstream.columns if one.side == "received"]
+    table = counts.inputs.downstream
     if not related or table is None:
-        return None
-    views, parts = [], []
+        return
     scores = dict(zip(table.names, table.values, strict=True))
+    views, parts = [], []
     for one in related[:MOST_SCORES]:
-        rows: list[Json] = []
-        for code, score in zip(stage.results.inputs.languages, scores[one.score].tolist(), strict=True):
-            if code in stage.results.found.received and np.isfinite(score):
-                received = stage.at(stage.results.found.received[code].place)
-                point = {**ends_of("x", received), "y": score, "y_low": None, "y_high": None}
-                told = {"language": stage.names[code], "received": span(received), "score": f"{score:.4g}"}
-                rows.append({**point, **told, "code": code, "open": False, "named": False})
-        for row in rows:
-            row["named"] = len(rows) <= MOST_NAMED
+        rows = _scored(draft, counts, scores[one.score].tolist())
         x = Axis("x", f"Mean change, {UNIT}", ".2f")
         view = points(rows, x=x, y=Axis("y", one.score, zero=False), label="code",
                       told=("language", "received", "score"), alike=False)  # fmt: skip
         views.append((one.score, view))
-        p = stage.at(one.p).value
-        parts.append(f"{one.score}: rank correlation {span(stage.at(one.correlation))}, p {p_words(p)}")
+        correlation = span(draft.row("downstream_correlation", **one.where))
+        parts.append(f"{one.score}: rank correlation {correlation}, p {p_words(one.p.value)}")
     caption = (
         "A point is a language; its mean change is over all languages that were added to it, bars are "
-        f"{percent(stage.level)} intervals of that. {'; '.join(parts)}."
+        f"{percent(draft.level)} intervals of that. {'; '.join(parts)}."
     )
     if len(related) > len(views):
         caption += f" {many(len(related) - len(views), 'more score is', 'more scores are')} in the tables."
-    return figure_of("downstream", "Do scores go with the harm that a language receives?", caption, stacked(views))
+    yield figure_of("downstream", "Do scores go with the harm that a language receives?", caption, stacked(views))
 
 
-def seeds(stage: Stage) -> Figure | None:
+def _scored(draft: Draft, counts: Counts, scores: Sequence[float]) -> list[Json]:
+    """Return a point for every language with a score and a mean change."""
+    names, rows = names_of(counts.inputs), list[Json]()
+    for code, score in zip(counts.inputs.languages, scores, strict=True):
+        received = draft.get("received", target=code)
+        if received is not None and np.isfinite(score):
+            point = {**ends_of("x", received), "y": score, "y_low": None, "y_high": None}
+            told = {"language": names[code], "received": span(received), "score": f"{score:.4g}"}
+            rows.append({**point, **told, "code": code, "open": False, "named": False})
+    return [{**row, "named": len(rows) <= MOST_NAMED} for row in rows]
+
+
+def seeds(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Draw every cell with the value that each training gave it."""
-    cells = sorted(stage.results.found.cells.items(), key=lambda item: value_of(item[1]))
-    if len(stage.results.inputs.languages) > MOST_SEEDED or max(entry.judged.crossed.seeds for _, entry in cells) < 2:
-        return None
+    cells = sorted(counts.matrix.cells.items(), key=lambda item: item[1].value)
+    if len(counts.inputs.languages) > MOST_SEEDED or max(judged.crossed.seeds for _, judged in cells) < 2:
+        return
+    names = names_of(counts.inputs)
     rows: list[Json] = []
-    for (target, source), entry in cells:
-        row = stage.at(entry.place)
-        values = _trained(stage, target, source)
+    for (target, source), judged in cells:
+        row = draft.row("interference", target=target, source=source)
+        values = _trained(counts.matrix, target, source)
         rows.append(
             {
                 "cell": f"{target} ← {source}",
                 "value": row.value,
                 "low": row.low,
                 "high": row.high,
-                "added": stage.names[source],
-                "held-out": stage.names[target],
+                "added": names[source],
+                "held-out": names[target],
                 "change": span(row),
-                "verdict": entry.judged.verdict(stage.level),
+                "verdict": judged.verdict(draft.level),
                 "each seed": ", ".join(f"{value:+.4f}" for value in values),
                 "seeds": values,
-                "open": stage.open(entry),
+                "open": is_open(judged, draft.level),
             }
         )
-    sentences = all(entry.judged.crossed.sentences_known for _, entry in cells)
+    sentences = all(judged.crossed.sentences_known for _, judged in cells)
     over = "trainings and held-out sentences" if sentences else "trainings"
     caption = (
-        f"A column is a cell, a dot one training of its models, the bar the {percent(stage.level)} interval of the "
+        f"A column is a cell, a dot one training of its models, the bar the {percent(draft.level)} interval of the "
         f"mean over {over}, each for itself. "
     )
     faint = sum(row["open"] for row in rows)
@@ -234,7 +241,7 @@ def seeds(stage: Stage) -> Figure | None:
         if faint
         else f"All {len(rows)} are told apart from 0."
     )
-    deviation = next((row for row in stage.draft.estimates if row.name == "seed_deviation"), None)
+    deviation = draft.get("seed_deviation")
     if deviation is not None:
         caption += f" From one training to another a cell scatters by {span(deviation)}."
     spec = ranked(
@@ -244,12 +251,12 @@ def seeds(stage: Stage) -> Figure | None:
         told=("added", "held-out", "change", "each seed", "verdict"),
         labelled=len(rows) <= MOST_NAMED_CELLS,
     )
-    return figure_of("seeds", "Are the cells beyond the noise of training?", caption, spec)
+    yield figure_of("seeds", "Are the cells beyond the noise of training?", caption, spec)
 
 
-def _trained(stage: Stage, target: str, source: str) -> list[float]:
+def _trained(matrix: Matrix, target: str, source: str) -> list[float]:
     """Return the value of a cell under each seed that both of its models have."""
-    losses = stage.results.matrix.losses
+    losses = matrix.losses
     pair, alone = (min(target, source), max(target, source)), (target,)
     both = sorted(losses.seeds(pair, target) & losses.seeds(alone, target))
     return [losses.cells[pair, seed, target].loss - losses.cells[alone, seed, target].loss for seed in both]

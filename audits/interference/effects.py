@@ -1,4 +1,4 @@
-"""Is it script, family, or another likeness of languages that goes with interference?
+"""Script, family, and other similarities of languages that may go with interference, and their tests.
 
 Cells of one row or column are not independent, so that no test may count them as such: the languages are relabelled,
 rows and columns together (Mantel 1967; Krackhardt 1988), and with few languages there are few ways to do that.
@@ -7,26 +7,23 @@ rows and columns together (Mantel 1967; Krackhardt 1988), and with few languages
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
-from audits.interference import Options
-from audits.interference.estimating import Found, row
 from audits.interference.likenesses import EFFECTS, Likeness, complete, likenesses_of
 from audits.interference.matrix import Matrix, Weights, combined
-from audits.records import Coordinate, Estimate
+from audits.interference.settings import Inputs
+from audits.intervals import Interval, exact
+from audits.records import Coordinate, Warning
 from audits.statistics import enough_permutations, generator
 from audits.statistics.binomial import clopper_pearson
 from audits.statistics.multiplicity import adjust, scaled
 from audits.statistics.qap import QapTest, Undefined, permutation_test
 from audits.statistics.rank_correlation import spearman
 from audits.wording import listed
-
-if TYPE_CHECKING:
-    from audits.interference.inputs import Inputs
 
 Floats = NDArray[np.float64]
 FEWEST = 5
@@ -39,280 +36,210 @@ class Association:
 
     Parameters
     ----------
-    effect
-        Place of the estimate: of the difference for script and family, else of the correlation.
-    p
-        Place of the raw p-value.
-    adjusted
-        P-value after Holm's correction for all likenesses.
     given
         Which other likeness is held fixed; empty for none.
+    effect
+        The difference of cells for script and family, else the correlation.
+    p
+        The p-value before correction.
+    adjusted
+        P-value after Holm's correction for all likenesses.
     contrast
         Of an effect: p-value over seeds and sentences, after Holm's correction for all effects; None with one seed.
     """
 
     name: str
     kind: str
-    effect: int
-    p: int
-    test: QapTest
-    adjusted: float
     given: str = ""
+    effect: Interval
+    p: Interval
+    test: QapTest
+    adjusted: float = 1.0
     contrast: float | None = None
+
+    @property
+    def estimate(self) -> str:
+        """The name of the estimate."""
+        return f"{self.name}_effect" if self.name in EFFECTS else "similarity_correlation"
+
+    @property
+    def where(self) -> Mapping[str, Coordinate]:
+        """The coordinates of the estimate."""
+        return {"adjusted": "yes" if self.given else "no"} if self.name in EFFECTS else {"attribute": self.name}
+
+    def where_p(self, correction: str) -> Mapping[str, Coordinate]:
+        """Return the coordinates of the p-value."""
+        return {"test": self.name, "correction": correction, **(self.where if self.name in EFFECTS else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """All tests, in the order in which they stand in the report."""
+    """All tests, in the order in which they stand in the report, and what is to be said of those that are lacking."""
 
-    tests: tuple[Association, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Added:
-    """Place of an estimate, and the p-value of its contrast where it is one."""
-
-    place: int
-    contrast: float | None
+    tests: tuple[Association, ...] = ()
+    warnings: tuple[Warning, ...] = ()
 
 
-def explain(
-    draft: Draft, matrix: Matrix, found: Found, inputs: "Inputs", options: Options, context: Context
-) -> Effects:
-    """Add effects of script and family, and correlations with all other likenesses, with their tests."""
-    if inputs.part is not None or not found.cells:
-        return Effects(tests=())
-    cells = found.array(inputs.languages)
-    for given in inputs.similarities:
-        for note in given.notes:
-            draft.warn("similarity", note, attribute=given.name)
-    made: list[Association] = []
+Outcome = Association | Warning
+
+
+def explain(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> Effects:
+    """Return effects of script and family, and correlations with all other likenesses, with their tests."""
+    if not matrix.cells:
+        return Effects()
+    found: list[Outcome] = [
+        Warning(id="similarity", message=note, where={"attribute": given.name})
+        for given in inputs.similarities
+        for note in given.notes
+    ]
     likenesses = likenesses_of(inputs)
     # Each may be asked twice, the second time with the others held fixed.
-    enough = enough_permutations(options.permutations, 2 * len(likenesses), context.level)
-    options = replace(options, permutations=enough)
+    repeats = enough_permutations(permutations, 2 * len(likenesses), matrix.level)
     for one in likenesses:
-        statistic: Literal["difference", "spearman"] = "difference" if one.name in EFFECTS else "spearman"
         # A stream for each: another column in langs.csv changes no p-value but its own.
-        rng = generator(context.seed, "relabelling", one.name)
-        kept = complete(one.matrix)
-        _say_left_out(draft, one.name, inputs.languages, kept)
-        at = np.ix_(kept, kept)
-        try:
-            test = permutation_test(
-                cells[at], one.matrix[at], statistic=statistic, repeats=options.permutations, rng=rng
-            )
-        except Undefined as error:
-            draft.warn("no-test", f"Nothing is said of {one.name}: {error}.")
-            continue
-        added = _add_effect(draft, matrix, found, inputs, one, test, cells, kept)
-        if added is not None:
-            made.append(_tested(draft, context, one, test, added))
-    made += _adjusted(draft, matrix, found, inputs, options, context, likenesses, cells)
-    made = _with_contrasts(made)
-    corrected = adjust([one.test.p for one in made], "holm")
-    made = [replace(tested, adjusted=p) for tested, p in zip(made, corrected, strict=True)]
-    for tested in made:
-        raw = draft.estimates[tested.p]
-        value, low, high = scaled((raw.value, raw.low, raw.high), tested.adjusted)
-        draft.add(replace(raw, value=value, low=low, high=high, where={**raw.where, "correction": "holm"}))
-    return Effects(tests=tuple(made))
-
-
-def _with_contrasts(made: list[Association]) -> list[Association]:
-    """Return the effects with the p-values of their contrasts corrected for one another, by Holm."""
-    places = [place for place, one in enumerate(made) if one.contrast is not None]
-    corrected = adjust([one.contrast for one in made if one.contrast is not None], "holm")
-    found = dict(zip(places, corrected, strict=True))
-    return [replace(one, contrast=found.get(place)) for place, one in enumerate(made)]
-
-
-def _say_left_out(draft: Draft, name: str, languages: Sequence[str], kept: Sequence[int]) -> None:
-    out = [code for place, code in enumerate(languages) if place not in kept]
-    if out:
-        draft.warn("left-out", f"{listed(out)} take no part in what is said of {name}: not known of all pairs.")
-
-
-def _tested(
-    draft: Draft, context: Context, one: Likeness, test: QapTest, added: _Added, given: str = ""
-) -> Association:
-    where = {
-        "test": one.name,
-        "correction": "none",
-        **({"adjusted": "yes" if given else "no"} if one.name in EFFECTS else {}),
-    }
-    return Association(
-        name=one.name,
-        kind=one.kind,
-        effect=added.place,
-        p=draft.add(p_estimate(test, where, context.level)),
-        test=test,
-        adjusted=test.p,
-        given=given,
-        contrast=added.contrast,
+        rng = generator(seed, "relabelling", one.name)
+        found += _left_out(one, inputs.languages)
+        found += _plain(matrix, inputs.languages, one, repeats, rng)
+    both = {one.name: one for one in likenesses if one.name in EFFECTS}
+    for name, other in (EFFECTS, EFFECTS[::-1]) if len(both) == len(EFFECTS) else ():
+        rng = generator(seed, "relabelling", name, "given", other)
+        found += _given(matrix, inputs.languages, both[name], both[other], repeats, rng)
+    return Effects(
+        tests=_corrected([one for one in found if isinstance(one, Association)]),
+        warnings=tuple(one for one in found if isinstance(one, Warning)),
     )
 
 
-def p_estimate(test: QapTest, where: Mapping[str, Coordinate], level: float) -> Estimate:
+def _corrected(tests: Sequence[Association]) -> tuple[Association, ...]:
+    """Return the tests with their p-values corrected for one another by Holm, and so those of the contrasts."""
+    corrected = adjust([one.test.p for one in tests], "holm")
+    contrasts = iter(adjust([one.contrast for one in tests if one.contrast is not None], "holm"))
+    return tuple(
+        replace(one, adjusted=p, contrast=None if one.contrast is None else next(contrasts))
+        for one, p in zip(tests, corrected, strict=True)
+    )
+
+
+def _left_out(one: Likeness, languages: Sequence[str]) -> list[Outcome]:
+    kept = complete(one.matrix)
+    out = [code for index, code in enumerate(languages) if index not in kept]
+    text = f"{listed(out)} take no part in what is said of {one.name}: not known of all pairs."
+    return [Warning(id="left-out", message=text)] if out else []
+
+
+def _plain(matrix: Matrix, languages: Sequence[str], one: Likeness, repeats: int, rng: Generator) -> list[Outcome]:
+    """Return what one likeness alone has to do with the cells."""
+    kept = complete(one.matrix)
+    grid = np.ix_(kept, kept)
+    cells, likeness = matrix.array(languages)[grid], one.matrix[grid]
+    statistic: Literal["difference", "spearman"] = "difference" if one.name in EFFECTS else "spearman"
+    try:
+        test = permutation_test(cells, likeness, statistic=statistic, repeats=repeats, rng=rng)
+    except Undefined as error:
+        return [Warning(id="no-test", message=f"Nothing is said of {one.name}: {error}.")]
+    if one.name in EFFECTS:
+        # Not the permutation's own statistic: that says nothing of seeds and sentences.
+        return _contrast(matrix, one, test, _difference(matrix, languages, kept, one.matrix))
+    effect, p = correlation_interval(cells, likeness, test.value, matrix.level), p_interval(test, matrix.level)
+    made = Association(name=one.name, kind=one.kind, effect=effect, p=p, test=test)
+    return [*without_interval(effect, made.where), made]
+
+
+def _given(
+    matrix: Matrix, languages: Sequence[str], one: Likeness, other: Likeness, repeats: int, rng: Generator
+) -> list[Outcome]:
+    """Return the effect of script given family, or the reverse, where the languages can part the two."""
+    kept = complete(one.matrix, other.matrix)
+    grid = np.ix_(kept, kept)
+    cells, own, held = matrix.array(languages)[grid], one.matrix[grid], other.matrix[grid]
+    try:
+        test = permutation_test(cells, own, statistic="slope", adjust=(held,), repeats=repeats, rng=rng)
+    except Undefined as error:
+        return [Warning(id="no-test", message=f"Nothing is said of {one.name} given {other.name}: {error}.")]
+    between = _between(matrix, languages, kept, one.matrix, other.matrix)
+    design = np.array([[1.0, *values] for _, values in between])
+    # A slope of least squares is a weighted sum of the cells, so that it is judged over seeds as any contrast.
+    slopes = np.linalg.pinv(design)[1]
+    parts = [(weight, weights) for weight, (weights, _) in zip(slopes.tolist(), between, strict=True)]
+    return _contrast(matrix, one, test, combined(parts), given=other.name)
+
+
+def _contrast(matrix: Matrix, one: Likeness, test: QapTest, weights: Weights, given: str = "") -> list[Outcome]:
+    (judged,) = matrix.judge([weights])
+    if judged is None:
+        return [Warning(id="other-seeds", message=f"The effect of {one.name} has no seed that all its cells share.")]
+    made = Association(
+        name=one.name,
+        kind=one.kind,
+        given=given,
+        effect=judged.interval,
+        p=p_interval(test, matrix.level),
+        test=test,
+        contrast=judged.crossed.p,
+    )
+    if made.effect.low is not None:
+        return [made]
+    text = f"Nothing varies over seeds or sentences: the effect of {one.name} has no interval."
+    return [Warning(id="no-interval", message=text), made]
+
+
+def _between(
+    matrix: Matrix, languages: Sequence[str], kept: Sequence[int], *likenesses: Floats
+) -> list[tuple[Weights, tuple[float, ...]]]:
+    """Return the contrasts of the cells between the languages that take part, with their likenesses."""
+    found = []
+    for target, source in matrix.cells:
+        at = languages.index(target), languages.index(source)
+        if {*at} <= {*kept}:
+            found.append((matrix.contrasts[target, source], tuple(float(one[at]) for one in likenesses)))
+    return found
+
+
+def _difference(matrix: Matrix, languages: Sequence[str], kept: Sequence[int], same: Floats) -> Weights:
+    """Return the mean cell of pairs that share a class less that of pairs that do not."""
+    between = _between(matrix, languages, kept, same)
+    shared = sum(is_same for _, (is_same,) in between)
+    others = len(between) - shared
+    return combined([(1 / shared if is_same else -1 / others, weights) for weights, (is_same,) in between])
+
+
+def p_interval(test: QapTest, level: float) -> Interval:
     """Return the p-value of a permutation test: exact where all arrangements were looked at."""
     if test.exact:
-        return Estimate(
-            name="p_value",
-            value=test.p,
-            level=level,
-            method="exact",
-            n=test.arrangements,
-            unit="arrangements",
-            where=where,
-        )
+        return exact(test.p, n=test.arrangements, unit="arrangements")
     low, high = clopper_pearson(round(test.p * test.arrangements), test.arrangements, level=level)
-    return Estimate(
-        name="p_value",
+    return Interval(
         value=test.p,
         low=min(low, test.p),
         high=max(high, test.p),
-        level=level,
         method="permutation of languages, Clopper-Pearson over relabellings",
         n=test.arrangements,
         unit="relabellings",
-        where=where,
     )
 
 
-def _add_effect(
-    draft: Draft,
-    matrix: Matrix,
-    found: Found,
-    inputs: "Inputs",
-    one: Likeness,
-    test: QapTest,
-    cells: Floats,
-    kept: Sequence[int],
-) -> _Added | None:
-    if one.name in EFFECTS:
-        # Not the permutation's own statistic: that says nothing of seeds and sentences.
-        weights = _difference(matrix, found, inputs.languages, kept, one.matrix)
-        return _add_contrast(draft, matrix, one.name, weights, "no")
-    where = {"attribute": one.name}
-    at = np.ix_(kept, kept)
-    place = correlated(draft, "similarity_correlation", where, test, cells[at], one.matrix[at], matrix.level)
-    return _Added(place, None)
+def corrected(p: Interval, adjusted: float) -> Interval:
+    """Return a p-value after correction, with the ends of its interval as far off in proportion."""
+    value, low, high = scaled((p.value, p.low, p.high), adjusted)
+    return replace(p, value=value, low=low, high=high)
 
 
-def _places(
-    found: Found, languages: Sequence[str], kept: Sequence[int], *likenesses: Floats
-) -> list[tuple[str, str, tuple[float, ...]]]:
-    """Return the cells between the languages that take part, with their likenesses."""
-    places = []
-    for target, source in found.cells:
-        at = languages.index(target), languages.index(source)
-        if {*at} <= {*kept}:
-            places.append((target, source, tuple(float(one[at]) for one in likenesses)))
-    return places
-
-
-def _difference(matrix: Matrix, found: Found, languages: Sequence[str], kept: Sequence[int], same: Floats) -> Weights:
-    """Return the mean cell of pairs that share a class less that of pairs that do not."""
-    places = _places(found, languages, kept, same)
-    shared = sum(values[0] for _, _, values in places)
-    parts = []
-    for target, source, values in places:
-        weights = matrix.cell(target, source)
-        assert weights is not None
-        parts.append((1 / shared if values[0] else -1 / (len(places) - shared), weights))
-    return combined(parts)
-
-
-def _add_contrast(draft: Draft, matrix: Matrix, name: str, weights: Weights, adjusted: str) -> _Added | None:
-    (judged,) = matrix.judge([weights])
-    where = {"adjusted": adjusted}
-    if judged is None:
-        draft.warn("other-seeds", f"The effect of {name} has no seed that all its cells share.")
-        return None
-    made = row(f"{name}_effect", judged.crossed, matrix.level, where, 1)
-    if made.low is None:
-        draft.warn("no-interval", f"Nothing varies over seeds or sentences: the effect of {name} has no interval.")
-    return _Added(draft.add(made), judged.crossed.p)
-
-
-def _adjusted(
-    draft: Draft,
-    matrix: Matrix,
-    found: Found,
-    inputs: "Inputs",
-    options: Options,
-    context: Context,
-    likenesses: Sequence[Likeness],
-    cells: Floats,
-) -> list[Association]:
-    """Add the effects of script given family, and of family given script, where the languages can part the two."""
-    both = {one.name: one for one in likenesses if one.name in EFFECTS}
-    if len(both) < len(EFFECTS):
-        return []
-    made = []
-    for name, other in (EFFECTS, EFFECTS[::-1]):
-        rng = generator(context.seed, "relabelling", name, "given", other)
-        kept = complete(both[name].matrix, both[other].matrix)
-        at = np.ix_(kept, kept)
-        try:
-            test = permutation_test(
-                cells[at],
-                both[name].matrix[at],
-                statistic="slope",
-                adjust=(both[other].matrix[at],),
-                repeats=options.permutations,
-                rng=rng,
-            )
-        except Undefined as error:
-            draft.warn("no-test", f"Nothing is said of {name} given {other}: {error}.")
-            continue
-        places = _places(found, inputs.languages, kept, both[name].matrix, both[other].matrix)
-        design = np.array([[1.0, *values] for _, _, values in places])
-        # A slope of least squares is a weighted sum of the cells, so that it is judged over seeds as any contrast.
-        slopes = np.linalg.pinv(design)[1]
-        parts = []
-        for (target, source, _), weight in zip(places, slopes.tolist(), strict=True):
-            weights = matrix.cell(target, source)
-            assert weights is not None
-            parts.append((weight, weights))
-        added = _add_contrast(draft, matrix, name, combined(parts), "yes")
-        if added is not None:
-            made.append(_tested(draft, context, both[name], test, added, given=other))
-    return made
-
-
-def correlated(
-    draft: Draft,
-    name: str,
-    where: Mapping[str, Coordinate],
-    test: QapTest,
-    cells: Floats,
-    other: Floats,
-    level: float,
-) -> int:
-    """Add a rank correlation over cells, its interval by leaving out one language at a time.
+def correlation_interval(cells: Floats, other: Floats, value: float, level: float) -> Interval:
+    """Return a rank correlation over cells, its interval by leaving out one language at a time.
 
     Snijders and Borgatti 1999: the squared standard error over nodes of a network is (n - 2) / (2n) times the sum of
     squares around the mean of the n values without one node each; here on Fisher's scale.
     """
-    ends = _jackknifed(cells, other, test.value, level)
-    if ends is None:
-        text = "This correlation has no interval: too few languages, or it is perfect or undefined without one of them."
-        draft.warn("no-interval", text, **where)
+    ends = _jackknifed(cells, other, value, level)
     low, high = ends or (None, None)
-    return draft.add(
-        Estimate(
-            name=name,
-            value=test.value,
-            low=low,
-            high=high,
-            level=level,
-            method="none" if ends is None else "Spearman over cells, jackknife over languages, Fisher's z",
-            n=len(cells),
-            unit="languages",
-            where=where,
-        )
-    )
+    method = "none" if ends is None else "Spearman over cells, jackknife over languages, Fisher's z"
+    return Interval(value=value, low=low, high=high, method=method, n=len(cells), unit="languages")
+
+
+def without_interval(correlation: Interval, where: Mapping[str, Coordinate]) -> list[Warning]:
+    """Return the warning that a correlation over cells has no interval, where that is so."""
+    text = "This correlation has no interval: too few languages, or it is perfect or undefined without one of them."
+    return [Warning(id="no-interval", message=text, where=where)] if correlation.low is None else []
 
 
 def _jackknifed(cells: Floats, likeness: Floats, value: float, level: float) -> tuple[float, float] | None:
@@ -322,8 +249,8 @@ def _jackknifed(cells: Floats, likeness: Floats, value: float, level: float) -> 
     if count < FEWEST or abs(value) >= 1:
         return None
     without = []
-    for place in range(count):
-        kept = np.delete(np.arange(count), place)
+    for index in range(count):
+        kept = np.delete(np.arange(count), index)
         found = rank_correlation(cells[np.ix_(kept, kept)], likeness[np.ix_(kept, kept)])
         # Fisher's z of a perfect correlation is infinite.
         if found is None or abs(found) >= 1:

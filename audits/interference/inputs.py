@@ -1,20 +1,20 @@
 """Everything that can be checked before a model is trained: the plan of the audit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from audits.context import Context, Plan
 from audits.interference import Options, slurm
 from audits.interference.likenesses import EFFECTS, names_of
 from audits.interference.models import find_start, find_tokenizer, make_jobs
-from audits.interference.outlook import coordinates_of, cost_of, measured_cost, notes_of
+from audits.interference.preflight import coordinates_of, cost_of, measured_cost, warnings_of
 from audits.interference.settings import (
     OF_MODELS,
     OF_RESULTS,
     OF_SMALL,
     OF_TRAINING,
-    Kind,
+    Inputs,
     Languages,
     Part,
     Training,
@@ -27,65 +27,16 @@ from audits.interference.settings import (
 from audits.records import Source, Subject
 from probes.errors import InputError
 from probes.executor import Workers
-from probes.language_models import Job
-from probes.loading.language_corpora import (
-    Attributes,
-    LanguageText,
-    check_codes,
-    read_attributes,
-    read_language,
-)
-from probes.loading.language_tables import Downstream, Similarity, read_downstream, read_similarity
-from probes.loading.loss_tables import LossTable, read_losses
-from probes.loading.text_tokenizers import BYTES, Tokenizer
+from probes.loading.language_corpora import LanguageText, check_codes, read_attributes, read_language
+from probes.loading.language_tables import read_downstream, read_similarity
+from probes.loading.loss_tables import read_losses
+from probes.loading.text_tokenizers import BYTES
 
 MOST_PER_TOKEN, LEAST_COUNTED, MOST_READ = 8, 2**20, 2**28
 """Bytes that a token stands for at most, on average; bytes of a language that are read at least, and at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What the audit runs on.
-
-    Parameters
-    ----------
-    kind
-        Whether models are trained here, only scored here, or neither.
-    languages, sets
-        Codes, sorted; the training sets: each language alone, pairs, mixtures of three.
-    texts
-        Sentences of each language; empty where losses are given.
-    tokenizer
-        What they are cut with, and the file of a trained one; None where losses are given.
-    jobs
-        One for each training set and seed, in the order of `places`; empty where losses are given.
-    places
-        Training set and number of the seed of each job.
-    table
-        Given losses.
-    unpaired
-        Languages that were asked for and are in no pair.
-    """
-
-    kind: Kind
-    languages: Languages
-    sets: tuple[Languages, ...]
-    texts: Mapping[str, LanguageText]
-    tokenizer: Tokenizer | None
-    tokenizer_file: bytes | None
-    training: Training
-    jobs: tuple[Job, ...]
-    places: tuple[tuple[Languages, int], ...]
-    workers: Workers
-    part: Part | None
-    table: LossTable | None
-    attributes: Attributes
-    similarities: tuple[Similarity, ...]
-    downstream: Downstream | None
-    unpaired: tuple[str, ...] = ()
-
-
-def plan(options: Options, context: Context) -> Plan:
+def check(options: Options, context: Context) -> Plan:
     """Check options, texts, tables and models; write nothing.
 
     Raises
@@ -114,11 +65,11 @@ def plan(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=subject,
         data=_sources(inputs, options),
-        cost=cost_of(inputs, options),
-        notes=notes_of(inputs, options),
+        cost=cost_of(inputs),
+        warnings=warnings_of(inputs, options),
         coordinates=coordinates_of(inputs),
         settings=settled,
-        measure=(lambda: measured_cost(inputs, options)) if inputs.jobs else None,
+        measure=(lambda: measured_cost(inputs)) if inputs.jobs else None,
         files={} if options.sbatch is None or part is None else {options.sbatch: slurm.script(options, part, context)},
     )
 
@@ -170,13 +121,11 @@ def _given(options: Options, training: Training) -> tuple[Inputs, None]:
         tokenizer_file=None,
         training=training,
         jobs=(),
-        places=(),
+        trainings=(),
         workers=Workers(count=1),
         part=None,
         table=table,
         attributes=read_attributes(folder, table.languages),
-        similarities=(),
-        downstream=None,
         unpaired=tuple(code for code in table.languages if code not in used),
     )
     return made, None
@@ -241,17 +190,15 @@ def _trained(
         tokenizer_file=file,
         training=training,
         jobs=(),
-        places=(),
+        trainings=(),
         workers=_workers(options, context),
         part=part,
         table=None,
         attributes=read_attributes(corpus, [code for code in languages if code in used]),
-        similarities=(),
-        downstream=None,
         unpaired=tuple(code for code in languages if code not in used),
     )
-    jobs, places = make_jobs(made, options, context, model, folders, train_bytes)
-    return replace(made, jobs=jobs, places=places), subject
+    jobs, trainings = make_jobs(made, options, context, model, folders, train_bytes)
+    return replace(made, jobs=jobs, trainings=trainings), subject
 
 
 def _corpus(options: Options) -> Path:

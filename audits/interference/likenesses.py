@@ -1,13 +1,11 @@
-"""What have two languages in common: script, family, another attribute, a similarity that is given, their n-grams?"""
+"""What two languages have in common: script, family, another attribute, a similarity that is given, their n-grams."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from audits.interference.inputs import Inputs
+from audits.interference.settings import Inputs
 
 Floats = NDArray[np.float64]
 EFFECTS = ("script", "family")
@@ -27,14 +25,19 @@ class Likeness:
     matrix: Floats
 
 
-def names_of(inputs: "Inputs") -> tuple[str, ...]:
+def plural(name: str) -> str:
+    """Return how several scripts, or families, are called."""
+    return {"family": "families"}.get(name, f"{name}s")
+
+
+def names_of(inputs: Inputs) -> tuple[str, ...]:
     """Return the names of all likenesses but script and family."""
     columns = [name for name in inputs.attributes.columns if name.lower().replace("_", " ") not in (*EFFECTS, *NEVER)]
     own = [OVERLAP] if inputs.texts and len(inputs.languages) <= MOST_OVERLAP else []
     return (*columns, *(one.name for one in inputs.similarities), *own)
 
 
-def likenesses_of(inputs: "Inputs") -> list[Likeness]:
+def likenesses_of(inputs: Inputs) -> list[Likeness]:
     """Return all likenesses, as matrices over the languages."""
     from probes.byte_ngrams import overlap_matrix
     from probes.loading.language_tables import dyads
@@ -59,7 +62,7 @@ def likenesses_of(inputs: "Inputs") -> list[Likeness]:
 
 
 def complete(*likenesses: Floats) -> list[int]:
-    """Return the places of languages between which all likenesses are known, leaving out as few as it seems to take.
+    """Return the indices of languages between which all likenesses are known, leaving out as few as it seems to take.
 
     >>> complete(np.array([[0.0, 1.0, np.nan], [1.0, 0.0, np.nan], [1.0, 1.0, 0.0]]))
     [0, 1]

@@ -1,28 +1,48 @@
-"""Values: the contrasts of losses that the matrix is made of, and what is known of each of them."""
+"""The matrix: contrasts of losses, judged together with others of their kind, and what is known of each of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.interference import OF_SENTENCES
+from audits.interference.losses import Losses
 from audits.interference.settings import Languages
-from audits.interference.table import Losses
+from audits.intervals import Interval
 from audits.statistics.crossed import Contrast, Crossed, Part, crossed_intervals
 from audits.statistics.multiplicity import adjust
 
 Verdict = Literal["interference", "synergy", "indistinguishable", "untested"]
 Weights = Mapping[tuple[Languages, str], float]
 """A contrast: the weight of the loss of each training set on each held-out language."""
+Key = TypeVar("Key", bound=Hashable)
+Cell = tuple[str, str]
+"""Target and source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One contrast, with its p-value after correction for all of its kind; None where there is one seed."""
+    """One contrast with its p-value after correction for all of its kind; None where there is one seed.
+
+    `family` is how many were judged together.
+    """
 
     crossed: Crossed
     adjusted: float | None
+    family: int = 1
+
+    @property
+    def value(self) -> float:
+        """The number itself."""
+        return self.crossed.value
+
+    @property
+    def interval(self) -> Interval:
+        """The number with its interval."""
+        return interval_of(self.crossed, self.family)
 
     def verdict(self, level: float) -> Verdict:
         """Return what can be said of it once all of its kind have been looked at."""
@@ -30,24 +50,97 @@ class Judged:
             return "untested"
         if self.adjusted > 1 - level:
             return "indistinguishable"
-        return "interference" if self.crossed.value > 0 else "synergy"
+        return "interference" if self.value > 0 else "synergy"
+
+    def shown(self, level: float) -> bool:
+        """Tell whether it can be told from 0."""
+        return self.verdict(level) in ("interference", "synergy")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+def interval_of(crossed: Crossed, family: int = 1) -> Interval:
+    """Return a contrast with its interval; without spread over anything it has none."""
+    known = crossed.low is not None and crossed.high is not None
+    return Interval(
+        value=crossed.value,
+        low=crossed.low,
+        high=crossed.high,
+        method=_method(crossed, family) if known else "none",
+        n=crossed.n if crossed.sentences_known else crossed.seeds,
+        unit=OF_SENTENCES if crossed.sentences_known else "seeds",
+    )
+
+
+def _method(crossed: Crossed, family: int) -> str:
+    # Fewer than three have nothing to lend each other.
+    shared = ", variances over seeds drawn together from others of its kind" if family > 2 else ""
+    if not crossed.seeds_known:
+        return "Student's t over held-out sentences, with one seed"
+    sentences = " and held-out sentences" if crossed.sentences_known else ""
+    return f"Student's t over {crossed.seeds} seeds{sentences}{shared}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Matrix:
-    """Losses with those of failed models left out.
+    """Losses with those of failed models left out, and the cells that are made of them.
 
     Parameters
     ----------
     failed
         Why a training set has no loss for a language.
+    pairs
+        The pairs whose cells are asked for.
     """
 
     losses: Losses
     failed: Mapping[tuple[Languages, str], str]
     level: float
     correction: Literal["holm", "bh"]
+    pairs: tuple[Languages, ...] = ()
     _stacked: dict[tuple[Languages, str, tuple[int, ...]], NDArray[np.float64]] = field(default_factory=dict)
+
+    @cached_property
+    def contrasts(self) -> dict[Cell, Weights]:
+        """The contrast of every cell whose two models converged."""
+        wanted = [cell for a, b in self.pairs for cell in ((a, b), (b, a))]
+        return {cell: weights for cell in wanted if (weights := self.cell(*cell)) is not None}
+
+    @cached_property
+    def cells(self) -> dict[Cell, Judged]:
+        """By how much the loss of a target rises with a source."""
+        return self.judged(self.contrasts)
+
+    @cached_property
+    def differences(self) -> dict[Cell, Weights]:
+        """The contrast of the two cells of every pair that has both, by (a, b), a before b."""
+        both = [(a, b) for a, b in self.contrasts if a < b and {(a, b), (b, a)} <= self.cells.keys()]
+        return {(a, b): combined([(1.0, self.contrasts[a, b]), (-1.0, self.contrasts[b, a])]) for a, b in both}
+
+    @cached_property
+    def asymmetries(self) -> dict[Cell, Judged]:
+        """By how much more the first language of a pair is hurt than the second."""
+        return self.judged(self.differences)
+
+    @cached_property
+    def received(self) -> dict[str, Judged]:
+        """The mean of each row: what a language receives from those that are added to it."""
+        return self.judged(self.means("target"))
+
+    def means(self, side: Literal["target", "source"]) -> dict[str, Weights]:
+        """Return the contrast of the mean of each row (target), or column (source), that has a cell."""
+        at = 0 if side == "target" else 1
+        lines = {code: [cell for cell in self.cells if cell[at] == code] for code in self.losses.languages}
+        return {
+            code: combined([(1 / len(cells), self.contrasts[cell]) for cell in cells])
+            for code, cells in lines.items()
+            if cells
+        }
+
+    def array(self, languages: Sequence[str]) -> NDArray[np.float64]:
+        """Return the cells as an array (target, source), NaN where there is none."""
+        made = np.full((len(languages), len(languages)), np.nan)
+        for (target, source), judged in self.cells.items():
+            made[languages.index(target), languages.index(source)] = judged.value
+        return made
 
     def known(self, chosen: Languages, code: str) -> bool:
         """Tell whether the loss of a training set on a language is there and stands."""
@@ -59,6 +152,11 @@ class Matrix:
         if not self.known(pair, target) or not self.known((target,), target):
             return None
         return {(pair, target): 1.0, ((target,), target): -1.0}
+
+    def reasons(self, target: str, source: str) -> dict[Languages, str]:
+        """Return why a cell has no number, by the training set that failed; empty where none did."""
+        sets = ((target,), tuple(sorted((target, source))))
+        return {chosen: self.failed[chosen, target] for chosen in sets if (chosen, target) in self.failed}
 
     def contrast(self, weights: Weights) -> Contrast | None:
         """Return what the statistics take, from the seeds that all of its losses have; None where they share none."""
@@ -93,14 +191,25 @@ class Matrix:
 
     def judge(self, family: Sequence[Weights]) -> list[Judged | None]:
         """Return the contrasts of one kind, judged together; None where one cannot be made."""
+        # Together: contrasts of one kind lend each other their variances over seeds, of which each has few.
         contrasts = [self.contrast(weights) for weights in family]
         made = [contrast for contrast in contrasts if contrast is not None]
         crossed = crossed_intervals(made, level=self.level) if made else []
-        tested = [place for place, one in enumerate(crossed) if one.p is not None]
+        tested = [index for index, one in enumerate(crossed) if one.p is not None]
         adjusted = adjust([one.p for one in crossed if one.p is not None], self.correction)
         corrected = dict(zip(tested, adjusted, strict=True))
-        judged = iter([Judged(crossed=one, adjusted=corrected.get(place)) for place, one in enumerate(crossed)])
+        judged = iter(
+            [
+                Judged(crossed=one, adjusted=corrected.get(index), family=len(family))
+                for index, one in enumerate(crossed)
+            ]
+        )
         return [None if contrast is None else next(judged) for contrast in contrasts]
+
+    def judged(self, family: Mapping[Key, Weights]) -> dict[Key, Judged]:
+        """Return the contrasts of one kind by their keys, judged together; one that cannot be made is left out."""
+        judged = self.judge(list(family.values()))
+        return {key: one for key, one in zip(family, judged, strict=True) if one is not None}
 
 
 def combined(parts: Sequence[tuple[float, Weights]]) -> dict[tuple[Languages, str], float]:

@@ -1,14 +1,13 @@
-"""Which models are trained or scored: the encoder that is given, the tokenizer, and a job for each set and seed."""
+"""The models that are trained or scored: the encoder that is given, the tokenizer, a job for each set and seed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from audits.context import Context
 from audits.interference import Options
-from audits.interference.settings import OF_SMALL, OF_TRAINING, Languages, refuse_idle, training_seed
+from audits.interference.settings import OF_SMALL, OF_TRAINING, Inputs, Languages, refuse_idle, training_seed
 from audits.records import Subject
 from probes.errors import InputError
 from probes.language_models import Corpus, Job, Sizes
@@ -19,18 +18,15 @@ from probes.loading.text_tokenizers import BYTES, Tokenizer, read_tokenizer, tra
 from probes.masked_training import Recipe
 from probes.model_results import SUBFOLDER, Results
 
-if TYPE_CHECKING:
-    from audits.interference.inputs import Inputs
-
 BPE = "bpe"
 """Tokenizer that is trained on the languages themselves."""
-Found = tuple[Path, str]
+Folder = tuple[Path, str]
 """Folder of a model, and its hash."""
 
 
 def find_start(
     options: Options, sets: Sequence[Languages]
-) -> tuple[MaskedModel | None, Mapping[Languages, Found], Subject | None]:
+) -> tuple[MaskedModel | None, Mapping[Languages, Folder], Subject | None]:
     """Find the encoder to start from, or one for each training set."""
     if options.model is None:
         return None, {}, None
@@ -42,7 +38,7 @@ def find_start(
         _check_sets(found, sets, folder, all_pairs=options.pairs == ("all",))
         first = read_masked_model(found[sets[0]])
         longest = first.longest
-        chosen: dict[Languages, Found] = {}
+        chosen: dict[Languages, Folder] = {}
         # One after the other: together they would not fit in memory.
         for one in (one for one in sets if one in found):
             model = read_masked_model(found[one])
@@ -88,18 +84,18 @@ def find_tokenizer(
     if options.tokenizer != BPE:
         return read_tokenizer(Path(options.tokenizer)), None
     content = train_bpe({code: text.train for code, text in texts.items()}, options.vocabulary)
-    with TemporaryDirectory() as place:
-        file = Path(place, "tokenizer.json")
+    with TemporaryDirectory() as temporary:
+        file = Path(temporary, "tokenizer.json")
         file.write_bytes(content)
         return read_tokenizer(file), content
 
 
 def make_jobs(
-    inputs: "Inputs",
+    inputs: Inputs,
     options: Options,
     context: Context,
     model: MaskedModel | None,
-    folders: Mapping[Languages, Found],
+    folders: Mapping[Languages, Folder],
     train_bytes: int,
 ) -> tuple[tuple[Job, ...], tuple[tuple[Languages, int], ...]]:
     """Return a job for every training set and seed, and for each which set and number of the seed it is."""
@@ -131,7 +127,7 @@ def make_jobs(
     results = Results(folder, tuple(Path(other).absolute() for other in options.merge))
     # What is scored as it is has no seed.
     seeds = range(options.seeds if training.steps else 1)
-    places = tuple((chosen, number) for number in seeds for chosen in inputs.sets)
+    trainings = tuple((chosen, number) for number in seeds for chosen in inputs.sets)
     jobs = tuple(
         Job(
             codes=chosen,
@@ -148,6 +144,6 @@ def make_jobs(
             cache=context.cache,
             results=results,
         )
-        for chosen, number in places
+        for chosen, number in trainings
     )
-    return jobs, places
+    return jobs, trainings

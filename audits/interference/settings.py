@@ -1,8 +1,7 @@
-"""What was asked, with everything settled that one option decides for another: sets of languages, recipe, machines."""
+"""What the audit runs on, with everything settled that one option decides for another: sets, recipe, machines."""
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, TypeVar
@@ -10,12 +9,17 @@ from typing import Literal, TypeVar
 from audits.interference import Options
 from audits.statistics import generator
 from probes.errors import InputError
+from probes.executor import Workers
+from probes.language_models import Job
+from probes.loading.language_corpora import Attributes, LanguageText
+from probes.loading.language_tables import Downstream, Similarity
+from probes.loading.loss_tables import LossTable
+from probes.loading.text_tokenizers import Tokenizer
 
 Languages = tuple[str, ...]
 """A training set: codes, sorted."""
 Kind = Literal["trained", "scored", "given"]
 """Models are trained here; are given, a folder for each set of languages, and scored here; or only losses are given."""
-MOST_SEEDS = 1000
 OF_SMALL = ("layers", "hidden", "heads", "front", "matrix_rate", "vocabulary")
 """Options of the small encoders, which a given one does not have."""
 OF_TRAINING = ("budget", "steps", "batch", "rate", "seeds", "check_triples")
@@ -45,9 +49,61 @@ class Part:
     number: int
     of: int
 
-    def has(self, place: int) -> bool:
-        """Tell whether the model at a place, from 0, belongs to this part."""
-        return place % self.of == self.number - 1
+    def has(self, index: int) -> bool:
+        """Tell whether the model of this index belongs to this part."""
+        return index % self.of == self.number - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on.
+
+    Parameters
+    ----------
+    kind
+        Whether models are trained here, only scored here, or neither.
+    languages, sets
+        Codes, sorted; the training sets: each language alone, pairs, mixtures of three.
+    texts
+        Sentences of each language; empty where losses are given.
+    tokenizer
+        What they are cut with, and the file of a trained one; None where losses are given.
+    jobs
+        One for each training set and seed, in the order of `trainings`; empty where losses are given.
+    trainings
+        Training set and number of the seed of each job.
+    table
+        Given losses.
+    unpaired
+        Languages that were asked for and are in no pair.
+    """
+
+    kind: Kind
+    languages: Languages
+    sets: tuple[Languages, ...]
+    texts: Mapping[str, LanguageText]
+    tokenizer: Tokenizer | None
+    tokenizer_file: bytes | None
+    training: Training
+    jobs: tuple[Job, ...]
+    trainings: tuple[tuple[Languages, int], ...]
+    workers: Workers
+    part: Part | None
+    table: LossTable | None
+    attributes: Attributes
+    similarities: tuple[Similarity, ...] = ()
+    downstream: Downstream | None = None
+    unpaired: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[Languages, ...]:
+        """The training sets of two, whose cells are asked for."""
+        return tuple(chosen for chosen in self.sets if len(chosen) == 2)
+
+    @property
+    def mine(self) -> tuple[int, ...]:
+        """Indices of the jobs that this run has to do: all, or those of its part."""
+        return tuple(index for index in range(len(self.jobs)) if self.part is None or self.part.has(index))
 
 
 def settle_training(options: Options) -> Training:
@@ -75,36 +131,17 @@ def _or(value: Number | None, default: Number) -> Number:
 
 
 def _check_numbers(options: Options, training: Training) -> None:
-    whole = (
-        ("--window", training.window, 8, 8192, 64),
-        ("--steps", training.steps, 0 if options.model else 1, 10**7, 300),
-        ("--batch", training.batch, 3, 65_536, 32),
-        ("--layers", options.layers, 1, 96, 2),
-        ("--hidden", options.hidden, 8, 16_384, 64),
-        ("--heads", options.heads, 1, 256, 4),
-        ("--front", options.front, 0, 63, 9),
-        ("--seeds", options.seeds, 1, MOST_SEEDS, 3),
-        ("--check-triples", options.check_triples, 0, 100_000, 2),
-        ("--held-out", options.held_out, 1000, 2**28, 40_000),
-        ("--permutations", options.permutations, 100, 10**6, 20_000),
-        ("--workers", options.workers, 0, 100_000, 2),
-        ("--vocabulary", options.vocabulary, 300, 65_536, 4096),
-    )
-    for flag, value, least, most, usual in whole:
-        if not least <= value <= most:
-            raise InputError(
-                f"{value:,} is not from {least:,} to {most:,}.", where=flag, hint=f"Such as {flag} {usual}."
-            )
+    """Check what the bounds of single options cannot say."""
+    if not training.steps and options.model is None:
+        raise InputError(
+            "0 is too small: a model that is made here has to be trained.",
+            where="--steps",
+            hint="Give 1 or more, or --model.",
+        )
     if options.vocabulary != Options().vocabulary and options.tokenizer != "bpe":
         raise InputError(
             "Only a tokenizer that is trained here is given a size.", where="--vocabulary", hint="Add --tokenizer bpe."
         )
-    rates = (("--rate", training.rate, False), ("--matrix-rate", training.matrix_rate, True))
-    for flag, rate, zero in rates:
-        if not math.isfinite(rate) or not 0 <= rate <= 10 or (rate == 0 and not zero):
-            raise InputError(f"{rate} is no learning rate.", where=flag, hint="Give a small positive number.")
-    if not 0 <= options.margin < 1:
-        raise InputError(f"{options.margin} is no share.", where="--margin", hint="Give a number from 0 to below 1.")
     if options.hidden % options.heads:
         raise InputError(
             f"A width of {options.hidden} cannot be split among {options.heads} heads.",
@@ -167,8 +204,8 @@ def _split_pair(text: str, languages: Sequence[str]) -> Languages:
     (('en', 'zh-TW'), ('en', 'fr'))
     """
     words = text.split("-")
-    for place in range(1, len(words)):
-        both = "-".join(words[:place]), "-".join(words[place:])
+    for cut in range(1, len(words)):
+        both = "-".join(words[:cut]), "-".join(words[cut:])
         if {*both} <= {*languages}:
             return tuple(sorted(both))
     return tuple(sorted(words))
@@ -194,7 +231,7 @@ def settle_triples(options: Options, pairs: Sequence[Languages], seed: int) -> t
             hint=f"Give {len(possible)} at most, or more languages." if possible else "Name three languages or more.",
         )
     chosen = generator(seed, "triples").choice(len(possible), options.check_triples, replace=False)
-    return tuple(possible[place] for place in sorted(chosen.tolist()))
+    return tuple(possible[index] for index in sorted(chosen.tolist()))
 
 
 def settle_part(options: Options) -> Part | None:
@@ -203,13 +240,9 @@ def settle_part(options: Options) -> Part | None:
     Raises
     ------
     InputError
-        Where --array is not I/N, or a file for SLURM is asked for without it.
+        Where --array is not I/N.
     """
     if options.array is None:
-        if options.sbatch is not None:
-            raise InputError(
-                "A SLURM job needs a number of tasks.", where="--sbatch", hint="Add --array 1/N, N being that number."
-            )
         return None
     match = _PART.fullmatch(options.array)
     number, of = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -222,6 +255,6 @@ def settle_part(options: Options) -> Part | None:
     return Part(number=number, of=of)
 
 
-def training_seed(seed: int, place: int) -> int:
-    """Return the seed of the training at a place, from 0, of a run with a seed."""
-    return int(generator(seed, "training", str(place)).integers(2**31))
+def training_seed(seed: int, number: int) -> int:
+    """Return the seed of the training of a number, from 0, of a run with a seed."""
+    return int(generator(seed, "training", str(number)).integers(2**31))

@@ -22,9 +22,9 @@ import torch
 from audits.context import Cache, Context
 from audits.interference import Options
 from audits.interference.convergence import failures
-from audits.interference.inputs import Inputs, plan
-from audits.interference.table import Losses, from_models
-from audits.interference.training import baselines_of
+from audits.interference.inputs import Inputs, check
+from audits.interference.losses import Losses, from_models
+from audits.interference.measure import baselines_of
 from probes.language_models import fit
 
 RECIPES: Mapping[str, Mapping[str, float]] = {"plain": {"front": 0, "matrix_rate": 0.0}, "defaults": {}}
@@ -85,10 +85,10 @@ def main() -> None:
 def _spread(options: Options) -> Spread:
     with tempfile.TemporaryDirectory() as place:
         context = Context(cache=Cache(Path(place)))
-        inputs = plan(options, context).inputs
+        inputs = check(options, context).inputs
         assert isinstance(inputs, Inputs)
         kept = []
-        for job, (chosen, number) in zip(inputs.jobs, inputs.places, strict=True):
+        for job, (chosen, number) in zip(inputs.jobs, inputs.trainings, strict=True):
             fit(job)
             value = job.results.read(job.key)
             assert value is not None

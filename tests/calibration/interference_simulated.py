@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.interference import Options
 from audits.interference.convergence import Baseline
-from audits.interference.downstream import Downstreamed, relate
-from audits.interference.effects import explain
-from audits.interference.estimating import estimate
-from audits.interference.judging import judge
+from audits.interference.estimates import add_relations, estimates
+from audits.interference.findings import find_relation, findings
+from audits.interference.losses import Cell, Losses
 from audits.interference.matrix import Matrix
-from audits.interference.mixtures import Mixed, mix
-from audits.interference.table import Cell, Losses
+from audits.interference.measure import Counts
+from audits.interference.mixtures import Mixtures
+from audits.interference.settings import settle_training
 from audits.records import Estimate
 from calibration.checks import Case, Outcomes, held
 from calibration.worlds import Floats, groups_of
@@ -129,24 +129,21 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
 
 def audited(case: Case, drawn: Drawn, given: Sequence[Any], seed: int) -> Draft:
     """Estimate, explain and judge as a run on these losses does; inputs differ in their table of scores alone."""
-    options = Options(permutations=1000)
-    context = Context(seed=seed, level=case.level, cache=Cache(Path("cache")))
-    draft, inputs = Draft(), given[0]
-    matrix = Matrix(losses=drawn.losses, failed={}, level=case.level, correction="holm")
-    found = estimate(draft, matrix, drawn.baselines, inputs.sets)
-    effects = explain(draft, matrix, found, inputs, options, context)
-    # Of twenty languages there are more mixtures than time.
-    mixed = (
-        Mixed(errors={}, mean=None, ranked={}, apart=None)
-        if case.effect == LANGUAGES
-        else mix(draft, matrix, found, inputs, context)
-    )
-    related = [one for each in given for one in relate(draft, found, each, options, context).related]
-    downstream = Downstreamed(related=tuple(related))
-    results: Any = SimpleNamespace(
-        inputs=inputs, options=options, matrix=matrix, found=found, effects=effects, mixed=mixed, downstream=downstream
-    )
-    judge(draft, results, context)
+    matrix = Matrix(losses=drawn.losses, failed={}, level=case.level, correction="holm", pairs=given[0].pairs)
+    counts = [
+        Counts(inputs=one, options=Options(permutations=1000), matrix=matrix, baselines=drawn.baselines, seed=seed)
+        for one in given
+    ]
+    if case.effect == LANGUAGES:
+        # Of twenty languages there are more mixtures than time.
+        vars(counts[0])["mixtures"] = Mixtures()
+    draft = Draft(level=case.level)
+    estimates(draft, counts[0])
+    findings(draft, counts[0])
+    for other in counts[1:]:
+        add_relations(draft, other.downstream)
+        for relation in other.downstream.columns:
+            find_relation(draft, relation)
     return draft
 
 
@@ -154,6 +151,7 @@ def _inputs(codes: str | tuple[str, ...], sets: Any, columns: Mapping[str, Mappi
     """Return as much of checked inputs as the numbers and sentences look at."""
     attributes = Attributes(path=Path("langs.csv"), columns=columns, missing=())
     plain = {"part": None, "texts": {}, "similarities": (), "downstream": None, "table": True, "kind": "given"}
+    plain |= {"training": settle_training(Options()), "pairs": tuple(chosen for chosen in sets if len(chosen) == 2)}
     return SimpleNamespace(languages=tuple(codes), sets=sets, attributes=attributes, **{**plain, **more})
 
 

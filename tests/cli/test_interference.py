@@ -102,7 +102,7 @@ HAND = {("a", "b"): 0.30, ("b", "a"): 0.10, ("a", "c"): 0.20, ("c", "a"): -0.10,
 @pytest.fixture(scope="module", autouse=True)
 def old_objects() -> Iterator[None]:
     """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    for name in ("audits.interference.report", "statsmodels.stats.multitest"):
+    for name in ("audits.interference.measure", "statsmodels.stats.multitest"):
         importlib.import_module(name)
     gc.freeze()
     yield
@@ -113,11 +113,11 @@ def old_objects() -> Iterator[None]:
 def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Return a function that carries a run out without figures and pages, and returns its folder."""
     from audits import registry, rendering
-    from audits.interference import report
+    from audits.interference import figures
 
     monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
     monkeypatch.setattr(registry, "entry_points", lambda **_: ())
-    monkeypatch.setattr(report, "draw", lambda *_: [])
+    monkeypatch.setattr(figures, "figures", lambda *_: [])
 
     def run(*words: object, name: str = "run", code: int = 0) -> Path:
         folder = tmp_path / name
@@ -785,13 +785,13 @@ def test_parts_make_the_same_report_as_one_run(quick: Run, tmp_path: Path) -> No
         assert f"Part {part[0]} of 4 is done" in said(folder, "part")
         assert not said(folder, "none") and not estimates(folder, "interference")
     assert len([*(tmp_path / "near").rglob("*.json")]) == 5 and len([*(tmp_path / "far").rglob("*.json")]) == 1
-    from audits.interference import training
+    from audits.interference import measure
 
     def refuse(*_: object) -> None:
         raise AssertionError("a finished model is trained anew")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "run_jobs", refuse)
+        patch.setattr(measure, "run_jobs", refuse)
         joined = quick(*words, "--results", tmp_path / "near", "--merge", tmp_path / "far", name="joined")
     assert stripped(joined, "settings") == stripped(straight, "settings")
     assert (joined / "records.csv").read_bytes() == (straight / "records.csv").read_bytes()

@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 from refusals import HTML, Table, Words, nothing_runs, one_panel
 
+from audits import runner
+
 CASES = Table()
 case = CASES.case
+CARRY_OUT = runner.carry_out
+"""As it is before it is replaced."""
 TEXT = b"".join(f"sentence number {place} of this language\n".encode() for place in range(40))
 CODES = ("ar", "en", "fr")
 LOSSES = "lang,with,seed,loss\n" + "".join(
@@ -209,13 +213,13 @@ for flag, *wrong in (
     ("--vocabulary", 299, 70_000),
 ):
     for number in wrong:
-        trained(f"{flag[2:]}_of_{number}", (flag, f"{number:,} is not from"), f"{flag}={number}")
+        trained(f"{flag[2:]}_of_{number}", (flag, f"{number} is too "), f"{flag}={number}")
 for flag in ("--rate", "--matrix-rate"):
     for number in ("nan", "inf", "-0.1", "11"):
-        trained(f"{flag[2:]}_of_{number}", (flag, "is no learning rate"), f"{flag}={number}")
+        trained(f"{flag[2:]}_of_{number}", (flag, f"{float(number)} is too "), f"{flag}={number}")
 for number in ("nan", "-0.1", "1", "inf"):
-    trained(f"margin_of_{number}", ("--margin", "is no share"), f"--margin={number}")
-trained("rate_of_nothing", ("--rate", "0.0 is no learning rate"), "--rate", "0")
+    trained(f"margin_of_{number}", ("--margin", f"{float(number)} is too "), f"--margin={number}")
+trained("rate_of_nothing", ("--rate", "0.0 is too small"), "--rate", "0")
 trained(
     "hidden_that_heads_do_not_divide",
     ("split among 3 heads", "--hidden", "multiple of the heads", "--heads"),
@@ -513,14 +517,11 @@ def test_a_cluster_that_is_not_there_is_told(
     small: Small, call_miles: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("distributed")
-    from audits import registry
-    from audits.interference import report
+    from audits import runner
     from probes import cluster_pools
 
     monkeypatch.setattr(cluster_pools, "PATIENCE", 0.2)
-    monkeypatch.setattr(
-        registry.AuditSpec, "carry_out", lambda _, options, plan, context: report.run(options, plan, context)
-    )
+    monkeypatch.setattr(runner, "carry_out", CARRY_OUT)
     words = small.trained("--backend", "dask", "--scheduler", "tcp://127.0.0.1:1", "--out", tmp_path / "run")
     outcome = call_miles(*words, "--seeds", "1", "--window", "8", cwd=tmp_path)
     one_panel(outcome, "--scheduler", "tcp://127.0.0.1:1")
@@ -528,11 +529,8 @@ def test_a_cluster_that_is_not_there_is_told(
 
 
 def test_what_is_not_wrong_passes(small: Small, call_miles: Any, tmp_path: Path) -> None:
-    from audits.interference import outlook
-
     # Its time is measured in the tests of its own.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outlook, "measured_cost", lambda *_: ())
         patch.setattr("audits.interference.inputs.measured_cost", lambda *_: ())
         (tmp_path / "near.csv").write_text("a,b,near\nen,fr,1\nen,ar,2\n", encoding="utf-8")
         (tmp_path / "f1.csv").write_text("code,f1\nen,0.5\nfr,0.7\n", encoding="utf-8")

@@ -12,13 +12,13 @@ import torch
 from ciphers import permuted_letters, shuffled_bytes
 
 from audits.context import Cache, Context, Draft
-from audits.interference import Options, report
+from audits.interference import AUDIT, Options, figures
 from audits.interference.convergence import failures
-from audits.interference.inputs import Inputs, plan
+from audits.interference.inputs import Inputs, check
+from audits.interference.losses import from_models
 from audits.interference.matrix import Judged, Matrix
-from audits.interference.report import run
-from audits.interference.table import from_models
-from audits.interference.training import baselines_of
+from audits.interference.measure import baselines_of
+from audits.testing import drafted
 from probes.language_models import fit
 from probes.synthetic.languages import make_language
 
@@ -51,7 +51,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures, which say nothing here."""
-    monkeypatch.setattr(report, "draw", lambda *given: [])
+    monkeypatch.setattr(figures, "figures", lambda *given: [])
 
 
 def write(folder: Path, languages: Mapping[str, Sequence[bytes]]) -> None:
@@ -69,10 +69,10 @@ def cells_of_plain(folder: Path, seed: int, sources: Sequence[str], **options: o
     """Train the plain language alone and with each source; the sources alone are not needed."""
     pairs = tuple(f"{PLAIN}-{source}" for source in sources)
     given, context = asked(folder, seed, pairs=pairs, **options)
-    inputs = plan(given, context).inputs
+    inputs = check(given, context).inputs
     assert isinstance(inputs, Inputs)
     found = []
-    for job, (chosen, number) in zip(inputs.jobs, inputs.places, strict=True):
+    for job, (chosen, number) in zip(inputs.jobs, inputs.trainings, strict=True):
         if PLAIN in chosen:
             fit(job)
             value = job.results.read(job.key)
@@ -135,7 +135,7 @@ def test_a_copy_helps_where_it_comes_on_top_and_training_is_short(tmp_path: Path
 def test_models_that_never_left_the_plateau_have_no_cells_but_reasons(tmp_path: Path) -> None:
     write(tmp_path / "corpus", {code: make_language(30_000, family=at) for at, code in enumerate(("aa", "bb"))})
     options, context = asked(tmp_path / "corpus", 0, front=0, matrix_rate=0.0, steps=20, hidden=16)
-    draft: Draft = run(options, plan(options, context), context)
+    draft: Draft = drafted(AUDIT, options, context)
     assert not [one for one in draft.estimates if one.name.startswith("interference") or one.name == "asymmetry"]
     refused = [one.where for one in draft.warnings if one.id == "interference.not-converged" and "target" in one.where]
     assert sorted((str(one["target"]), str(one["source"])) for one in refused) == [("aa", "bb"), ("bb", "aa")]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audits.interference.convergence import Baseline, failures
-from audits.interference.table import Cell, Losses
+from audits.interference.losses import Cell, Losses
 
 ALONE, PAIR = ("a",), ("a", "b")
 

@@ -7,7 +7,7 @@ import pytest
 
 from audits.context import Cache, Context
 from audits.interference import demo
-from audits.interference.inputs import plan
+from audits.interference.inputs import check
 from probes.loading.language_corpora import read_language
 
 CODES = tuple(sorted(demo.LANGUAGES))
@@ -30,11 +30,11 @@ def test_the_example_fits_the_audit_and_is_made_once(tmp_path: Path, balanced: b
     written = (options.corpus / "langs.csv").stat().st_mtime_ns
     assert demo.prepare(context(tmp_path), balanced=balanced) == options
     assert (options.corpus / "langs.csv").stat().st_mtime_ns == written
-    planned = plan(options, context(tmp_path))
+    planned = check(options, context(tmp_path))
     assert planned.inputs.languages == CODES
     assert len(planned.inputs.jobs) == 10 * demo.SEEDS
     # No held-out sentence is trained on as another language, no file stands twice, all have script and family.
-    assert planned.notes == ()
+    assert planned.notes == planned.warnings == ()
 
 
 def test_each_seed_and_kind_has_an_example_of_its_own(tmp_path: Path) -> None:

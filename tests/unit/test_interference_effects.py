@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from audits.context import Draft
-from audits.interference.effects import correlated, p_estimate, rank_correlation
+from audits.interference.effects import correlation_interval, p_interval, rank_correlation, without_interval
 
 
 def square(seed: int, count: int = 7) -> np.ndarray:
@@ -39,33 +38,34 @@ def test_the_diagonal_plays_no_part() -> None:
 def test_an_interval_leaves_languages_out_and_narrows_with_a_stronger_relation() -> None:
     widths = []
     for noise in (2.0, 0.1):
-        draft, cells = Draft(), square(0, 12)
+        cells = square(0, 12)
         other = cells + noise * square(1, 12)
         value = rank_correlation(cells, other)
-        test: Any = SimpleNamespace(value=value)
-        place = correlated(draft, "similarity_correlation", {"attribute": "x"}, test, cells, other, 0.95)
-        made = draft.estimates[place]
+        assert value is not None
+        made = correlation_interval(cells, other, value, 0.95)
         assert made.low is not None and made.high is not None and -1 <= made.low < made.value < made.high <= 1
-        assert made.n == 12 and not draft.warnings
+        assert made.n == 12 and not without_interval(made, {"attribute": "x"})
         widths.append(made.high - made.low)
     assert widths[1] < widths[0]
 
 
 @pytest.mark.parametrize("count", [4, 7])
 def test_a_perfect_or_small_correlation_has_a_warning_instead_of_an_interval(count: int) -> None:
-    draft, cells = Draft(), square(0, count)
+    cells = square(0, count)
     other = cells if count == 7 else square(1, count)
-    test: Any = SimpleNamespace(value=rank_correlation(cells, other))
-    place = correlated(draft, "similarity_correlation", {"attribute": "x"}, test, cells, other, 0.95)
-    assert draft.estimates[place].method == "none" and draft.warnings[0].where == {"attribute": "x"}
+    value = rank_correlation(cells, other)
+    assert value is not None
+    made = correlation_interval(cells, other, value, 0.95)
+    (warning,) = without_interval(made, {"attribute": "x"})
+    assert made.method == "none" and warning.where == {"attribute": "x"}
 
 
 def test_a_p_value_is_exact_or_has_the_interval_of_its_draws() -> None:
     exact: Any = SimpleNamespace(p=1 / 15, arrangements=15, exact=True)
-    made = p_estimate(exact, {"test": "script"}, 0.95)
+    made = p_interval(exact, 0.95)
     assert (made.value, made.low, made.method, made.n) == (1 / 15, None, "exact", 15)
     drawn: Any = SimpleNamespace(p=51 / 1001, arrangements=1001, exact=False)
-    made = p_estimate(drawn, {"test": "script"}, 0.95)
+    made = p_interval(drawn, 0.95)
     assert made.low is not None and made.high is not None
     # About 50 hits in 1000 draws.
     assert 0.037 < made.low < made.value < made.high < 0.067

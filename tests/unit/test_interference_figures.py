@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 import vl_convert
 
+from audits import testing
 from audits.context import Context, Draft
-from audits.interference import Options, report
-from audits.interference.drawing import FIRST_POINTS, LETTERS, MOST_LABELS, MOST_POINTS
+from audits.interference import AUDIT, Options
+from audits.interference.downstream import Relations
 from audits.interference.effect_figures import MOST_DOTS, MOST_SEEDED
-from audits.interference.estimating import Entry, Found
-from audits.interference.figures import draw
+from audits.interference.effects import Association, Effects
+from audits.interference.figure_parts import FIRST_POINTS, LETTERS, MOST_LABELS, MOST_POINTS
+from audits.interference.figures import figures
 from audits.interference.heat_map import CROSS, HATCH, VERDICTS, Spot, matrix_map
-from audits.interference.inputs import plan
 from audits.interference.matrix import Judged
-from audits.records import Estimate, Figure
+from audits.interference.mixtures import Mixtures
+from audits.intervals import Interval
+from audits.records import Figure
 from audits.rendering.content import chart, listing
 from audits.rendering.figures import CONFIG, sized
 from audits.rendering.html import SPECIFICATIONS
@@ -69,8 +72,7 @@ def write(path, rows) -> None:
 
 
 def drafted(options, folder) -> Draft:
-    context = Context(cache=Cache(folder / "cache"))
-    return report.run(options, plan(options, context), context)
+    return testing.drafted(AUDIT, options, Context(cache=Cache(folder / "cache")))
 
 
 @pytest.fixture(scope="module")
@@ -213,67 +215,78 @@ def test_without_a_table_of_languages_nothing_is_said_of_scripts(tmp_path) -> No
 
 
 def test_a_part_of_a_run_and_an_empty_matrix_have_no_figures() -> None:
-    part = SimpleNamespace(inputs=SimpleNamespace(part=object()), found=Found(cells={("a", "b"): None}))
-    empty = SimpleNamespace(inputs=SimpleNamespace(part=None), found=Found())
-    assert draw(Draft(), part) == [] == draw(Draft(), empty)
+    # Of a part of the models there are no cells, as where no model converged.
+    assert not list(figures(Draft(), SimpleNamespace(matrix=SimpleNamespace(cells={}))))
 
 
 def many_languages(count) -> tuple[Draft, SimpleNamespace]:
-    """Return results of so many languages, of which those of one script hurt each other less."""
+    """Return counts of so many languages, of which those of one script hurt each other less."""
     rng, draft = np.random.default_rng(0), Draft()
     codes = tuple(f"{first}{second}" for first in "abcdefghij" for second in "abcdefghij")[:count]
     script = {code: f"S{place % 4}" for place, code in enumerate(codes)}
 
-    def entry(name, value, **where) -> Entry:
+    def added(name, value, **where) -> Judged:
         ends = {"value": value, "low": value - 0.02, "high": value + 0.02}
         crossed = SimpleNamespace(**ends, seeds=3, seed_sd=0.01, sentences_known=True)
-        place = draft.add(Estimate(name=name, **ends, method="t", n=9, unit="x", where=where))
-        return Entry(judged=Judged(crossed=crossed, adjusted=0.001 if abs(value) > 0.05 else 0.5), place=place)
+        draft.add(name, Interval(**ends, method="t", n=9, unit="x"), **where)
+        return Judged(crossed=crossed, adjusted=0.001 if abs(value) > 0.05 else 0.5)
 
     pairs = [(a, b) for a in codes for b in codes if a != b]
-    found = Found()
-    for a, b in pairs[1:]:
-        found.cells[a, b] = entry(
-            "interference", 0.08 * rng.normal() - 0.1 * (script[a] == script[b]), target=a, source=b
-        )
-    for a, b in pairs[1:]:
-        if a < b:
-            values = [found.cells[one].judged.crossed.value for one in ((a, b), (b, a)) if one in found.cells]
-            found.asymmetries[a, b] = entry("asymmetry", values[0] - values[-1], a=a, b=b)
+    cells = {
+        (a, b): added("interference", 0.08 * rng.normal() - 0.1 * (script[a] == script[b]), target=a, source=b)
+        for a, b in pairs
+    }
+    asymmetries = {
+        (a, b): added("asymmetry", cells[a, b].value - cells[b, a].value, a=a, b=b) for a, b in pairs[1:] if a < b
+    }
+    # Its model did not converge.
+    del cells[pairs[0]]
     columns = {"name": {code: f"Language {code}" for code in codes}, "script": script}
     test = QapTest(value=-0.1, p=0.002, arrangements=999, exact=False, smallest_p=0.001, cells=9, languages=len(codes))
-    effect = entry("script_effect", -0.1, adjusted="no").place
-    tested = SimpleNamespace(
-        name="script", kind="class", given="", effect=effect, p=effect, test=test, adjusted=0.004, contrast=0.01
+    effect = Interval(value=-0.1, low=-0.12, high=-0.08, method="t", n=9, unit="x")
+    draft.add("script_effect", effect, adjusted="no")
+    tested = Association(name="script", kind="class", effect=effect, p=effect, test=test, adjusted=0.004, contrast=0.01)
+    at = {code: index for index, code in enumerate(codes)}
+
+    def array(languages) -> np.ndarray:
+        made = np.full((count, count), np.nan)
+        for (a, b), judged in cells.items():
+            made[at[a], at[b]] = judged.value
+        return made
+
+    counts = SimpleNamespace(
+        inputs=SimpleNamespace(languages=codes, attributes=SimpleNamespace(columns=columns), downstream=None),
+        matrix=SimpleNamespace(
+            level=0.95,
+            correction="holm",
+            cells=cells,
+            asymmetries=asymmetries,
+            array=array,
+            reasons=lambda target, source: {pairs[0]: "it did not learn"} if (target, source) == pairs[0] else {},
+        ),
+        effects=Effects(tests=(tested,)),
+        mixtures=Mixtures(),
+        downstream=Relations(),
     )
-    attributes = SimpleNamespace(columns=columns)
-    results = SimpleNamespace(
-        inputs=SimpleNamespace(part=None, languages=codes, attributes=attributes, downstream=None),
-        found=found,
-        matrix=SimpleNamespace(level=0.95, correction="holm", failed={(pairs[0], pairs[0][0]): "it did not learn"}),
-        effects=SimpleNamespace(tests=(tested,), untested={}),
-        mixed=SimpleNamespace(errors={}),
-        downstream=SimpleNamespace(related=()),
-    )
-    return draft, results
+    return draft, counts
 
 
 @pytest.mark.parametrize("count", [17, 83])
 def test_many_languages_fit_the_page_and_none_is_left_out(count) -> None:
-    draft, results = many_languages(count)
-    made = {figure.id: figure for figure in draw(draft, results)}
+    draft, counts = many_languages(count)
+    made = {figure.id: figure for figure in figures(draft, counts)}
     assert list(made) == ["matrix", "asymmetry", "likeness"] and count > MOST_SEEDED
     assert sum(len(json.dumps(chart(figure), separators=(",", ":"))) for figure in made.values()) < SPECIFICATIONS
     spec = made["matrix"].spec
     cells = cells_of(spec, order_of(spec))
     assert len(cells) == count**2 and [letter for letter, _ in cells.values()].count("x") == 1
-    for where, entry in results.found.cells.items():
-        assert cells[where][0] == LETTERS[entry.judged.verdict(0.95)]
-        assert cells[where][1] == pytest.approx(entry.judged.crossed.value, abs=6e-4)
+    for where, judged in counts.matrix.cells.items():
+        assert cells[where][0] == LETTERS[judged.verdict(0.95)]
+        assert cells[where][1] == pytest.approx(judged.value, abs=6e-4)
     pairs = count * (count - 1) // 2
     rows = made["asymmetry"].spec["data"]["values"]
     clouds = [layer["data"]["values"][0] for layer in made["asymmetry"].spec["layer"] if "flatten" in str(layer)]
-    whole = len(results.found.asymmetries)
+    whole = len(counts.matrix.asymmetries)
     assert pairs - 1 <= whole <= pairs
     assert len(rows) == (whole if whole <= MOST_POINTS else FIRST_POINTS)
     assert len(rows) + sum(len(cloud["a"]) for cloud in clouds) == whole
@@ -285,9 +298,9 @@ def test_many_languages_fit_the_page_and_none_is_left_out(count) -> None:
 
 
 def test_a_likeness_that_was_not_tested_is_not_drawn() -> None:
-    draft, results = many_languages(17)
-    results.effects.tests = ()
-    assert "likeness" not in {figure.id for figure in draw(draft, results)}
+    draft, counts = many_languages(17)
+    counts.effects = Effects()
+    assert "likeness" not in {figure.id for figure in figures(draft, counts)}
 
 
 def test_every_verdict_has_a_letter() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from audits.interference.losses import Cell, Losses
 from audits.interference.matrix import Judged, Matrix, combined
-from audits.interference.table import Cell, Losses
 
 A, B, AB = ("a",), ("b",), ("a", "b")
 DELTAS = (0.1, 0.2, 0.6)
@@ -51,6 +51,7 @@ def test_a_failed_model_leaves_no_cell(failed: Any) -> None:
     found = matrix(losses(PLAIN), {failed: "stuck"})
     assert found.cell("a", "b") is None and found.cell("b", "a") is not None
     assert not found.known(*failed)
+    assert found.reasons("a", "b") == {failed[0]: "stuck"} and not found.reasons("b", "a")
 
 
 def test_a_missing_model_leaves_no_cell() -> None:

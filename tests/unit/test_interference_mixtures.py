@@ -2,9 +2,8 @@
 
 import gc
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ import pytest
 from scipy.stats import t
 
 from audits.context import Draft
-from audits.interference.estimating import estimate
+from audits.interference.estimates import add_mixtures
+from audits.interference.losses import Cell, Losses
 from audits.interference.matrix import Matrix
-from audits.interference.mixtures import SHOWN, Mixed, mix
-from audits.interference.table import Cell, Losses
+from audits.interference.mixtures import SHOWN, Mixtures, mix, where_error
 
 EFFECT = {"a": 0.1, "b": 0.2, "c": -0.3, "d": 0.4, "e": 0.0}
 
@@ -30,7 +29,7 @@ def old_objects() -> Iterator[None]:
 
 
 def mixed(languages: str, *, triples: tuple[str, ...] = (), extra: float = 0.0, without: tuple[str, ...] = (),
-          failed: Any = None, part: Any = None) -> tuple[Draft, Mixed]:  # fmt: skip
+          failed: Any = None) -> tuple[Draft, Mixtures]:  # fmt: skip
     """Return what is said of mixtures in which a source adds its effect to the loss of every other language."""
     rng = np.random.default_rng(0)
     sets = [(code,) for code in languages] + [
@@ -44,22 +43,25 @@ def mixed(languages: str, *, triples: tuple[str, ...] = (), extra: float = 0.0, 
             for seed, noise in enumerate(rng.permutation([-0.001, 0.0, 0.001])):
                 cells[chosen, seed, code] = Cell(sums=np.array([mean + noise]), weights=np.ones(1), factor=1.0)
     losses = Losses(languages=tuple(languages), cells=cells, curves={}, diverged=frozenset())
-    matrix = Matrix(losses=losses, failed=failed or {}, level=0.95, correction="holm")
-    draft, inputs = Draft(), SimpleNamespace(part=part, sets=tuple(sets), languages=tuple(languages))
-    found = estimate(draft, matrix, {}, sets)
-    return draft, mix(draft, matrix, found, inputs, SimpleNamespace(level=0.95))  # type: ignore[arg-type]
+    draft, found = Draft(), mix(matrix_of(losses, failed or {}, sets), sets)
+    add_mixtures(draft, found)
+    return draft, found
+
+
+def matrix_of(losses: Losses, failed: Any, sets: Sequence[tuple[str, ...]]) -> Matrix:
+    pairs = tuple(chosen for chosen in sets if len(chosen) == 2)
+    return Matrix(losses=losses, failed=failed, level=0.95, correction="holm", pairs=pairs)
 
 
 @pytest.mark.parametrize("extra", [0.0, 0.5, -0.5])
 def test_the_error_is_what_pairs_leave_of_a_mixture(extra: float) -> None:
     draft, found = mixed("abcd", triples=("abc", "bcd"), extra=extra)
     assert set(found.errors) == {(tuple(three), code) for three in ("abc", "bcd") for code in three}
-    for entry in found.errors.values():
-        assert draft.estimates[entry.place].value == pytest.approx(extra, abs=1e-9)
+    for member, judged in found.errors.items():
+        assert draft.row("prediction_error", **where_error(*member)).value == pytest.approx(extra, abs=1e-9)
         verdict = {0.0: "indistinguishable", 0.5: "interference", -0.5: "synergy"}[extra]
-        assert entry.judged.verdict(0.95) == verdict
-    assert found.mean is not None and draft.estimates[found.mean.place].value == pytest.approx(extra, abs=1e-9)
-    assert draft.estimates[found.mean.place].where == {"of": "triples"}
+        assert judged.verdict(0.95) == verdict
+    assert draft.row("prediction_error", of="triples").value == pytest.approx(extra, abs=1e-9)
 
 
 def test_a_mixture_without_a_pair_has_no_error() -> None:
@@ -78,21 +80,22 @@ def test_mixtures_are_ranked_by_the_mean_rise_of_their_losses() -> None:
     totals = {three: 2 / 3 * sum(EFFECT[code] for code in three) for three in combinations("abcde", 3)}
     order = sorted(totals, key=lambda three: totals[three])
     assert list(found.ranked) == [*order[:SHOWN], *order[-SHOWN:]]
-    for three, entry in found.ranked.items():
-        assert draft.estimates[entry.place].value == pytest.approx(totals[three])
-        assert draft.estimates[entry.place].where == {"mixture": "+".join(three)}
+    for three in found.ranked:
+        assert draft.row("predicted_interference", mixture="+".join(three)).value == pytest.approx(totals[three])
 
 
 def test_the_ends_of_the_list_say_that_they_were_picked() -> None:
-    draft, found = mixed("abcde")
-    methods = {draft.estimates[entry.place].method for entry in found.ranked.values()}
-    assert all(method.endswith(", for all at once (Bonferroni); one of the ends of 10 mixtures") for method in methods)
+    draft, _ = mixed("abcde")
+    methods = {row.method for row in draft.select("predicted_interference")}
+    assert methods and all(
+        method.endswith(", for all at once (Bonferroni); one of the ends of 10 mixtures") for method in methods
+    )
 
 
 def test_intervals_of_the_ends_hold_for_all_mixtures_at_once() -> None:
     draft, found = mixed("abcde")
-    for entry in found.ranked.values():
-        made, crossed = draft.estimates[entry.place], entry.judged.crossed
+    for three, judged in found.ranked.items():
+        made, crossed = draft.row("predicted_interference", mixture="+".join(three)), judged.crossed
         assert made.level == 0.95 and crossed.df is not None
         # A twentieth over ten mixtures.
         assert (made.high or 0) - made.value == pytest.approx(crossed.se * t.isf(0.005 / 2, crossed.df))
@@ -114,10 +117,7 @@ def spread(languages: str, effect: float, seed: int, noise: float = 0.01) -> flo
         for code in chosen
     }
     losses = Losses(languages=tuple(languages), cells=cells, curves={}, diverged=frozenset())
-    matrix = Matrix(losses=losses, failed={}, level=0.95, correction="holm")
-    draft, inputs = Draft(), SimpleNamespace(part=None, sets=tuple(sets), languages=tuple(languages))
-    found = estimate(draft, matrix, {}, sets)
-    return mix(draft, matrix, found, inputs, SimpleNamespace(level=0.95)).apart  # type: ignore[arg-type]
+    return mix(matrix_of(losses, {}, sets), sets).apart
 
 
 def test_the_ends_of_many_mixtures_are_alike_where_nothing_is_planted() -> None:
@@ -136,8 +136,3 @@ def test_only_whole_mixtures_are_ranked() -> None:
     _, found = mixed("abcd", without=("ad", "bd"))
     assert list(found.ranked) == [("a", "b", "c")] and found.apart is None
     assert not mixed("abc")[1].ranked, "one mixture of three languages is no choice"
-
-
-def test_a_part_of_the_models_says_nothing_of_mixtures() -> None:
-    _, found = mixed("abcd", triples=("abc",), part=object())
-    assert not found.errors and not found.ranked and found.mean is None

@@ -12,6 +12,7 @@ from audits.interference.settings import (
     OF_SMALL,
     OF_TRAINING,
     Part,
+    Training,
     refuse_idle,
     settle_pairs,
     settle_part,
@@ -19,7 +20,13 @@ from audits.interference.settings import (
     settle_triples,
     training_seed,
 )
+from audits.options import build
 from probes.errors import InputError
+
+
+def settled(values: dict[str, Any]) -> Training:
+    """Settle options as a run does, after the bounds of each have been checked."""
+    return settle_training(build(Options, values))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +39,7 @@ from probes.errors import InputError
     ],
 )
 def test_defaults_depend_on_whether_an_encoder_is_given(options: dict[str, Any], expected: tuple[float, ...]) -> None:
-    found = settle_training(Options(**options))
+    found = settled(options)
     assert (found.window, found.steps, found.batch, found.rate, found.matrix_rate) == expected
 
 
@@ -68,7 +75,7 @@ def test_defaults_depend_on_whether_an_encoder_is_given(options: dict[str, Any],
 )
 def test_numbers_that_make_no_training_are_refused(options: dict[str, Any], flag: str) -> None:
     with pytest.raises(InputError) as told:
-        settle_training(Options(**options))
+        settled(options)
     assert told.value.where == flag and told.value.hint
 
 
@@ -78,7 +85,7 @@ def test_numbers_that_make_no_training_are_refused(options: dict[str, Any], flag
      {"tokenizer": "bpe", "vocabulary": 300}],
 )  # fmt: skip
 def test_the_ends_of_what_is_allowed_are_taken(options: dict[str, Any]) -> None:
-    settle_training(Options(**options))
+    settled(options)
 
 
 OTHERS: dict[str, Any] = {

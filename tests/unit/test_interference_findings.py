@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from audits.context import Draft
-from audits.interference import judging
-from audits.records import Estimate, Finding
+from audits.interference.downstream import Relations
+from audits.interference.effects import Association, Effects
+from audits.interference.estimates import add_effects
+from audits.interference.findings import as_far_words, findings, ways_words
+from audits.interference.mixtures import Mixtures
+from audits.intervals import Interval
+from audits.records import Finding
 from audits.statistics.qap import QapTest
-
-CONTEXT: Any = SimpleNamespace(level=0.95)
 
 
 class World:
@@ -21,72 +24,80 @@ class World:
         self.draft = Draft()
         self.cells: dict[Any, Any] = {}
         self.asymmetries: dict[Any, Any] = {}
-        self.tests: list[Any] = []
+        self.tests: list[Association] = []
         self.losses: dict[Any, Any] = {}
         self.failed: dict[Any, str] = {}
         self.ranked: dict[Any, Any] = {}
         self.apart: float | None = None
-        self.part, self.correction, self.noise = part, correction, noise
+        self.part, self.correction = part, correction
+        if noise is not None:
+            self.row("seed_deviation", noise)
 
-    def entry(self, name: str, value: float, verdict: str, **where: str) -> Any:
-        made = Estimate(
-            name=name, value=value, low=value - 0.05, high=value + 0.05, method="t", n=3, unit="seeds", where=where
-        )
-        judged = SimpleNamespace(
+    def row(self, name: str, value: float, **where: str) -> Interval:
+        made = Interval(value=value, low=value - 0.05, high=value + 0.05, method="t", n=3, unit="seeds")
+        self.draft.add(name, made, **where)
+        return made
+
+    def judged(self, value: float, verdict: str) -> Any:
+        return SimpleNamespace(
+            value=value,
             verdict=lambda level: verdict,
+            shown=lambda level: verdict in ("interference", "synergy"),
             crossed=SimpleNamespace(value=value, high=value + 0.05, seed_sd=0.01, seeds=3, se=0.01, df=2.0),
         )
-        return SimpleNamespace(place=self.draft.add(made), judged=judged)
 
     def cell(self, target: str, source: str, value: float, verdict: str, alone: float = 2.0) -> None:
-        self.cells[target, source] = self.entry("interference", value, verdict, target=target, source=source)
+        self.row("interference", value, target=target, source=source)
+        self.cells[target, source] = self.judged(value, verdict)
         self.losses[(target,), 0, target] = SimpleNamespace(loss=alone)
 
     def asymmetry(self, a: str, b: str, value: float, verdict: str) -> None:
-        self.asymmetries[a, b] = self.entry("asymmetry", value, verdict, a=a, b=b)
+        self.row("asymmetry", value, a=a, b=b)
+        self.asymmetries[a, b] = self.judged(value, verdict)
 
     def test(
         self, name: str, value: float, p: float, adjusted: float, smallest: float = 0.001, kind: str = "class",
         contrast: float | None = 0.01,
     ) -> None:  # fmt: skip
-        effect = self.entry("script_effect", value, "", adjusted="no").place
-        place = self.entry("p_value", p, "", test=name).place
-        test = SimpleNamespace(p=p, smallest_p=smallest, exact=True, arrangements=35, value=value)
+        test: Any = SimpleNamespace(p=p, smallest_p=smallest, exact=True, arrangements=35, value=value)
+        numbers = [Interval(value=number, low=number - 0.05, high=number + 0.05, method="t", n=3, unit="seeds")
+                   for number in (value, p)]  # fmt: skip
         self.tests.append(
-            SimpleNamespace(
-                name=name, kind=kind, effect=effect, p=place, test=test, adjusted=adjusted, given="", contrast=contrast
+            Association(
+                name=name, kind=kind, effect=numbers[0], p=numbers[1], test=test, adjusted=adjusted, contrast=contrast
             )
         )
 
     def found(self) -> dict[str, Finding]:
-        codes = sorted({code for pair in self.cells for code in pair})
-        sets = [tuple(sorted(pair)) for pair in {frozenset(pair) for pair in self.cells}]
+        add_effects(self.draft, Effects(tests=tuple(self.tests)))
         jobs = tuple(range(6))
-        results: Any = SimpleNamespace(
+        pairs = tuple(sorted({tuple(sorted(pair)) for pair in self.cells}))
+        mine = tuple(index for index in jobs if self.part is None or self.part.has(index))
+        counts: Any = SimpleNamespace(
             inputs=SimpleNamespace(
                 part=self.part,
                 jobs=jobs,
-                sets=sets,
+                mine=mine,
+                sets=pairs,
                 table=None,
                 kind="trained",
-                languages=tuple(codes),
                 training=SimpleNamespace(steps=77),
             ),
             options=SimpleNamespace(correction=self.correction, budget="same-total"),
-            found=SimpleNamespace(
-                cells=self.cells, asymmetries=self.asymmetries, seed_sd=self.noise, received={}, caused={}
-            ),
             matrix=SimpleNamespace(
+                cells=self.cells,
+                asymmetries=self.asymmetries,
+                pairs=pairs,
                 losses=SimpleNamespace(cells=self.losses, seeds=lambda chosen, code: {0}),
                 failed=self.failed,
-                level=0.95,
+                reasons=lambda target, source: {},
             ),
-            effects=SimpleNamespace(tests=self.tests, untested={}),
-            mixed=SimpleNamespace(errors={}, mean=None, ranked=self.ranked, apart=self.apart),
-            downstream=SimpleNamespace(related=()),
+            effects=Effects(tests=tuple(self.tests)),
+            mixtures=Mixtures(ranked=self.ranked, apart=self.apart),
+            downstream=Relations(),
         )
-        judging.judge(self.draft, results, CONTEXT)
-        return {one.id.removeprefix("interference."): one for one in self.draft.findings}
+        findings(self.draft, counts)
+        return {one.id.removeprefix("interference."): one for one in self.draft.numbered()}
 
 
 @pytest.mark.parametrize(("alone", "severity"), [(1.9, "high"), (2.1, "medium"), (6.6, "medium"), (6.8, "low")])
@@ -199,7 +210,7 @@ def test_a_mixture_is_recommended_only_where_best_and_worst_are_told_apart(apart
     world = World()
     world.cell("a", "b", 0.1, "indistinguishable")
     for three, value in (("abc", -0.2), ("abd", 0.0), ("bcd", 0.3)):
-        world.ranked[tuple(three)] = world.entry("predicted_interference", value, "", mixture="+".join(three))
+        world.ranked[tuple(three)] = world.row("predicted_interference", value, mixture="+".join(three))
     world.apart = apart
     found = world.found()
     assert ("recommended" in found) == told
@@ -240,4 +251,4 @@ def test_arrangements_are_counted(p: float, arrangements: int, exact: bool, word
     test = QapTest(
         value=0.1, p=p, arrangements=arrangements, exact=exact, smallest_p=1 / arrangements, cells=30, languages=6
     )
-    assert f"{judging.ways_words(test)} {judging.as_far_words(test)}" == words
+    assert f"{ways_words(test)} {as_far_words(test)}" == words

@@ -1,16 +1,21 @@
 """Do the numbers of the matrix say truly over what they were made, and why others are not there?"""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from audits.context import Draft
+from audits.interference import Options
 from audits.interference.convergence import Baseline
-from audits.interference.estimating import estimate, row, with_of
-from audits.interference.matrix import Matrix
-from audits.interference.table import Cell, Losses
+from audits.interference.estimates import add_losses, add_matrix, estimates
+from audits.interference.losses import Cell, Losses, with_of
+from audits.interference.matrix import Matrix, interval_of
+from audits.interference.measure import Counts
+from audits.interference.settings import settle_part, settle_training
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 
 SETS = (("a",), ("b",), ("a", "b"))
@@ -28,7 +33,15 @@ def matrix(seeds: int = 3, units: int = 1, failed: Any = None, without: Any = ()
             if (chosen, code) not in without:
                 cells[chosen, seed, code] = Cell(sums=mean + noise[seed], weights=np.ones(units), factor=1.0)
     losses = Losses(languages=("a", "b"), cells=cells, curves={}, diverged=frozenset())
-    return Matrix(losses=losses, failed=failed or {}, level=0.95, correction="holm")
+    return Matrix(losses=losses, failed=failed or {}, level=0.95, correction="holm", pairs=(("a", "b"),))
+
+
+def estimated(made: Matrix, sets: Any = SETS, baselines: Any = None) -> Draft:
+    """Return the table of a matrix."""
+    draft = Draft()
+    add_losses(draft, made, baselines or {}, sets)
+    add_matrix(draft, made)
+    return draft
 
 
 def values(draft: Draft, name: str) -> dict[tuple[Any, ...], float]:
@@ -37,25 +50,23 @@ def values(draft: Draft, name: str) -> dict[tuple[Any, ...], float]:
 
 @pytest.mark.parametrize(("seeds", "units"), [(1, 1), (3, 1), (1, 6), (3, 6)])
 def test_numbers_are_those_of_their_definitions(seeds: int, units: int) -> None:
-    draft = Draft()
-    found = estimate(draft, matrix(seeds, units), {}, SETS)
+    made = matrix(seeds, units)
+    draft = estimated(made)
     assert values(draft, "loss") == pytest.approx({("a", "a"): 2, ("b", "b"): 4, ("a", "b"): 2.5, ("b", "a"): 3})
     assert values(draft, "interference") == pytest.approx({("a", "b"): 0.5, ("b", "a"): -1})
     assert values(draft, "interference_relative") == pytest.approx({("a", "b"): 0.25, ("b", "a"): -0.25})
     assert values(draft, "asymmetry") == pytest.approx({("a", "b"): 1.5})
     assert values(draft, "received") == pytest.approx({("a",): 0.5, ("b",): -1})
     assert values(draft, "caused") == pytest.approx({("a",): -1, ("b",): 0.5})
-    assert (found.seed_sd is None) == (seeds == 1) == (not values(draft, "seed_deviation"))
+    assert (seeds == 1) == (not values(draft, "seed_deviation"))
     bare = [one for one in draft.estimates if one.method == "none"]
     assert bool(bare) == (seeds == units == 1)
     assert all(one.n == (units if units > 1 else seeds) for one in draft.estimates if one.name == "interference")
-    assert found.array(["b", "a"])[0, 1] == pytest.approx(-1) and math.isnan(found.array(["b", "a"])[0, 0])
+    assert made.array(["b", "a"])[0, 1] == pytest.approx(-1) and math.isnan(made.array(["b", "a"])[0, 0])
 
 
 def test_a_share_has_the_interval_of_the_delta_method() -> None:
-    draft = Draft()
-    estimate(draft, matrix(3, 1), {}, SETS)
-    (share,) = [one for one in draft.estimates if one.name == "interference_relative" and one.where["target"] == "a"]
+    (share,) = estimated(matrix(3, 1)).select("interference_relative", target="a")
     cells = matrix(3, 1).losses.cells
     pair, alone = (np.array([cells[one, seed, "a"].loss for seed in range(3)]) for one in (("a", "b"), ("a",)))
     deltas = (pair / 2 - 2.5 * alone / 4)[:, None]
@@ -69,8 +80,8 @@ def test_a_share_has_the_interval_of_the_delta_method() -> None:
     [((("a",), "a"), [("a", "b")]), ((("a", "b"), "b"), [("b", "a")]), ((("b",), "b"), [("b", "a")])],
 )
 def test_a_model_that_failed_is_told_with_its_cell(failed: Any, cells: Any) -> None:
-    draft = Draft()
-    found = estimate(draft, matrix(failed={failed: "it is stuck"}), {}, SETS)
+    found = matrix(failed={failed: "it is stuck"})
+    draft = estimated(found)
     told = [one for one in draft.warnings if one.id == "interference.not-converged" and "target" in one.where]
     assert [(one.where["target"], one.where["source"]) for one in told] == cells
     assert all("it is stuck" in one.message for one in told)
@@ -78,8 +89,8 @@ def test_a_model_that_failed_is_told_with_its_cell(failed: Any, cells: Any) -> N
 
 
 def test_what_was_never_measured_is_told_otherwise() -> None:
-    draft = Draft()
-    found = estimate(draft, matrix(without=[(("a", "b"), "b")]), {}, SETS)
+    found = matrix(without=[(("a", "b"), "b")])
+    draft = estimated(found)
     assert {one.id for one in draft.warnings} == {"not-measured"} and list(found.cells) == [("a", "b")]
 
 
@@ -88,39 +99,35 @@ def test_a_language_that_loses_nothing_alone_has_no_share() -> None:
     for seed in range(3):
         cell = made.losses.cells[("a",), seed, "a"]
         cell.sums[:] = 0.0
-    draft = Draft()
-    estimate(draft, made, {}, SETS)
+    draft = estimated(made)
     assert list(values(draft, "interference_relative")) == [("b", "a")]
     assert [one.where for one in draft.warnings if one.id == "no-share"] == [{"target": "a", "source": "b"}]
 
 
 def test_baselines_stand_beside_the_losses() -> None:
-    draft = Draft()
     cells = [Cell(sums=np.array([loss, loss + 1]), weights=np.ones(2), factor=1.0) for loss in (3.0, 2.0)]
-    estimate(draft, matrix(), {"a": Baseline(unigram=cells[0], bigram=cells[1])}, SETS)
+    draft = estimated(matrix(), baselines={"a": Baseline(unigram=cells[0], bigram=cells[1])})
     assert values(draft, "baseline") == pytest.approx({("a", "unigram"): 3.5, ("a", "bigram"): 2.5})
 
 
 def test_the_seed_deviation_is_the_root_of_the_mean_variance() -> None:
-    draft = Draft()
-    found = estimate(draft, matrix(4, 1), {}, SETS)
-    spreads = [one.judged.crossed.seed_sd or 0.0 for one in found.cells.values()]
-    (made,) = [one for one in draft.estimates if one.name == "seed_deviation"]
-    assert made.value == found.seed_sd == pytest.approx(math.sqrt(sum(one**2 for one in spreads) / 2))
+    found = matrix(4, 1)
+    spreads = [one.crossed.seed_sd or 0.0 for one in found.cells.values()]
+    made = estimated(found).row("seed_deviation")
+    assert made.value == pytest.approx(math.sqrt(sum(one**2 for one in spreads) / 2))
     assert "6 degrees of freedom" in made.method and made.low is not None and made.high is not None
     assert made.low < made.value < made.high
 
 
 def test_a_number_without_spread_has_no_interval() -> None:
     (crossed,) = crossed_intervals([Contrast((Part(np.ones((2, 1)), np.ones(1)),))])
-    made = row("loss", crossed, 0.95, {"lang": "a"}, 1)
+    made = interval_of(crossed)
     assert (made.low, made.high, made.method, made.n, made.unit) == (None, None, "none", 2, "seeds")
 
 
 @pytest.mark.parametrize(("units", "told"), [(1, set()), (9, {"a", "b"}), (10, set())])
 def test_few_sentences_are_told_by_language(units: int, told: set[str]) -> None:
-    draft = Draft()
-    estimate(draft, matrix(2, units), {}, SETS)
+    draft = estimated(matrix(2, units))
     assert {one.where["lang"] for one in draft.warnings if one.id == "few-sentences"} == told
 
 
@@ -139,6 +146,18 @@ def test_a_mean_over_fewer_partners_than_others_is_told() -> None:
         if (chosen, code) != (("b", "c"), "b")
     }
     losses = Losses(languages=codes, cells=cells, curves={}, diverged=frozenset())
-    draft = Draft()
-    estimate(draft, Matrix(losses=losses, failed={}, level=0.95, correction="holm"), {}, sets)
+    pairs = tuple(chosen for chosen in sets if len(chosen) == 2)
+    draft = estimated(Matrix(losses=losses, failed={}, level=0.95, correction="holm", pairs=pairs), sets)
     assert [dict(one.where) for one in draft.warnings if one.id == "partial-mean"] == [{"target": "b"}, {"source": "c"}]
+
+
+def test_a_part_of_the_models_says_nothing_but_its_losses() -> None:
+    options = Options(array="1/2")
+    inputs: Any = SimpleNamespace(
+        part=settle_part(options), table=None, kind="trained", training=settle_training(options), sets=SETS
+    )
+    made = replace(matrix(failed={(("a",), "a"): "stuck"}), pairs=())
+    draft = Draft()
+    estimates(draft, Counts(inputs=inputs, options=options, matrix=made, baselines={}, seed=0))
+    assert {row.name for row in draft.estimates} == {"loss"} and not draft.warnings
+    assert draft.title is not None and draft.title.endswith("part 1 of 2")

@@ -8,8 +8,8 @@ import pytest
 
 from audits.context import Context
 from audits.interference import Options
-from audits.interference.inputs import Inputs, plan
-from audits.interference.outlook import coordinates_of, cost_of, measured_cost, models_words, warnings_of
+from audits.interference.inputs import Inputs, check
+from audits.interference.preflight import coordinates_of, cost_of, measured_cost, models_words, warnings_of
 from probes.cache import Cache
 
 SMALL = {"layers": 1, "hidden": 8, "heads": 1, "window": 8, "batch": 4, "steps": 5, "seeds": 2, "held_out": 1000,
@@ -28,12 +28,12 @@ def corpus(tmp_path: Path) -> Path:
 
 def planned(corpus: Path, **options: Any) -> tuple[Inputs, Options]:
     asked = Options(corpus=corpus, **{**SMALL, **options})
-    found: Inputs = plan(asked, Context(cache=Cache(corpus.parent / "cache"))).inputs
+    found: Inputs = check(asked, Context(cache=Cache(corpus.parent / "cache"))).inputs
     return found, asked
 
 
 def warned(corpus: Path, **options: Any) -> dict[str, str]:
-    return {id: message for id, message, _ in warnings_of(*planned(corpus, **options))}
+    return {one.id: one.message for one in warnings_of(*planned(corpus, **options))}
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,17 @@ def test_models_are_counted(sizes: tuple[int, ...], seeds: int, words: str) -> N
 
 
 def test_the_plan_tells_models_parts_and_what_is_finished(corpus: Path) -> None:
-    rows = dict(cost_of(*planned(corpus)))
+    rows = dict(cost_of(planned(corpus)[0]))
     assert rows["models"] == "12 (3 languages, 3 pairs; 2 seeds)" and rows["finished"].startswith("0 of these")
     assert "part" not in rows
     # Models 1, 6 and 11 of twelve.
-    assert dict(cost_of(*planned(corpus, array="1/5")))["part"] == "1 of 5: 3 models"
+    assert dict(cost_of(planned(corpus, array="1/5")[0]))["part"] == "1 of 5: 3 models"
 
 
 def test_the_time_is_measured_and_nothing_is_left_behind(corpus: Path) -> None:
-    found, options = planned(corpus)
+    found, _ = planned(corpus)
     before = sorted(corpus.parent.rglob("*"))
-    rows = dict(measured_cost(found, options))
+    rows = dict(measured_cost(found))
     assert list(rows) == ["a model", "time", "memory", "disk"]
     assert "1 language " in rows["a model"] and "2 languages " in rows["a model"]
     assert "12 models" in rows["time"] and "core-hours" in rows["time"] and "GiB" in rows["memory"]
@@ -67,17 +67,17 @@ def test_the_time_is_measured_and_nothing_is_left_behind(corpus: Path) -> None:
 
 
 def test_what_is_finished_is_not_measured(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, options = planned(corpus, seeds=1)
+    found, _ = planned(corpus, seeds=1)
     for job in found.jobs:
         job.results.write(job.key, {"status": "diverged", "losses": {}, "curves": {}, "parameters": 1})
-    found, options = planned(corpus, seeds=1)
-    assert dict(cost_of(found, options))["finished"].startswith("6 of these")
-    assert measured_cost(found, options) == (("time", "nothing is left to train"),)
+    found, _ = planned(corpus, seeds=1)
+    assert dict(cost_of(found))["finished"].startswith("6 of these")
+    assert measured_cost(found) == (("time", "nothing is left to train"),)
 
 
 def test_longer_training_is_said_to_take_longer(corpus: Path) -> None:
     def hours(steps: int) -> float:
-        found = dict(measured_cost(*planned(corpus, steps=steps, seeds=1)))["time"]
+        found = dict(measured_cost(planned(corpus, steps=steps, seeds=1)[0]))["time"]
         return float(found.split("; ")[1].split(" ")[0])
 
     assert hours(3_000_000) > 10 * hours(3_000)
@@ -94,7 +94,7 @@ def test_sentences_that_a_source_trains_on_are_told_with_their_place(corpus: Pat
     # Lines of one number are held out or trained on in all files alike: these have moved.
     both = (corpus / "fr.txt").read_text(encoding="utf-8") + (corpus / "en.txt").read_text(encoding="utf-8")
     (corpus / "fr.txt").write_text(both, encoding="utf-8")
-    places = [where for id, _, where in warnings_of(*planned(corpus)) if id == "seen-before"]
+    places = [one.where for one in warnings_of(*planned(corpus)) if one.id == "seen-before"]
     assert {"target": "fr", "source": "en"} in places
 
 
@@ -128,13 +128,13 @@ def test_every_key_of_an_estimate_is_foreseen(corpus: Path) -> None:
 def test_losses_from_elsewhere_have_no_guard(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("lang,with,loss\na,a,9\na,b,2\nb,b,1\n", encoding="utf-8")
     options = Options(losses=tmp_path / "l.csv")
-    found: Inputs = plan(options, Context(cache=Cache(tmp_path / "cache"))).inputs
-    told = {id: message for id, message, _ in warnings_of(found, options)}
+    found: Inputs = check(options, Context(cache=Cache(tmp_path / "cache"))).inputs
+    told = {one.id: one.message for one in warnings_of(found, options)}
     assert "unigram plateau cannot be told" in told["no-guard"] and "above 5.55 nats" in told["losses"]
-    assert cost_of(found, options) == (("losses", "3 losses of 2 languages; nothing is trained"),)
+    assert cost_of(found) == (("losses", "3 losses of 2 languages; nothing is trained"),)
 
 
 def test_a_model_that_is_scored_as_it_is_is_there_once(corpus: Path) -> None:
     found, options = planned(corpus)
-    told = {id: message for id, message, _ in warnings_of(replace(found, kind="scored"), options)}
+    told = {one.id: one.message for one in warnings_of(replace(found, kind="scored"), options)}
     assert "Each model is there once" in told["one-seed"]

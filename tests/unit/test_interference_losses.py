@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audits.interference.table import Cell, Losses, from_models, from_table
+from audits.interference.losses import Cell, Losses, from_models, from_table
 from probes.loading.loss_tables import read_losses
 
 

@@ -1,4 +1,4 @@
-"""Counts: what each model lost on each held-out sentence, wherever it was trained."""
+"""What each model lost on each held-out sentence, wherever it was trained."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -96,3 +96,12 @@ def from_table(table: LossTable) -> Losses:
         for key, cell in table.rows.items()
     }
     return Losses(languages=table.languages, cells=cells, curves={}, diverged=frozenset())
+
+
+def with_of(chosen: Languages, code: str) -> str:
+    """Return how a training set is named beside one of its languages.
+
+    >>> with_of(("en",), "en"), with_of(("en", "fr"), "en"), with_of(("de", "en", "fr"), "en")
+    ('en', 'fr', 'de+fr')
+    """
+    return "+".join(other for other in chosen if other != code) or code

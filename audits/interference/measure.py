@@ -1,13 +1,22 @@
-"""From jobs to counts: train what is missing, wherever there are workers, and collect what all models lost."""
+"""From jobs to losses: train what is missing, wherever there are workers, and collect what all models lost."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from audits.context import Context, Draft
-from audits.interference.convergence import Baseline
-from audits.interference.inputs import Inputs
-from audits.interference.table import Cell, Losses, from_models, from_table
+from audits.context import Context
+from audits.interference import Options
+from audits.interference.convergence import Baseline, failures
+from audits.interference.downstream import Relations, relate
+from audits.interference.effects import Effects, explain
+from audits.interference.losses import Cell, Losses, from_models, from_table
+from audits.interference.matrix import Matrix
+from audits.interference.mixtures import Mixtures, mix
+from audits.interference.settings import Inputs
+from audits.records import Warning
 from audits.report_file import write_bytes
 from probes.byte_ngrams import baseline_losses
 from probes.errors import IncompleteError, InputError
@@ -20,8 +29,72 @@ MOST_UNKNOWN, FEW_UNKNOWN = 0.1, 0.001
 """Shares of unknown tokens above which a language is refused, and is warned of."""
 
 
-def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
-    """Train and score every model that has not been, and return the losses of all.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counts:
+    """What was measured, and what statistics make of it; each is computed once, when it is first asked for.
+
+    Parameters
+    ----------
+    baselines
+        What counts of tokens lose, by language; empty where losses are given.
+    warnings
+        What training and scoring have shown.
+    """
+
+    inputs: Inputs
+    options: Options
+    matrix: Matrix
+    baselines: Mapping[str, Baseline]
+    seed: int
+    warnings: tuple[Warning, ...] = ()
+
+    @cached_property
+    def effects(self) -> Effects:
+        """What script, family and other similarities have to do with the cells."""
+        return explain(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
+
+    @cached_property
+    def mixtures(self) -> Mixtures:
+        """What pairs foretell of mixtures of three."""
+        return mix(self.matrix, self.inputs.sets)
+
+    @cached_property
+    def downstream(self) -> Relations:
+        """What scores of a task have to do with the cells."""
+        return relate(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
+
+
+def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
+    """Train and score what is missing, and judge which models have converged.
+
+    Raises
+    ------
+    IncompleteError
+        Where models were lost for good with their workers.
+    """
+    warnings: list[Warning] = []
+    losses = collect(inputs, context, warnings.append)
+    baselines = baselines_of(inputs, context)
+    matrix = Matrix(
+        losses=losses,
+        failed=failures(losses, baselines, options.margin),
+        level=context.level,
+        correction="holm" if options.correction == "holm" else "bh",
+        # Of a part of the models there is no matrix: what other parts train is not missing.
+        pairs=inputs.pairs if inputs.part is None else (),
+    )
+    return Counts(
+        inputs=inputs,
+        options=options,
+        matrix=matrix,
+        baselines=baselines,
+        seed=context.seed,
+        warnings=tuple(warnings),
+    )
+
+
+def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> Losses:
+    """Train and score every model that has not been, and return the losses of all; `warn` takes what that has shown.
 
     Raises
     ------
@@ -30,15 +103,14 @@ def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
     """
     if inputs.table is not None:
         return from_table(inputs.table)
-    chosen = [place for place in range(len(inputs.jobs)) if inputs.part is None or inputs.part.has(place)]
-    jobs = [inputs.jobs[place] for place in chosen]
+    jobs = [inputs.jobs[index] for index in inputs.mine]
     results = inputs.jobs[0].results
     tokenizer = inputs.jobs[0].corpus.tokenizer
     if inputs.tokenizer_file is not None and tokenizer is not None:
         tokenizer.parent.mkdir(parents=True, exist_ok=True)
         # Also over one that lies there: somebody else may have written it.
         write_bytes(tokenizer, inputs.tokenizer_file)
-    held = _held(inputs, draft, context)
+    held = _held(inputs, context, warn)
 
     def read(job: Job) -> dict[str, Any] | None:
         return results.read(job.key, lambda value: check_value(value, job, held))
@@ -48,17 +120,17 @@ def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
     if missing:
         name = "Training models" if inputs.training.steps else "Scoring models"
         with context.progress.phase(name, len(missing), "models") as advance:
-            lost = run_jobs(fit, missing, inputs.workers, done=lambda place, result: advance(1))
+            lost = run_jobs(fit, missing, inputs.workers, done=lambda index, result: advance(1))
         if lost:
-            place, why = next(iter(lost.items()))
+            index, why = next(iter(lost.items()))
             raise IncompleteError(
                 f"{len(lost)} of {len(missing)} models were lost with their workers, first that of "
-                f"{'+'.join(missing[place].codes)}: {why}",
+                f"{'+'.join(missing[index].codes)}: {why}",
                 where="--workers",
                 hint="Fewer workers at once need less memory. The same command goes on from what is finished.",
             )
     found = []
-    for job, place, value in zip(jobs, chosen, values, strict=True):
+    for job, index, value in zip(jobs, inputs.mine, values, strict=True):
         # Read back even where just made: what counts is what lies in the folder.
         kept = value or read(job)
         if kept is None:
@@ -67,13 +139,13 @@ def collect(inputs: Inputs, draft: Draft, context: Context) -> Losses:
                 where=str(results.path(job.key)),
                 hint="Look at the disk; the same command goes on from what is finished.",
             )
-        found.append((*inputs.places[place], kept))
+        found.append((*inputs.trainings[index], kept))
     for problem in results.problems():
-        draft.warn("damaged-result", str(problem))
+        warn(Warning(id="damaged-result", message=str(problem)))
     return from_models(inputs.languages, found)
 
 
-def _held(inputs: Inputs, draft: Draft, context: Context) -> dict[str, Held]:
+def _held(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> dict[str, Held]:
     """Cut all texts, once for every worker that shares the cache, and refuse tokens that stand for too much."""
     assert inputs.tokenizer is not None
     found: dict[str, Held] = {}
@@ -89,7 +161,7 @@ def _held(inputs: Inputs, draft: Draft, context: Context) -> dict[str, Held]:
                 )
             if one.unknown > FEW_UNKNOWN:
                 text = f"{one.unknown:.1%} of the held-out tokens of {code} are unknown to the tokenizer."
-                draft.warn("unknown-tokens", text, lang=code)
+                warn(Warning(id="unknown-tokens", message=text, where={"lang": code}))
             advance(1)
     return found
 

@@ -1,4 +1,4 @@
-"""What will a run be able to say, and what will it cost? Told before a model is trained."""
+"""What a run will cost, and what it will not be able to say, before a model is trained."""
 
 import resource
 import sys
@@ -8,19 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from audits.interference import Options
-from audits.interference.settings import Languages
-from audits.records import Coordinate
+from audits.interference.likenesses import names_of
+from audits.interference.settings import Inputs, Languages
+from audits.records import Coordinate, Warning
 from audits.wording import listed, many
-
-if TYPE_CHECKING:
-    from audits.interference.inputs import Inputs
-    from probes.language_models import Job
+from probes.cache import Cache
+from probes.executor import one_thread
+from probes.language_models import Job, measure
+from probes.loading.language_corpora import shared_content, shared_sentences
 
 TIMED_STEPS = 6
-FEW_SEEDS = 2
 
 
 def models_words(sets: Sequence[Languages], seeds: int) -> str:
@@ -35,40 +34,38 @@ def models_words(sets: Sequence[Languages], seeds: int) -> str:
     return f"{len(sets) * seeds:,} ({', '.join(parts)}; {many(seeds, 'seed', 'seeds')})"
 
 
-def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+def cost_of(inputs: Inputs) -> tuple[tuple[str, str], ...]:
     """Return the work in words, as far as it is known without doing any of it."""
     if inputs.table is not None:
         return (
             ("losses", f"{len(inputs.table.rows):,} losses of {len(inputs.languages)} languages; nothing is trained"),
         )
-    seeds = len({number for _, number in inputs.places})
+    seeds = len({number for _, number in inputs.trainings})
     finished = len(inputs.jobs[0].results.found([job.key for job in inputs.jobs]))
-    mine = len(inputs.jobs) if inputs.part is None else sum(inputs.part.has(k) for k in range(len(inputs.jobs)))
     rows = [
         ("models", models_words(inputs.sets, seeds)),
         ("finished", f"{finished:,} of these, in {inputs.jobs[0].results.folder}"),
     ]
     if inputs.part is not None:
-        rows.append(("part", f"{inputs.part.number} of {inputs.part.of}: {mine:,} models"))
+        rows.append(("part", f"{inputs.part.number} of {inputs.part.of}: {len(inputs.mine):,} models"))
     return tuple(rows)
 
 
-def measured_cost(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
     """Time a few steps of a model of one language and of one of the largest mixture, and say what all of them take."""
-    from probes.executor import one_thread
-
-    missing = [job for place, job in enumerate(inputs.jobs) if _mine(inputs, place) and not job.results.has(job.key)]
+    jobs = [inputs.jobs[index] for index in inputs.mine]
+    missing = [job for job in jobs if not job.results.has(job.key)]
     if not missing:
         return (("time", "nothing is left to train"),)
     seconds: dict[int, float] = {}
-    with one_thread(), tempfile.TemporaryDirectory() as place:
+    with one_thread(), tempfile.TemporaryDirectory() as folder:
         if inputs.tokenizer_file is not None:
-            Path(place, "tokenizer.json").write_bytes(inputs.tokenizer_file)
+            Path(folder, "tokenizer.json").write_bytes(inputs.tokenizer_file)
         for size in sorted({len(job.codes) for job in missing}):
             job = next(job for job in missing if len(job.codes) == size)
             if inputs.tokenizer_file is not None:
-                job = replace(job, corpus=replace(job.corpus, tokenizer=Path(place, "tokenizer.json")))
-            seconds[size] = _timed(job, Path(place))
+                job = replace(job, corpus=replace(job.corpus, tokenizer=Path(folder, "tokenizer.json")))
+            seconds[size] = _timed(job, Path(folder))
         total = sum(seconds[len(job.codes)] for job in missing)
         lanes = inputs.workers.lanes(len(missing))
         width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
@@ -84,20 +81,13 @@ def measured_cost(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], 
     )
 
 
-def _mine(inputs: "Inputs", place: int) -> bool:
-    return inputs.part is None or inputs.part.has(place)
-
-
-def _timed(job: "Job", place: Path) -> float:
+def _timed(job: Job, folder: Path) -> float:
     """Return the seconds of one model, from few steps of its training and one scoring.
 
     Seconds of the processor: those of a clock would count whatever else the machine is doing.
     """
-    from probes.cache import Cache
-    from probes.language_models import measure
-
     few = min(TIMED_STEPS, job.recipe.steps)
-    small = replace(job, recipe=replace(job.recipe, steps=few), cache=Cache(place))
+    small = replace(job, recipe=replace(job.recipe, steps=few), cache=Cache(folder))
     # The first step pays for what is set up once; so does the first reading of the texts.
     measure(replace(small, recipe=replace(small.recipe, steps=min(1, few)), scored=()))
     begun = time.process_time()
@@ -120,60 +110,53 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
-    """Return what the user should know before it starts."""
-    return tuple(message for _, message, _ in warnings_of(inputs, options))
+def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
+    """Return what the inputs already show of how little a run could say."""
+    found: list[Warning] = []
 
+    def warn(id: str, message: str, /, **where: Coordinate) -> None:
+        found.append(Warning(id=id, message=message, where=where))
 
-Told = tuple[str, str, Mapping[str, Coordinate]]
-
-
-def warnings_of(inputs: "Inputs", options: Options) -> list[Told]:
-    """Return what the inputs already show of how little a run could say: id, message and place of each warning."""
-    from probes.loading.language_corpora import shared_content, shared_sentences
-
-    found: list[Told] = []
     if inputs.table is not None:
-        found += [("losses", note, {}) for note in inputs.table.notes]
-        found.append(
-            ("no-guard", "Whether these models had left the unigram plateau cannot be told from their losses.", {})
-        )
+        for note in inputs.table.notes:
+            warn("losses", note)
+        warn("no-guard", "Whether these models had left the unigram plateau cannot be told from their losses.")
     texts = [text for _, text in sorted(inputs.texts.items())]
-    found += [("corpus", f"{text.code}: {note}", {"lang": text.code}) for text in texts for note in text.notes]
+    for text in texts:
+        for note in text.notes:
+            warn("corpus", f"{text.code}: {note}", lang=text.code)
     for group in shared_content(texts):
-        found.append(("same-text", f"The files of {listed(group)} are the same, byte by byte.", {}))
+        warn("same-text", f"The files of {listed(group)} are the same, byte by byte.")
     for (target, source), count in sorted(shared_sentences(texts).items()):
         share = count / len(inputs.texts[target].held)
-        text = f"{many(count, 'held-out sentence', 'held-out sentences')} of {target} ({share:.1%}) "
-        text += f"are trained on as {source}: {source} seems to help {target} more than it does."
-        found.append(("seen-before", text, {"target": target, "source": source}))
+        message = f"{many(count, 'held-out sentence', 'held-out sentences')} of {target} ({share:.1%}) "
+        message += f"are trained on as {source}: {source} seems to help {target} more than it does."
+        warn("seen-before", message, target=target, source=source)
     for code in inputs.unpaired:
-        found.append(("unpaired", f"{code} is in no pair: it takes no part.", {}))
-    if inputs.attributes.path is None:
-        found.append(("no-attributes", "There is no langs.csv: nothing is said of script and family.", {}))
+        warn("unpaired", f"{code} is in no pair: it takes no part.")
+    table = inputs.attributes.path
+    if table is None:
+        warn("no-attributes", "There is no langs.csv: nothing is said of script and family.")
     else:
         for code in inputs.attributes.missing:
-            text = (
-                f"{code} is not in {inputs.attributes.path.name}: it takes no part in what is said of script or family."
-            )
-            found.append(("no-attributes", text, {"lang": code}))
+            message = f"{code} is not in {table.name}: it takes no part in what is said of script or family."
+            warn("no-attributes", message, lang=code)
     if inputs.kind == "trained" and options.seeds == 1:
-        text = "With one seed nothing is known of what another training would have given: no cell gets a verdict."
-        found.append(("one-seed", text, {}))
+        message = "With one seed nothing is known of what another training would have given: no cell gets a verdict."
+        warn("one-seed", message)
     if inputs.kind == "scored":
-        found.append(("one-seed", "Each model is there once, so that no cell gets a verdict.", {}))
+        warn("one-seed", "Each model is there once, so that no cell gets a verdict.")
     if inputs.tokenizer is not None:
-        found += [("tokenizer", note, {}) for note in inputs.tokenizer.notes]
+        for note in inputs.tokenizer.notes:
+            warn("tokenizer", note)
     if inputs.tokenizer_file is not None:
-        text = "The tokenizer is trained on these languages: with others added, all models are trained anew."
-        found.append(("tokenizer", text, {}))
-    return found
+        message = "The tokenizer is trained on these languages: with others added, all models are trained anew."
+        warn("tokenizer", message)
+    return tuple(found)
 
 
-def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
+def coordinates_of(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values."""
-    from audits.interference.likenesses import names_of
-
     languages = inputs.languages
     sets = {"+".join(code for code in chosen if code != one) or one for chosen in inputs.sets for one in chosen}
     mixtures = {"+".join(three) for three in combinations(languages, 3)} if len(languages) <= 40 else set()

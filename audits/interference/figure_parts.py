@@ -1,0 +1,41 @@
+"""What the charts of the matrix have in common: what languages are called, the unit, and how many points are drawn."""
+
+from collections.abc import Mapping
+
+from audits.interference.heat_map import OPEN, VERDICTS
+from audits.interference.matrix import Judged
+from audits.interference.settings import Inputs
+from audits.records import Estimate, Figure, Json
+
+LETTERS: Mapping[str, str] = {verdict: letter for letter, verdict in VERDICTS.items()}
+UNIT = "nats per byte"
+MOST_POINTS, FIRST_POINTS, MOST_LABELS = 120, 40, 4
+"""Points that are all drawn with their intervals; where there are more, so many of them are; and labels."""
+LONGEST = 40
+"""Letters of a name that are shown."""
+
+
+def is_open(judged: Judged, level: float) -> bool:
+    """Tell whether a contrast cannot be told from 0, and is drawn faint."""
+    return LETTERS[judged.verdict(level)] in OPEN
+
+
+def names_of(inputs: Inputs) -> dict[str, str]:
+    """Return what each language is called when pointed at: the code, or the name of a table, and its script."""
+    called = {name.lower(): column for name, column in inputs.attributes.columns.items()}
+    names = {}
+    for code in inputs.languages:
+        own, script = (called.get(key, {}).get(code, "") for key in ("name", "script"))
+        more = [part[:LONGEST] for part in (own and code, script) if part]
+        names[code] = f"{(own or code)[:LONGEST]} ({', '.join(more)})" if more else code
+    return names
+
+
+def figure_of(name: str, title: str, caption: str, spec: Json) -> Figure:
+    """Return a figure whose file has its name."""
+    return Figure(id=name, title=title, caption=caption, file=name, spec=spec)
+
+
+def ends_of(key: str, row: Estimate) -> Json:
+    """Return a number with its interval as a chart of points takes them."""
+    return {key: row.value, f"{key}_low": row.low, f"{key}_high": row.high}

@@ -1,0 +1,286 @@
+"""What may be said of the matrix, and how grave it is: no more than the intervals, and the permutations, allow."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from audits.context import Draft
+from audits.interference.downstream import Relation
+from audits.interference.effects import Association
+from audits.interference.likenesses import EFFECTS, plural
+from audits.interference.matrix import Judged, Matrix
+from audits.interference.measure import Counts
+from audits.interference.mixtures import Mixtures, where_error
+from audits.interference.settings import Inputs
+from audits.numbers import percent
+from audits.records import Estimate, Severity
+from audits.statistics.qap import QapTest
+from audits.wording import listed, many, p_words, size_words, span
+
+GRAVE, CONSIDERABLE = 0.10, 0.03
+"""Shares of a language's own loss from which interference is high, and medium; below it is low."""
+QUIET_SEEDS = 0.2
+"""Share of the largest shown effect that the scatter over seeds may have."""
+MOST_CITED = 10
+"""Estimates that a finding names as its evidence."""
+_BUDGETS = {
+    "same-data": "at the same data of each language",
+    "same-total": "at the same total, half of each language's data",
+}
+_CORRECTIONS = {"holm": "Holm's", "bh": "Benjamini and Hochberg's"}
+
+
+def findings(draft: Draft, counts: Counts) -> None:
+    """Add the findings."""
+    if counts.inputs.part is not None:
+        _find_part(draft, counts.inputs)
+        return
+    _find_matrix(draft, counts)
+    _find_asymmetry(draft, counts.matrix)
+    for association in counts.effects.tests:
+        _find_association(draft, association)
+    _find_mixtures(draft, counts.mixtures)
+    for relation in counts.downstream.columns:
+        find_relation(draft, relation)
+
+
+def _find_part(draft: Draft, inputs: Inputs) -> None:
+    part = inputs.part
+    assert part is not None
+    text = (
+        f"Part {part.number} of {part.of} is done: {many(len(inputs.mine), 'model', 'models')} of "
+        f"{len(inputs.jobs):,}. The matrix needs all parts: run the command without --array when they are done."
+    )
+    draft.find("interference.part", "info", text)
+
+
+def _find_matrix(draft: Draft, counts: Counts) -> None:
+    matrix = counts.matrix
+    cells = matrix.cells
+    if not cells:
+        _find_none(draft, counts)
+        return
+    verdicts = Counter(judged.verdict(draft.level) for judged in cells.values())
+    if verdicts["untested"] == len(cells):
+        seeds = min(judged.crossed.seeds for judged in cells.values())
+        why = (
+            "with one seed, another training might have given anything"
+            if seeds < 2
+            else f"all losses of {seeds} seeds, and of all sentences, are the same, which tells nothing of others"
+        )
+        text = f"None of the {many(len(cells), 'cell', 'cells')} has a verdict: {why}."
+        draft.find("interference.untested", "info", text)
+        return
+    _find_extremes(draft, counts)
+    correction = _CORRECTIONS[counts.options.correction]
+    text = (
+        f"Of {many(len(cells), 'cell', 'cells')}, {verdicts['interference']} show interference, {verdicts['synergy']} "
+        f"synergy and {verdicts['indistinguishable']} neither, after {correction} correction for all of them, at "
+        f"{percent(draft.level)} ({_setting(counts)})."
+    )
+    lacking = [cell for a, b in matrix.pairs for cell in ((a, b), (b, a)) if cell not in cells]
+    failed = sum(bool(matrix.reasons(*cell)) for cell in lacking)
+    if failed:
+        text += f" {many(failed, 'cell has', 'cells have')} no number: a model did not converge."
+    if len(lacking) > failed:
+        text += f" {many(len(lacking) - failed, 'cell was', 'cells were')} not measured."
+    text += _noise_words(draft, matrix)
+    strongest = sorted(draft.select("interference"), key=lambda row: -abs(row.value))
+    draft.find("interference.matrix", "info", text, strongest[:MOST_CITED])
+
+
+def _find_none(draft: Draft, counts: Counts) -> None:
+    """Say that there is no cell, and why."""
+    text = "There is no cell with a number: nothing can be said of interference."
+    if not any(len(chosen) > 1 for chosen in counts.inputs.sets):
+        text += " One model as it is has losses only: let it be trained on pairs (--steps), or give one for each."
+    failed, steps = counts.matrix.failed, counts.inputs.training.steps
+    if failed:
+        text += f" {many(len(failed), 'loss', 'losses')} came from models that had not converged"
+        text += f": train longer (--steps; these had {steps:,})." if steps else "."
+    draft.find("interference.none", "info", text)
+
+
+def _setting(counts: Counts) -> str:
+    """Return under which conditions the cells were measured."""
+    if counts.inputs.table is not None:
+        return "losses measured elsewhere"
+    return "models as they are" if counts.inputs.kind == "scored" else _BUDGETS[counts.options.budget]
+
+
+def _noise_words(draft: Draft, matrix: Matrix) -> str:
+    """Return how much cells scatter over seeds, beside the largest effect that is shown."""
+    row = draft.get("seed_deviation")
+    if row is None:
+        return ""
+    noise = row.value
+    shown = [abs(judged.value) for judged in matrix.cells.values() if judged.shown(draft.level)]
+    if not shown:
+        # By Bonferroni, since Holm's first step is that: a single effect among nothing has to pass it.
+        least = smallest_shown(list(matrix.cells.values()), draft.level)
+        said = (
+            f" To be shown in any cell it fell on, an effect had to be about {least:.2g} nats per byte."
+            if least
+            else ""
+        )
+        return f" A cell scatters by {noise:.2g} nats per byte from one training to another.{said}"
+    share = noise / max(shown)
+    if share > QUIET_SEEDS:
+        draft.warn(
+            "seed-noise",
+            f"Cells scatter over trainings by {noise:.2g} nats per byte, {share:.0%} of the largest effect shown: "
+            "train longer, or with more seeds.",
+        )
+    return f" A cell scatters by {noise:.2g} nats per byte over trainings, {share:.0%} of the largest effect shown."
+
+
+def smallest_shown(cells: Sequence[Judged], level: float) -> float | None:
+    """Return the effect from which every cell would have had a verdict, by Bonferroni; None where none could have."""
+    from scipy.stats import t
+
+    known = [(one.crossed.se, one.crossed.df) for one in cells if one.crossed.df is not None]
+    if not known:
+        return None
+    return max(se * float(t.isf((1 - level) / (2 * len(cells)), df)) for se, df in known)
+
+
+def _find_extremes(draft: Draft, counts: Counts) -> None:
+    """Say which are the largest interference and the largest synergy that are shown."""
+    cells, losses = counts.matrix.cells, counts.matrix.losses
+    for verdict, sign in (("interference", 1), ("synergy", -1)):
+        shown = [cell for cell, judged in cells.items() if judged.verdict(draft.level) == verdict]
+        if not shown:
+            continue
+        target, source = max(shown, key=lambda cell: sign * cells[cell].value)
+        row, alone = draft.row("interference", target=target, source=source), (target,)
+        own = [losses.cells[alone, seed, target].loss for seed in sorted(losses.seeds(alone, target))]
+        share = abs(row.value) / (sum(own) / len(own)) if sum(own) else 0.0
+        word, among = ("raises", "the largest rise") if sign > 0 else ("lowers", "the largest fall")
+        text = (
+            f"Adding {source} {word} the held-out loss of {target} by {size_words(row)} nats per byte, {share:.1%} of "
+            f"what {target} alone loses: {among} of those shown ({_setting(counts)})."
+        )
+        severity: Severity = "info"
+        if sign > 0:
+            severity = "high" if share >= GRAVE else "medium" if share >= CONSIDERABLE else "low"
+        draft.find(f"interference.{verdict}", severity, text, [row], target=target, source=source)
+
+
+def _find_asymmetry(draft: Draft, matrix: Matrix) -> None:
+    pairs = matrix.asymmetries
+    shown = [pair for pair, judged in pairs.items() if judged.shown(draft.level)]
+    if not shown:
+        return
+    a, b = max(shown, key=lambda pair: abs(pairs[pair].value))
+    row = draft.row("asymmetry", a=a, b=b)
+    hurt, other = (a, b) if row.value > 0 else (b, a)
+    rank = "the only asymmetry" if len(shown) == 1 else f"the largest of {len(shown)} asymmetries"
+    text = (
+        f"Trained together, {hurt} suffers more than {other}: its loss changes for the worse by {size_words(row)} nats "
+        f"per byte more, {rank} shown among {many(len(pairs), 'pair', 'pairs')}."
+    )
+    draft.find("interference.asymmetry", "low", text, [row], a=a, b=b)
+
+
+def _find_association(draft: Draft, one: Association) -> None:
+    rows = [draft.row(one.estimate, **one.where), draft.row("p_value", **one.where_p("none"))]
+    if one.name in EFFECTS and not one.given:
+        draft.find(f"interference.{one.name}", "info", _effect_words(rows[0], one, 1 - draft.level), rows)
+    elif one.adjusted <= 1 - draft.level:
+        draft.find("interference.similarity", "info", _similarity_words(rows[0], one), rows, attribute=one.name)
+
+
+def _effect_words(row: Estimate, one: Association, alpha: float) -> str:
+    """Return what the permutation test of script or family allows to say."""
+    kept = f"Of these languages, those of one {one.name} hurt each other"
+    if one.contrast is None or one.contrast > alpha:
+        kept = f"Whether languages of one {one.name} hurt each other more or less than others cannot be told here"
+        kept += f" (difference {span(row)} nats per byte)"
+    else:
+        word = "more" if row.value > 0 else "less"
+        kept += f" {word} than those of two, by {size_words(row)} nats per byte"
+    test = one.test
+    said = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
+    # Before p itself: where no relabelling could be rare enough, a large p is no finding.
+    if test.smallest_p > alpha:
+        return (
+            f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {said}, and none could "
+            f"have had p below {test.smallest_p:.2g}."
+        )
+    if one.adjusted <= alpha:
+        return f"{kept}, and that is more than chance would do: {said} (p {p_words(one.adjusted)} after Holm)."
+    return f"{kept}. That {one.name} is the reason is not shown: {said} (p {p_words(one.adjusted)} after Holm)."
+
+
+def ways_words(test: QapTest) -> str:
+    """Return how many arrangements were looked at."""
+    return f"{test.arrangements:,} {'ways' if test.exact else 'random ways'}"
+
+
+def as_far_words(test: QapTest) -> str:
+    """Return how many of the arrangements part the cells as far as the real one, which is one of them."""
+    count = round(test.p * test.arrangements)
+    if count >= test.arrangements:
+        return "all part the cells"
+    return f"{count:,} part{'s' if count == 1 else ''} the cells"
+
+
+def _similarity_words(row: Estimate, one: Association) -> str:
+    word = "more" if row.value > 0 else "less"
+    if one.name in EFFECTS:
+        return (
+            f"Given {one.given}, languages of one {one.name} hurt each other {word}, by {size_words(row)} nats "
+            f"per byte (p {p_words(one.adjusted)} after Holm)."
+        )
+    likeness = f"in {one.name}" if one.kind != "given" else f"by {one.name}"
+    return (
+        f"The more alike two languages are {likeness}, the {word} they hurt each other: rank correlation "
+        f"{span(row)} (p {p_words(one.adjusted)} after Holm)."
+    )
+
+
+def _find_mixtures(draft: Draft, mixtures: Mixtures) -> None:
+    if mixtures.errors:
+        _find_errors(draft, mixtures)
+    if len(mixtures.ranked) > 1 and mixtures.apart is not None and mixtures.apart <= 1 - draft.level:
+        best, *_, worst = mixtures.ranked
+        rows = [draft.row("predicted_interference", mixture="+".join(one)) for one in (best, worst)]
+        text = (
+            f"If effects of pairs add up, {listed(best)} go together better than {listed(worst)}: the mean "
+            f"rise of their losses is {span(rows[0])} against {span(rows[1])} nats per byte, the least and the most "
+            f"of all mixtures of three (p {p_words(mixtures.apart)}, corrected for their having been picked)."
+        )
+        draft.find("interference.recommended", "info", text, rows, mixture="+".join(best))
+
+
+def _find_errors(draft: Draft, mixtures: Mixtures) -> None:
+    errors = mixtures.errors
+    verdicts = [judged.verdict(draft.level) for judged in errors.values()]
+    off = sum(verdict in ("interference", "synergy") for verdict in verdicts)
+    beyond = f"; it is off beyond the noise in {off} of {many(len(errors), 'case', 'cases')}"
+    largest = sorted(errors, key=lambda member: -abs(errors[member].value))[:MOST_CITED]
+    rows = [draft.row("prediction_error", **where_error(*member)) for member in largest]
+    (chosen, target), row = largest[0], rows[0]
+    text = (
+        "The sum of the effects of pairs foretells a language's loss in a real mixture of three within "
+        f"{abs(row.value):.2g} nats per byte{'' if 'untested' in verdicts else beyond}. It is farthest off for "
+        f"{target} in {'+'.join(chosen)}: the real loss is {'higher' if row.value > 0 else 'lower'} by "
+        f"{size_words(row)}."
+    )
+    draft.find("interference.mixtures", "info", text, rows)
+
+
+def find_relation(draft: Draft, one: Relation) -> None:
+    """Say whether a column of scores goes with the matrix."""
+    correlation, p = draft.row("downstream_correlation", **one.where), draft.row("p_value", **one.where_p("none"))
+    errors = [draft.row("prediction_error", **one.where_error(predictor)) for predictor in one.errors]
+    what = "the interference that a language receives" if one.side == "received" else "the cells of the matrix"
+    said = f"p {p_words(one.adjusted)} after Holm"
+    if one.adjusted <= 1 - draft.level:
+        way = "rises" if correlation.value > 0 else "falls"
+        text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} ({said})."
+    else:
+        text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} ({said})."
+    if errors:
+        ours, plain = errors
+        text += f" Left out, a language is foretold within {span(ours)}; by the mean of the others {span(plain)}."
+    draft.find("interference.downstream", "info", text, [correlation, p, *errors], score=one.score)
