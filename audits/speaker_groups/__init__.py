@@ -102,16 +102,45 @@ class Options:
 
 
 MEASURES = (
-    Measure("rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
-    Measure("substitution_rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
-    Measure("deletion_rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
-    Measure("insertion_rate", ("group", "metric", "system"), "TODO", unit="speakers", worse="up", apart=("metric",)),
-    Measure("speaker_rate", ("group", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
-    Measure("shrunken_rate", ("group", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
+    Measure("rate", ("group", "metric", "system"), "error rate", unit="speakers", worse="up", apart=("metric",)),
+    Measure(
+        "substitution_rate",
+        ("group", "metric", "system"),
+        "substitutions a word",
+        unit="speakers",
+        worse="up",
+        apart=("metric",),
+    ),
+    Measure(
+        "deletion_rate",
+        ("group", "metric", "system"),
+        "deletions a word",
+        unit="speakers",
+        worse="up",
+        apart=("metric",),
+    ),
+    Measure(
+        "insertion_rate",
+        ("group", "metric", "system"),
+        "insertions a word",
+        unit="speakers",
+        worse="up",
+        apart=("metric",),
+    ),
+    Measure(
+        "speaker_rate", ("group", "metric", "system"), "mean error rate of speakers", unit="speakers", apart=("metric",)
+    ),
+    Measure(
+        "shrunken_rate",
+        ("group", "metric", "system"),
+        "partially pooled error rate",
+        unit="speakers",
+        apart=("metric",),
+    ),
     Measure(
         "gap",
         ("adjusted", "by", "kind", "metric", "system"),
-        "TODO",
+        "gap in error rate",
         unit="speakers",
         worse="up",
         neutral=0.0,
@@ -120,7 +149,7 @@ MEASURES = (
     Measure(
         "gap_ratio",
         ("adjusted", "by", "kind", "metric", "system"),
-        "TODO",
+        "ratio of error rates, worst to best",
         unit="speakers",
         neutral=1.0,
         apart=("kind", "metric"),
@@ -128,17 +157,29 @@ MEASURES = (
     Measure(
         "gap_to_reference",
         ("by", "group", "metric", "reference", "system"),
-        "TODO",
+        "error rate less that of the reference",
         unit="speakers",
         neutral=0.0,
         apart=("metric",),
     ),
-    Measure("excess", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("noise_floor", ("by", "metric", "system"), "TODO", unit="speakers", apart=("metric",), compared=False),
+    Measure(
+        "excess",
+        ("by", "group", "metric", "reference", "system"),
+        "excess of a group over the reference",
+        unit="speakers",
+    ),
+    Measure(
+        "noise_floor",
+        ("by", "metric", "system"),
+        "gap that chance alone makes",
+        unit="speakers",
+        apart=("metric",),
+        compared=False,
+    ),
     Measure(
         "rate_ratio",
         ("adjusted", "attribute", "level", "metric", "reference", "system"),
-        "TODO",
+        "ratio of error rates to the reference",
         unit="speakers",
         neutral=1.0,
         apart=("metric",),
@@ -146,42 +187,56 @@ MEASURES = (
     Measure(
         "attenuation",
         ("attribute", "level", "metric", "reference", "system"),
-        "TODO",
+        "log ratio lost by adjusting",
         unit="speakers",
         apart=("metric",),
     ),
     Measure(
         "share_left",
         ("attribute", "level", "metric", "reference", "system"),
-        "TODO",
+        "share of the log ratio that adjusting leaves",
         unit="speakers",
         apart=("metric",),
     ),
     Measure(
         "stratum_ratio",
         ("attribute", "level", "metric", "reference", "system", "within"),
-        "TODO",
+        "ratio of error rates within another level",
         unit="speakers",
         neutral=1.0,
         apart=("metric",),
     ),
-    Measure("differential_fairness", ("by", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
-    Measure("entropy_index", ("by", "index", "metric", "part", "system"), "TODO", unit="speakers", apart=("metric",)),
-    Measure("entropy_noise_floor", ("by", "index", "metric", "system"), "TODO", unit="speakers", apart=("metric",)),
+    Measure(
+        "differential_fairness", ("by", "metric", "system"), "differential fairness", unit="speakers", apart=("metric",)
+    ),
+    Measure(
+        "entropy_index",
+        ("by", "index", "metric", "part", "system"),
+        "inequality of correct words",
+        unit="speakers",
+        apart=("metric",),
+    ),
+    Measure(
+        "entropy_noise_floor",
+        ("by", "index", "metric", "system"),
+        "inequality that chance alone makes",
+        unit="speakers",
+        apart=("metric",),
+    ),
     Measure(
         "p_value",
         ("by", "correction", "metric", "system", "test", "group"),
-        "TODO",
+        "p-value",
         unit="speakers",
         apart=("metric", "test"),
         compared=False,
         written="probability",
     ),
-    Measure("overdispersion", ("metric", "system"), "TODO", unit="clips", apart=("metric",)),
+    Measure("overdispersion", ("metric", "system"), "overdispersion of errors", unit="clips", apart=("metric",)),
     Measure(
         "confirmed_difference",
         ("by", "group", "metric", "system"),
-        "TODO",
+        "difference confirmed on other speakers",
         unit="speakers",
         neutral=0.0,
         apart=("metric",),
@@ -189,7 +244,7 @@ MEASURES = (
     Measure(
         "intersection_ratio",
         ("by", "group", "metric", "system"),
-        "TODO",
+        "error rate over that expected of its parts",
         unit="speakers",
         neutral=1.0,
         apart=("metric",),
@@ -197,7 +252,7 @@ MEASURES = (
     Measure(
         "system_difference",
         ("against", "group", "metric", "system"),
-        "TODO",
+        "error rate less that of the first system",
         unit="speakers",
         neutral=0.0,
         apart=("metric",),
@@ -205,12 +260,12 @@ MEASURES = (
     Measure(
         "gap_difference",
         ("against", "by", "group", "metric", "reference", "system"),
-        "TODO",
+        "gap less that of the first system",
         unit="speakers",
         neutral=0.0,
         apart=("metric",),
     ),
-    Measure("faas", (), "TODO", unit="TODO"),  # TODO: keys, unit
+    Measure("faas", ("metric", "system"), "fairness adjusted ASR score", unit="clips"),
 )
 
 AUDIT = AuditSpec(
