@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from audits.groups import MIN_WORDS, UNKNOWN
 from audits.speaker_groups import Options
 from audits.speaker_groups.controls import MOST_POOLED, Pooling, pooling_of
-from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances
+from audits.speaker_groups.counts import MIN_REPORTED, Floats, MetricCounts, Utterances
 from audits.speaker_groups.gaps import reference_of
 from audits.statistics import NotFitted, PoissonFit, fit_poisson_gee
 
@@ -128,7 +128,7 @@ class Design:
         return f"{reason} (the column of {told})"
 
 
-def design_of(data: Utterances, counts: Counts, system: int, options: Options) -> Design:
+def design_of(data: Utterances, counts: MetricCounts, system: int, options: Options) -> Design:
     """Return the terms of the models of one system; clips without words or without a control are not in them."""
     usable = counts.sizes > 0
     for values in data.controls.values():
@@ -170,7 +170,7 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
     )
 
 
-def _ordered(data: Utterances, counts: Counts, system: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ordered(data: Utterances, counts: MetricCounts, system: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the clips in an order of their own, so that sums do not depend on that of the manifest."""
     keys = [np.unique(data.labels(groups.by)[rows], return_inverse=True)[1] for groups in data.singles()]
     controls = [[str(values[row]) for row in rows.tolist()] for values in data.controls.values()]
@@ -180,7 +180,7 @@ def _ordered(data: Utterances, counts: Counts, system: int, rows: NDArray[np.int
 
 def _levels(
     data: Utterances,
-    counts: Counts,
+    counts: MetricCounts,
     system: int,
     rows: NDArray[np.int64],
     name: str,
@@ -241,7 +241,7 @@ def _words(values: Sequence[float | str | None]) -> NDArray[np.str_]:
 
 
 def _holdable(
-    data: Utterances, counts: Counts, system: int, rows: NDArray[np.int64]
+    data: Utterances, counts: MetricCounts, system: int, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], dict[str, Pooling], frozenset[str]]:
     """Return the clips among which every control of words can be held fixed, and the controls that cannot be.
 
