@@ -24,7 +24,7 @@ from audits.speaker_groups.columns import (
 )
 from audits.speaker_groups.controls import controls_of
 from audits.speaker_groups.data_warnings import warnings_of
-from audits.speaker_groups.preflight import columns_of, coordinates_of, remarks_of
+from audits.speaker_groups.preflight import columns_of, coordinates_of, preview_of
 from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
 from audits.value_maps import value_map_sources
 from probes.errors import InputError
@@ -112,7 +112,7 @@ def check(options: Options, context: Context) -> Plan:
             ("time", "seconds to a few minutes; no model is run"),
         ),
         coordinates=coordinates_of(inputs, options),
-        remarks=remarks_of(inputs, options, context.level),
+        preview=preview_of(inputs, options, context.level),
         warnings=tuple(warnings_of(inputs, options)),
     )
 

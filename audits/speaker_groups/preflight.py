@@ -68,7 +68,7 @@ def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str
     return [(name, message) for name, message in found if message]
 
 
-def remarks_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
+def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     tests = len([groups for groups in inputs.sets if "&" not in groups.by]) * len(inputs.systems)
     notes = [note.message for note in inputs.notes]
