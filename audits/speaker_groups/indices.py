@@ -94,7 +94,8 @@ def _add_inequality(draft: Draft, data: Utterances, comparison: Comparison, syst
             if ends is None:
                 name = f"{index.replace('_', ' ')} {part}"
                 message = f"The {name} is left out: it has no interval, since too few {data.unit} move it."
-                draft.add("entropy_index", Undefined(message, "no-interval", where), **where, index=index, part=part)
+                undefined = Undefined(message, id="no-interval", where=where)
+                draft.add("entropy_index", undefined, **where, index=index, part=part)
                 continue
             within = (whole, min(max(ends[0], 0.0), whole), max(min(ends[1], most), whole))
             method = PERCENTILE if part == "between" else JACKKNIFE
