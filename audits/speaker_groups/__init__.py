@@ -1,4 +1,4 @@
-"""Which groups of speakers does a recogniser serve worse, once their crossings and what else differs are looked at?
+"""Which groups of speakers a recogniser serves worse, once their crossings and what else differs are looked at.
 
 From transcripts and metadata alone, or from counts of errors; no model is run.
 """

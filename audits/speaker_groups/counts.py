@@ -108,8 +108,8 @@ class Utterances:
             self,
             counts=counts,
             speakers=self.speakers[kept],
-            attributes=[self.attributes[place] for place in chosen],
-            controls={name: [values[place] for place in chosen] for name, values in self.controls.items()},
+            attributes=[self.attributes[at] for at in chosen],
+            controls={name: [values[at] for at in chosen] for name, values in self.controls.items()},
             sets=tuple(replace(groups, member=groups.member[kept]) for groups in self.sets),
         )
 

@@ -14,7 +14,7 @@ from audits.statistics import MaybeEnds, adjust, scaled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The difference that a test is told by: of a group and what it is compared `against`, a group or others.
+    """The difference that a test comes with: of a group and what it is compared `against`, a group or others.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Verdict:
     ----------
     raw, p
         The p-value with its ends, and corrected for all declared tests.
-    tests
+    where
         Coordinates of both p-values but for the correction.
     rejected
         Whether the test rejects what was declared.
@@ -49,7 +49,7 @@ class Verdict:
     comparison: Comparison
     raw: MaybeEnds
     p: float
-    tests: Mapping[str, str]
+    where: Mapping[str, str]
     difference: Difference
     rejected: bool
     found: bool
@@ -75,7 +75,7 @@ class Verdict:
 
     def p_row(self, draft: Draft) -> Estimate:
         """Return the estimate of the corrected p-value."""
-        return draft.row("p_value", **self.tests, correction="holm")
+        return draft.row("p_value", **self.where, correction="holm")
 
 
 def verdicts_of(
@@ -100,8 +100,8 @@ def verdicts_of(
             if term is not None:
                 (group, against), size = term.extremes, term.gaps["absolute"]
                 where |= {"kind": "absolute", "adjusted": "yes"}
-                told = Difference(group=group, against=against, name="gap", where=where, size=size)
-                tests.append((system, comparison, (term.p, None, None), told))
+                difference = Difference(group=group, against=against, name="gap", where=where, size=size)
+                tests.append((system, comparison, (term.p, None, None), difference))
     corrected = adjust([raw[0] for _, _, raw, _ in tests], "holm")
     return tuple(
         Verdict(
@@ -109,7 +109,7 @@ def verdicts_of(
             comparison=comparison,
             raw=raw,
             p=p,
-            tests=data.where(comparison.counts, system, test=hypothesis, by=comparison.by),
+            where=data.where(comparison.counts, system, test=hypothesis, by=comparison.by),
             difference=difference,
             rejected=p < 1 - level,
             found=p < 1 - level and beyond(difference.size, hypothesis),
@@ -131,8 +131,8 @@ def _difference(comparison: Comparison, system: int, hypothesis: str, where: Map
     else:
         name = "gap_to_reference"
         compared_with, gaps = comparison.to_reference(system)
-        told = gaps.get(group) if compared_with == against else None
-        size = told or comparison.between(system, "absolute", pair)
+        known = gaps.get(group) if compared_with == against else None
+        size = known or comparison.between(system, "absolute", pair)
     return Difference(group=group, against=against, name=name, where=reference, size=size)
 
 
@@ -144,9 +144,9 @@ def beyond(gap: Interval | Estimate, hypothesis: str) -> bool:
 def add_tests(draft: Draft, data: Utterances, verdicts: Sequence[Verdict]) -> None:
     """Add the differences that are no rows yet, then every p-value as it is and corrected."""
     for verdict in verdicts:
-        told = verdict.difference
-        if draft.get(told.name, **told.where) is None:
-            draft.add(told.name, told.size, **told.where)
+        difference = verdict.difference
+        if draft.get(difference.name, **difference.where) is None:
+            draft.add(difference.name, difference.size, **difference.where)
     for verdict in verdicts:
         for correction, ends, how in (
             ("none", verdict.raw, ""),
@@ -154,4 +154,4 @@ def add_tests(draft: Draft, data: Utterances, verdicts: Sequence[Verdict]) -> No
         ):
             method = "none" if ends[1] is None else PERMUTED + how
             p = data.interval(ends, method, verdict.comparison.sums.people)
-            draft.add("p_value", p, **verdict.tests, correction=correction)
+            draft.add("p_value", p, **verdict.where, correction=correction)

@@ -72,9 +72,9 @@ def check(options: Options, context: Context) -> Plan:
     words = has_words(clips, counted, options)
     _check_references(any(words), counted, options)
     kept = chosen(clips, words, options)
-    more += [(clips[place], NO_REFERENCE) for place in sorted({*range(len(clips))} - {*kept})]
-    clips = [clips[place] for place in kept]
-    texts = {name: tuple(rows[place] for place in kept) for name, rows in texts.items()}
+    more += [(clips[at], NO_REFERENCE) for at in sorted({*range(len(clips))} - {*kept})]
+    clips = [clips[at] for at in kept]
+    texts = {name: tuple(rows[at] for at in kept) for name, rows in texts.items()}
     _check_groups(clips, options)
     speakers, unit = speakers_of(clips, manifest, options)
     _check_reference_size(clips, speakers, unit, options)
@@ -92,7 +92,7 @@ def check(options: Options, context: Context) -> Plan:
         sets=tuple(group_sets([clip.attributes for clip in clips], options.by, max_order=options.max_order)),
         notes=(*manifest.notes, *notes, *more_notes),
         empty=empty,
-        wordless=sum(not words[place] for place in kept),
+        wordless=sum(not words[at] for at in kept),
     )
     if options.faas and inputs.unit != "speakers":
         raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
@@ -208,11 +208,11 @@ def _texts(
     # All clips, used or not, so that what is told of unused transcripts is true.
     names = [clip.extras.get("utterance") or clip.name for clip in manifest.clips]
     used = {id(clip) for clip in clips}
-    kept = [place for place, clip in enumerate(manifest.clips) if id(clip) in used]
+    kept = [at for at, clip in enumerate(manifest.clips) if id(clip) in used]
     found, notes = {}, []
     for system, predictions in files.items():
         matched = match(names, predictions)
-        found[system] = tuple(matched.texts[place] for place in kept)
+        found[system] = tuple(matched.texts[at] for at in kept)
         if matched.unused:
             some = ", ".join(matched.examples) + (", ..." if matched.unused > len(matched.examples) else "")
             plural = "s" * (matched.unused > 1)

@@ -35,7 +35,7 @@ def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> li
             where=clips[words.index(False)].where,
             hint="Fill it in, or see --on-empty-reference skip and --on-empty-reference count.",
         )
-    return [place for place, there in enumerate(words) if there]
+    return [at for at, there in enumerate(words) if there]
 
 
 def wordless(count: int) -> str:

@@ -1,4 +1,4 @@
-"""How do two levels of an attribute differ among speakers who are alike in another?"""
+"""Differences of two levels of an attribute among speakers who are alike in another."""
 
 from collections.abc import Sequence
 
