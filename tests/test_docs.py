@@ -180,7 +180,7 @@ def names_used(folder: Path) -> set[str]:
                 continue
             if any(_is_call(node, name) for name in ("warn", "find", "Note")):
                 found += _texts(node.args[0])
-            if _is_call(node, "Warning"):
+            if _is_call(node, "Warning") or _is_call(node, "Undefined"):
                 found += [text for word in node.keywords if word.arg == "id" for text in _texts(word.value)]
             if _is_call(node, "Estimate"):
                 found += [text for word in node.keywords if word.arg == "name" for text in _texts(word.value)]
@@ -302,11 +302,11 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         adjusting,
         counts,
         designs,
+        gap_findings,
         gaps,
         indices,
         inputs,
-        judging,
-        outlook,
+        measure,
         rates,
     )
     from audits.statistics import permutation, poisson_gee
@@ -315,13 +315,13 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
     text = " ".join(prose(AUDITS["speaker_groups"]).split()).casefold()
     options = spec_of("speaker_groups").options(manifest=Path(), by=())
     for said in (
-        f"`high` from {judging.HIGH:.2f}, `medium` from {judging.MEDIUM:.2f}",
+        f"`high` from {gap_findings.HIGH:.2f}, `medium` from {gap_findings.MEDIUM:.2f}",
         f"speakers to be compared | `--min-speakers`, {options.min_speakers}; 5 at least",
         f"words to be compared | {MIN_WORDS} |",
         f"marked as small | {counts.MIN_REPORTED} |",
         f"under which it is | {MIN_WORDS} |",
-        f"more than {outlook.MANY_LEVELS} levels",
-        f"more than {inputs.MANY_GROUPS} groups: those of fewer than {counts.MIN_REPORTED} speakers",
+        f"more than {counts.MANY_LEVELS} levels",
+        f"more than {measure.MANY_GROUPS} groups: those of fewer than {counts.MIN_REPORTED} speakers",
         f"whole interval of the share left lies below {adjusting.HALF:g}",
         f"at least {adjusting.MOST:g} of what was lost",
         f"at least {counts.MIN_REPORTED} speakers on both sides",
@@ -330,7 +330,7 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         f"p / {SIGNIFICANT:g}",
         f"`{designs.FEW}`",
         f"more than e^{poisson_gee.FURTHEST:g}",
-        f"+ {judging.POWER:g}) / z_1",
+        f"+ {gap_findings.POWER:g}) / z_1",
         f"`--max-order`, {options.max_order} by default",
         f"at most {gaps.MOST_COMPARED} groups of an attribute or crossing are compared",
         f"at most {gaps.MOST_COMPARED} groups of an attribute or crossing are searched",

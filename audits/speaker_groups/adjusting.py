@@ -1,21 +1,20 @@
-"""What is left of a gap once the other attributes and the controls are held fixed?
+"""Gaps with the other attributes and the controls held fixed, and how much of a gap that leaves.
 
 A Poisson model of errors with words as offset and speakers as clusters (Liu, Veliche and Peng 2021 use its mixed
 form): with one attribute alone, the marginal ratios; with everything, the adjusted ones.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audits.context import Context, Draft
-from audits.records import Estimate
+from audits.context import Draft
+from audits.intervals import Interval, exact
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import Counts, Floats, Utterances, place
+from audits.speaker_groups.counts import Floats, MetricCounts, Utterances
 from audits.speaker_groups.designs import Design, Model, Term, design_of
-from audits.speaker_groups.gaps import GapRow, clearest, name_of
+from audits.speaker_groups.gaps import Comparison, name_of
 from audits.speaker_groups.strata import strata_of, turned
 from audits.statistics import (
     Ends,
@@ -41,14 +40,14 @@ MOST = 0.8
 """Share of what the adjustment took away that the terms named as its explanation take on their own."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
     """One level against the reference: marginal, within the levels of others, adjusted.
 
     Parameters
     ----------
     marginal, adjusted
-        Log rate ratios with their ends, and the places of both ratios in the report.
+        Log rate ratios with their ends.
     faded
         Log ratio lost by the adjustment, with its ends.
     strata
@@ -71,14 +70,18 @@ class Rung:
     reference: str
     marginal: Ends
     adjusted: Ends
-    places: tuple[int, int]
     faded: Ends = (0.0, 0.0, 0.0)
-    strata: dict[str, Ends] = field(default_factory=dict)
+    strata: Mapping[str, Ends] = field(default_factory=dict)
     share: Ends | None = None
     held: tuple[str, ...] = ()
     held_words: tuple[str, ...] = ()
     turned_by: str = ""
     explained_by: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The coordinates of its estimates, besides system and metric."""
+        return {"attribute": self.attribute, "level": self.level, "reference": self.reference}
 
     @property
     def shown(self) -> bool:
@@ -91,35 +94,63 @@ class Rung:
         return bool(self.explained_by) and self.share is not None and self.share[2] < HALF
 
 
-@dataclass(slots=True, kw_only=True)
-class Adjusted:
-    """What the models of all systems say: rungs by level, p-values by (system, attribute), adjusted gaps by place."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdjustedTerm:
+    """What the models of one system say of one attribute.
 
-    rungs: list[Rung] = field(default_factory=list)
-    p: dict[tuple[int, str], float] = field(default_factory=dict)
-    held_words: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
-    gap: dict[tuple[int, str, Kind], int] = field(default_factory=dict)
-    left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    extremes: dict[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
+    Parameters
+    ----------
+    failed
+        Why there is no model with this attribute alone; then there is nothing else either.
+    p
+        Of all its levels erring alike, with everything else held fixed.
+    extremes
+        The worst and the best group after adjusting.
+    gaps
+        Their adjusted gap.
+    held_words
+        How everything else is held fixed.
+    """
+
+    name: str
+    failed: str = ""
+    p: float = 1.0
+    extremes: tuple[str, str] = ("", "")
+    gaps: Mapping[Kind, Interval] = field(default_factory=dict)
+    held_words: tuple[str, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjustment:
+    """The models of one system: `full` has all terms, and is None where there is none, since it `failed`."""
+
+    system: int
+    design: Design
+    full: Model | None = None
+    failed: str = ""
+    terms: tuple[AdjustedTerm, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The columns that could not be held fixed."""
+        return self.design.left_out if self.design.attributes else ()
+
+    def term(self, name: str) -> AdjustedTerm | None:
+        """Return what the models say of an attribute; None where they say nothing."""
+        return next((term for term in self.terms if term.name == name and not term.failed), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
     """One system with its fitted model: what all the steps below work on."""
 
-    draft: Draft
-    found: Adjusted
     data: Utterances
-    counts: Counts
+    counts: MetricCounts
     system: int
     design: Design
     full: Model
-    context: Context
-
-    def add(self, name: str, ends: Ends, method: str, n: int, **where: str) -> int:
-        """Add an estimate of this system and return its place."""
-        coordinates = place(self.data, self.counts, self.system, **where)
-        return self.draft.add(self.data.estimate(name, ends, method, n, coordinates, self.context.level))
+    level: float
 
     def others(self, term: Term) -> tuple[Term, ...]:
         """Return what is held fixed for a term."""
@@ -127,54 +158,147 @@ class _Case:
 
 
 def adjust_gaps(
-    draft: Draft, data: Utterances, counts: Counts, rows: Sequence[GapRow], options: Options, context: Context
-) -> Adjusted:
-    """Fit the models of every system and add ratios, adjusted gaps and what the adjustment took away.
+    data: Utterances, counts: MetricCounts, comparisons: Sequence[Comparison], options: Options, level: float
+) -> tuple[Adjustment, ...]:
+    """Fit the models of every system: ratios, adjusted gaps, and what the adjustment takes away.
 
     Every level is set against the reference of its attribute, and the worst group of a gap against the best one.
     """
-    found = Adjusted()
+    found = []
     for system in range(len(data.systems)):
         design = design_of(data, counts, system, options)
-        full = _full_model(draft, found, data, counts, system, design)
-        if full is None:
+        if not design.attributes:
+            found.append(Adjustment(system=system, design=design))
             continue
-        draft.add(
-            Estimate(
-                name="overdispersion",
-                value=full[0].dispersion,
-                method="exact",
-                n=len(design.rows),
-                unit="clips",
-                where=place(data, counts, system),
-            )
-        )
-        # The pairs that findings may tell of, beside every level against the reference.
-        told = {
-            row.by: [(row.worst[system], row.best[system]), clearest(row, system, options.hypothesis)]
-            for row in rows
-            if not row.crossed
-        }
-        case = _Case(
-            draft=draft,
-            found=found,
-            data=data,
-            counts=counts,
-            system=system,
-            design=design,
-            full=full,
-            context=context,
-        )
+        try:
+            full = design.fit([term.name for term in design.terms])
+        except NotFitted as reason:
+            found.append(Adjustment(system=system, design=design, failed=str(reason)))
+            continue
+        case = _Case(data=data, counts=counts, system=system, design=design, full=full, level=level)
+        terms = []
         for term in design.attributes:
-            _add_term(case, term, told.get(term.name, []), next((row for row in rows if row.by == term.name), None))
-    return found
+            plain = next((item for item in comparisons if item.by == term.name), None)
+            # The pairs that findings may be about, beside every level against the reference.
+            pairs = [plain.extremes[system], plain.clearest(system, options.hypothesis)[1:]] if plain else []
+            terms.append(_adjusted_term(case, term, pairs, plain))
+        found.append(Adjustment(system=system, design=design, full=full, terms=tuple(terms)))
+    return tuple(found)
 
 
-def _full_model(
-    draft: Draft, found: Adjusted, data: Utterances, counts: Counts, system: int, design: Design
-) -> Model | None:
-    """Fit the model with all terms of one system, warn of those it lacks, and of why where there is none."""
-    where, name = place(data, counts, system), data.systems[system]
+def _adjusted_term(case: _Case, term: Term, more: Sequence[tuple[str, str]], plain: Comparison | None) -> AdjustedTerm:
+    try:
+        alone = case.design.fit([term.name])
+    except NotFitted as reason:
+        return AdjustedTerm(name=term.name, failed=str(reason))
+    pairs = [(level, term.reference) for level in term.shown]
+    for groups in more:
+        one, other = (name.partition("=")[2] for name in groups)
+        if {one, other} <= {term.reference, *term.shown}:
+            pairs.append((one, other))
+    extremes, gaps = _adjusted_gaps(case, term, plain)
+    return AdjustedTerm(
+        name=term.name,
+        p=wald_test(case.full.fit, [case.full.columns[term.name, level] for level in term.shown]),
+        extremes=extremes,
+        gaps=gaps,
+        held_words=tuple(other.words for other in case.others(term)),
+        rungs=tuple(_rung(case, term, pair, alone) for pair in dict.fromkeys(pairs)),
+    )
+
+
+def _rung(case: _Case, term: Term, pair: tuple[str, str], alone: Model) -> Rung:
+    before, after = (_contrast(model, term.name, pair) for model in (alone, case.full))
+    rung = Rung(
+        system=case.system,
+        attribute=term.name,
+        level=pair[0],
+        reference=pair[1],
+        marginal=coefficient_interval(alone.fit, before, level=case.level),
+        adjusted=coefficient_interval(case.full.fit, after, level=case.level),
+        held=tuple(other.name for other in case.others(term)),
+        held_words=tuple(other.words for other in case.others(term)),
+    )
+    if not rung.held:
+        return rung
+    models = alone.fit, before, case.full.fit, after
+    rung = replace(rung, faded=attenuation(*models, level=case.level), share=share_left(*models, level=case.level))
+    return _explained(case, rung, term) if rung.shown else rung
+
+
+def _contrast(model: Model, name: str, pair: tuple[str, str]) -> Floats:
+    """Return the coefficients of the model's log ratio of two levels; the model's reference has no column."""
+    fit, columns, _ = model
+    row = np.zeros(len(fit.coefficients))
+    for level, sign in zip(pair, (1.0, -1.0), strict=True):
+        if (name, level) in columns:
+            row[columns[name, level]] = sign
+    return row
+
+
+def _explained(case: _Case, rung: Rung, term: Term) -> Rung:
+    """Return a rung with its strata, where the difference turns, and what explains the loss if it is beyond chance."""
+    sign = 1.0 if rung.marginal[0] > 0 else -1.0
+    pair = (rung.level, rung.reference)
+    strata = strata_of(case.data, case.counts, case.design, case.system, (term.name, *pair), case.level)
+    rung = replace(rung, strata=strata, turned_by=turned(strata, sign))
+    # The end of the loss that is nearer to no loss, counted in the direction of the difference.
+    if (rung.faded[1] if sign > 0 else -rung.faded[2]) <= 0:
+        return rung
+    taken: dict[str, float] = {}
+    for other in rung.held:
+        try:
+            model = case.design.fit([term.name, other])
+        except NotFitted:
+            continue
+        taken[other] = sign * (rung.marginal[0] - float(model.fit.coefficients @ _contrast(model, term.name, pair)))
+    ranked = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])
+    whole = sign * rung.faded[0]
+    shares = np.cumsum([taken[name] for name in ranked])
+    enough = int(np.searchsorted(shares, MOST * whole)) + 1
+    # Where no term takes any of it on its own, all of them together do.
+    return replace(rung, explained_by=tuple(ranked[:enough]) or rung.held)
+
+
+def _adjusted_gaps(case: _Case, term: Term, plain: Comparison | None) -> tuple[tuple[str, str], dict[Kind, Interval]]:
+    """Return the worst and the best level with their adjusted gap, as absolute, ratio and relative.
+
+    Where nothing else is in the model, both gaps are one question: the adjusted interval then holds the plain one.
+    """
+    model, design = case.full, case.design
+    levels = (term.reference, *term.shown)
+    labels = case.data.labels(term.name)[design.rows]
+    logs = np.stack([_contrast(model, term.name, (name, term.reference)) for name in levels])
+    inside = np.select([labels == name for name in levels], list(range(len(levels))), -1)
+    rates = adjusted_rates(model.fit, logs, design.sizes, inside)
+    worst = int(np.argmax(rates.value))
+    best = int(np.argmin(np.where(np.arange(len(levels)) == worst, np.inf, rates.value)))
+    pair = (f"{term.name}={levels[worst]}", f"{term.name}={levels[best]}")
+    errors, sizes = (np.bincount(design.clusters, part) for part in (design.errors, design.sizes))
+    top = max(1.0, float((errors / np.maximum(sizes, 1.0)).max()))
+    log_ends, absolute = adjusted_gap(model.fit, rates, (worst, best), level=case.level, top=top)
+    kinds: dict[Kind, Ends] = {
+        "absolute": absolute,
+        "ratio": unscaled("ratio", log_ends),
+        "relative": unscaled("relative", log_ends),
+    }
+    if plain is not None and not case.others(term) and pair == plain.extremes[case.system]:
+        kinds = {kind: _with_plain(plain, case.system, kind, ends) for kind, ends in kinds.items()}
+    return pair, {kind: case.data.interval(ends, GEE_PAIRS, model.fit.clusters) for kind, ends in kinds.items()}
+
+
+def _with_plain(plain: Comparison, system: int, kind: Kind, ends: Ends) -> Ends:
+    """Return the ends, farther out where those of the plain gap of the same two groups are."""
+    if plain.undefined(system, kind):
+        return ends
+    other = plain.between(system, kind, plain.extremes[system])
+    assert other.low is not None and other.high is not None
+    return ends[0], min(ends[1], other.low), max(ends[2], other.high)
+
+
+def add_adjusted(draft: Draft, data: Utterances, counts: MetricCounts, adjustment: Adjustment) -> None:
+    """Add what the models of one system say, and warn of what they lack and of why there are none."""
+    design, where, name = adjustment.design, data.where(counts, adjustment.system), data.systems[adjustment.system]
     if not design.attributes:
         draft.warn(
             "not-adjusted",
@@ -182,22 +306,44 @@ def _full_model(
             "model: nothing is adjusted.",
             **where,
         )
-        return None
-    found.left_out[system] = design.left_out
+        return
     _warn_of_columns(draft, data, design, name, where)
-    try:
-        return design.fit([term.name for term in design.terms])
-    except NotFitted as reason:
+    if adjustment.full is None:
         draft.warn(
             "not-adjusted",
-            f"The adjusted model of {name} cannot be fitted: {reason}. Gaps are not adjusted; leave out an attribute "
-            "or control that says the same as another, or unite levels.",
+            f"The adjusted model of {name} cannot be fitted: {adjustment.failed}. Gaps are not adjusted; leave out an "
+            "attribute or control that says the same as another, or unite levels.",
             **where,
         )
-        return None
+        return
+    fit = adjustment.full.fit
+    # At the level of earlier reports: an exact number has none of its own.
+    draft.add("overdispersion", exact(fit.dispersion, n=len(design.rows), unit="clips", level=0.95), **where)
+    for term in adjustment.terms:
+        if term.failed:
+            message = f"The model of {name} with {term.name} alone cannot be fitted: {term.failed}."
+            draft.warn("not-adjusted", message, **where, by=term.name)
+        for kind, gap in term.gaps.items():
+            draft.add(name_of(kind), gap, **where, by=term.name, kind=kind, adjusted="yes")
+        for rung in term.rungs:
+            _add_rung(draft, data, rung, fit.clusters, where)
 
 
-def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str, where: dict[str, Any]) -> None:
+def _add_rung(draft: Draft, data: Utterances, rung: Rung, clusters: int, where: Mapping[str, str]) -> None:
+    def add(name: str, ends: Ends, method: str, n: int = clusters, **more: str) -> None:
+        draft.add(name, data.interval(ends, method, n), **where, **rung.where, **more)
+
+    add("rate_ratio", unscaled("ratio", rung.marginal), GEE, adjusted="no")
+    add("rate_ratio", unscaled("ratio", rung.adjusted), GEE, adjusted="yes")
+    if rung.held:
+        add("attenuation", rung.faded, ATTENUATION)
+    if rung.share is not None:
+        add("share_left", rung.share, SHARE)
+    for stratum, ends in rung.strata.items():
+        add("stratum_ratio", unscaled("ratio", ends), LINEARISED, data.people, within=stratum)
+
+
+def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str, where: Mapping[str, str]) -> None:
     """Tell which columns are not held fixed, and which only in part."""
     for term in design.left_out:
         if term not in design.small:
@@ -218,140 +364,3 @@ def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str
         else:
             what = "these clips are not in the model" if term in data.controls else "these count as one level"
             draft.warn("small-levels", f"{few}: {what}.", **where)
-
-
-def _add_term(case: _Case, term: Term, told: Sequence[tuple[str, str]], plain: GapRow | None) -> None:
-    try:
-        alone = case.design.fit([term.name])
-    except NotFitted as reason:
-        case.draft.warn(
-            "not-adjusted",
-            f"The model of {case.data.systems[case.system]} with {term.name} alone cannot be fitted: {reason}.",
-            **place(case.data, case.counts, case.system, by=term.name),
-        )
-        return
-    columns = [case.full.columns[term.name, level] for level in term.shown]
-    case.found.held_words[case.system, term.name] = tuple(other.words for other in case.others(term))
-    case.found.p[case.system, term.name] = wald_test(case.full.fit, columns)
-    _add_adjusted_gap(case, term, plain)
-    pairs = [(level, term.reference) for level in term.shown]
-    for groups in told:
-        one, other = (name.partition("=")[2] for name in groups)
-        if {one, other} <= {term.reference, *term.shown}:
-            pairs.append((one, other))
-    for pair in dict.fromkeys(pairs):
-        rung = _rung(case, term, pair, alone)
-        case.found.rungs.append(rung)
-        if rung.shown and rung.held:
-            _judge_rung(case, rung, term)
-            _add_strata(case, rung)
-
-
-def _rung(case: _Case, term: Term, pair: tuple[str, str], alone: Model) -> Rung:
-    where = {"attribute": term.name, "level": pair[0], "reference": pair[1]}
-    before, after = (_contrast(model, term.name, pair) for model in (alone, case.full))
-    ends, places = [], []
-    for model, row, adjusted in ((alone, before, "no"), (case.full, after, "yes")):
-        ends.append(coefficient_interval(model.fit, row, level=case.context.level))
-        ratio = unscaled("ratio", ends[-1])
-        places.append(case.add("rate_ratio", ratio, GEE, model.fit.clusters, **where, adjusted=adjusted))
-    rung = Rung(
-        system=case.system,
-        attribute=term.name,
-        level=pair[0],
-        reference=pair[1],
-        marginal=ends[0],
-        adjusted=ends[1],
-        places=(places[0], places[1]),
-        held=tuple(other.name for other in case.others(term)),
-        held_words=tuple(other.words for other in case.others(term)),
-    )
-    if rung.held:
-        rung.faded = attenuation(alone.fit, before, case.full.fit, after, level=case.context.level)
-        case.add("attenuation", rung.faded, ATTENUATION, case.full.fit.clusters, **where)
-        rung.share = share_left(alone.fit, before, case.full.fit, after, level=case.context.level)
-        if rung.share is not None:
-            case.add("share_left", rung.share, SHARE, case.full.fit.clusters, **where)
-    return rung
-
-
-def _contrast(model: Model, name: str, pair: tuple[str, str]) -> Floats:
-    """Return the coefficients of the model's log ratio of two levels; the model's reference has no column."""
-    fit, columns, _ = model
-    row = np.zeros(len(fit.coefficients))
-    for level, sign in zip(pair, (1.0, -1.0), strict=True):
-        if (name, level) in columns:
-            row[columns[name, level]] = sign
-    return row
-
-
-def _judge_rung(case: _Case, rung: Rung, term: Term) -> None:
-    """Say within which levels the difference turns, and what explains the loss where it is beyond chance."""
-    sign = 1.0 if rung.marginal[0] > 0 else -1.0
-    pair = (rung.level, rung.reference)
-    rung.strata = strata_of(case.data, case.counts, case.design, case.system, (term.name, *pair), case.context)
-    rung.turned_by = turned(rung.strata, sign)
-    # The end of the loss that is nearer to no loss, counted in the direction of the difference.
-    if (rung.faded[1] if sign > 0 else -rung.faded[2]) <= 0:
-        return
-    taken: dict[str, float] = {}
-    for other in rung.held:
-        try:
-            model = case.design.fit([term.name, other])
-        except NotFitted:
-            continue
-        taken[other] = sign * (rung.marginal[0] - float(model.fit.coefficients @ _contrast(model, term.name, pair)))
-    ranked = sorted((name for name in taken if taken[name] > 0), key=lambda name: -taken[name])
-    whole = sign * rung.faded[0]
-    shares = np.cumsum([taken[name] for name in ranked])
-    enough = int(np.searchsorted(shares, MOST * whole)) + 1
-    # Where no term takes any of it on its own, all of them together do.
-    rung.explained_by = tuple(ranked[:enough]) or rung.held
-
-
-def _add_adjusted_gap(case: _Case, term: Term, plain: GapRow | None) -> None:
-    """Add the adjusted gap of the worst and the best level, as ratio, relative and absolute.
-
-    Where nothing else is in the model, both gaps are one question: the adjusted interval then holds the plain one.
-    """
-    model, design = case.full, case.design
-    levels = (term.reference, *term.shown)
-    labels = case.data.labels(term.name)[design.rows]
-    logs = np.stack([_contrast(model, term.name, (name, term.reference)) for name in levels])
-    inside = np.select([labels == name for name in levels], list(range(len(levels))), -1)
-    rates = adjusted_rates(model.fit, logs, design.sizes, inside)
-    worst = int(np.argmax(rates.value))
-    best = int(np.argmin(np.where(np.arange(len(levels)) == worst, np.inf, rates.value)))
-    case.found.extremes[case.system, term.name] = (f"{term.name}={levels[worst]}", f"{term.name}={levels[best]}")
-    errors, sizes = (np.bincount(design.clusters, part) for part in (design.errors, design.sizes))
-    top = max(1.0, float((errors / np.maximum(sizes, 1.0)).max()))
-    log_ends, absolute = adjusted_gap(model.fit, rates, (worst, best), level=case.context.level, top=top)
-    kinds: dict[Kind, Ends] = {
-        "absolute": absolute,
-        "ratio": unscaled("ratio", log_ends),
-        "relative": unscaled("relative", log_ends),
-    }
-    for kind, ends in kinds.items():
-        if plain is not None and not case.others(term):
-            ends = _with_plain(case, term, plain, kind, ends)
-        where = {"by": term.name, "kind": kind, "adjusted": "yes"}
-        at = case.add(name_of(kind), ends, GEE_PAIRS, model.fit.clusters, **where)
-        case.found.gap[case.system, term.name, kind] = at
-
-
-def _with_plain(case: _Case, term: Term, plain: GapRow, kind: Kind, ends: Ends) -> Ends:
-    """Return the ends, farther out where those of the plain gap of the same two groups are."""
-    system, pair = case.system, case.found.extremes[case.system, term.name]
-    if pair != (plain.worst[system], plain.best[system]) or (system, kind) not in plain.gap:
-        return ends
-    other = case.draft.estimates[plain.gap[system, kind]]
-    if other.low is None or other.high is None:
-        return ends
-    return ends[0], min(ends[1], other.low), max(ends[2], other.high)
-
-
-def _add_strata(case: _Case, rung: Rung) -> None:
-    where = {"attribute": rung.attribute, "level": rung.level, "reference": rung.reference}
-    for stratum, ends in rung.strata.items():
-        ratio = unscaled("ratio", ends)
-        case.add("stratum_ratio", ratio, LINEARISED, case.data.people, **where, within=stratum)

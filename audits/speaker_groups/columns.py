@@ -1,4 +1,4 @@
-"""Which columns of a manifest hold speakers, counts and transcripts, and what do they hold?"""
+"""The columns of a manifest that hold speakers, counts and transcripts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -183,7 +183,7 @@ def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
                 require_free(clips, name, "part of a profile", option="--cluster-by")
         names = [tuple(_written(clip, name) for name in chosen) for clip in clips]
         unit = PROFILES
-    number = {name: place for place, name in enumerate(sorted(set(names), key=str))}
+    number = {name: at for at, name in enumerate(sorted(set(names), key=str))}
     return np.array([number[name] for name in names], dtype=np.int64), unit
 
 

@@ -1,4 +1,4 @@
-"""What is held fixed beside the attributes: is a column numbers or words, and was it read as its author meant it?"""
+"""The controls, held fixed beside the attributes: numbers or words, read as their author meant them."""
 
 import re
 from collections import Counter
@@ -118,10 +118,10 @@ def _number(text: str) -> float | None:
 
 def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
     """Tell whether a control is a number; some numbers among words are a mistake that would make levels of them."""
-    known = [place for place, text in enumerate(texts) if text in numbers]
-    words = [place for place in known if numbers[texts[place]] is None]
+    known = [at for at, text in enumerate(texts) if text in numbers]
+    words = [at for at in known if numbers[texts[at]] is None]
     # With a decimal comma among points it is a number all the same, though none that can be read.
-    strange = [place for place in words if _number(with_point(texts[place])) is None]
+    strange = [at for at in words if _number(with_point(texts[at])) is None]
     if words and len(strange) < len(known) / 2:
         text = texts[words[0]]
         raise InputError(
@@ -141,10 +141,10 @@ def _units(name: str, clips: Sequence[Clip], texts: Sequence[str], known: Mappin
     if 2 * count < sum(known.values()):
         return []
     if len(known) > MANY_LEVELS and any(_FRACTION.search(text) for text in units):
-        place = next(place for place, text in enumerate(texts) if text in units)
+        at = next(at for at, text in enumerate(texts) if text in units)
         raise InputError(
-            f"{texts[place]!r} is a number with a unit: {name} would be {len(known)} levels, with nothing in common.",
-            where=f"{clips[place].where}, column {name}",
+            f"{texts[at]!r} is a number with a unit: {name} would be {len(known)} levels, with nothing in common.",
+            where=f"{clips[at].where}, column {name}",
             hint="Write the numbers alone, all in one unit.",
         )
     message = f"{name}: {count} values hold a unit ({units[0]}): they are {len(known)} levels, not numbers."

@@ -1,14 +1,13 @@
-"""What was counted on every clip: the sufficient statistics from which every number of the audit is made."""
+"""The sufficient statistics from which every number of the audit is made: what was counted on every clip."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.groups import GroupSet, reported_groups
-from audits.records import Estimate
+from audits.intervals import Interval
 from audits.statistics import MaybeEnds, SpeakerSums, cluster_weights, sum_by_speaker
 
 Floats = NDArray[np.float64]
@@ -21,7 +20,7 @@ MANY_LEVELS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class MetricCounts:
     """What one metric counted; arrays of shape (clips, systems), sizes of (clips,).
 
     Parameters
@@ -62,7 +61,7 @@ class Utterances:
     """
 
     systems: tuple[str, ...]
-    counts: tuple[Counts, ...]
+    counts: tuple[MetricCounts, ...]
     speakers: NDArray[np.int64]
     attributes: Sequence[Mapping[str, str]]
     controls: Mapping[str, Sequence[float | str | None]]
@@ -73,21 +72,21 @@ class Utterances:
         """Return the level of an attribute by clip, shape (clips,)."""
         return np.array([row[attribute] for row in self.attributes])
 
-    def estimate(
-        self, name: str, ends: MaybeEnds, method: str, n: int, where: Mapping[str, Any], level: float
-    ) -> Estimate:
-        """Return an estimate over speakers: value, low and high, how it was made, of how many, and of what."""
+    def interval(self, ends: MaybeEnds, method: str, n: int) -> Interval:
+        """Return a number over so many speakers: value, low and high, and how it was made."""
         value, low, high = ends
-        return Estimate(
-            name=name, value=value, low=low, high=high, level=level, method=method, n=n, unit=self.unit, where=where
-        )
+        return Interval(value=value, low=low, high=high, method=method, n=n, unit=self.unit)
+
+    def where(self, counts: MetricCounts, system: int, **more: str) -> dict[str, str]:
+        """Return the coordinates of a number of one system and metric."""
+        return {"system": self.systems[system], "metric": counts.metric, **more}
 
     @property
     def people(self) -> int:
         """How many speakers there are."""
         return int(self.speakers.max(initial=-1)) + 1
 
-    def of(self, metric: str) -> Counts:
+    def of(self, metric: str) -> MetricCounts:
         """Return what a metric counted."""
         return next(counts for counts in self.counts if counts.metric == metric)
 
@@ -109,8 +108,8 @@ class Utterances:
             self,
             counts=counts,
             speakers=self.speakers[kept],
-            attributes=[self.attributes[place] for place in chosen],
-            controls={name: [values[place] for place in chosen] for name, values in self.controls.items()},
+            attributes=[self.attributes[at] for at in chosen],
+            controls={name: [values[at] for at in chosen] for name, values in self.controls.items()},
             sets=tuple(replace(groups, member=groups.member[kept]) for groups in self.sets),
         )
 
@@ -138,11 +137,6 @@ def cohort_of(data: Utterances, repeats: int, rng: np.random.Generator) -> Cohor
     return Cohort(weights=cluster_weights(data.people, repeats, rng), names=names, member=member)
 
 
-def sums_of(data: Utterances, counts: Counts, member: NDArray[np.bool_]) -> SpeakerSums:
+def sums_of(data: Utterances, counts: MetricCounts, member: NDArray[np.bool_]) -> SpeakerSums:
     """Sum a metric over the clips of every speaker in every group."""
     return sum_by_speaker(counts.errors, counts.hits, counts.sizes, data.speakers, member)
-
-
-def place(data: Utterances, counts: Counts, system: int, **where: Any) -> dict[str, Any]:
-    """Return the coordinates of a number of one system and metric."""
-    return {"system": data.systems[system], "metric": counts.metric, **where}

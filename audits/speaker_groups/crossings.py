@@ -1,4 +1,4 @@
-"""Does a crossing err more, or less, than its attributes on their own lead to expect?
+"""Whether a crossing errs more, or less, than its attributes on their own lead to expect.
 
 A model with all attributes and controls, but no interactions, says what to expect; a crossing is one more column.
 """
@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import Counts, Utterances
+from audits.speaker_groups.counts import MetricCounts, Utterances
 from audits.speaker_groups.designs import Design, design_of
 from audits.statistics import (
     Differences,
@@ -30,7 +29,7 @@ class Half(NamedTuple):
     rows: NDArray[np.int64]
 
 
-def half_of(data: Utterances, counts: Counts, system: int, half: NDArray[np.bool_], options: Options) -> Half:
+def half_of(data: Utterances, counts: MetricCounts, system: int, half: NDArray[np.bool_], options: Options) -> Half:
     """Return the model of some of the speakers: `half` says which."""
     part = data.only(half)
     design = design_of(part, part.of(counts.metric), system, options)
@@ -53,7 +52,7 @@ def score_crossings(half: Half, member: NDArray[np.bool_]) -> Differences | None
 
 
 def confirm_crossing(
-    half: Half, member: NDArray[np.bool_], sign: float, context: Context
+    half: Half, member: NDArray[np.bool_], sign: float, level: float
 ) -> tuple[float, Ends, int] | None:
     """Return the one-sided p-value of a crossing's own ratio, the ratio, and of how many speakers; None without one."""
     try:
@@ -62,7 +61,7 @@ def confirm_crossing(
         return None
     row = np.zeros(len(model.fit.coefficients))
     row[model.columns["", "extra"]] = 1.0
-    ends = coefficient_interval(model.fit, row, level=context.level)
+    ends = coefficient_interval(model.fit, row, level=level)
     both = coefficient_p(model.fit, row)
     p = both / 2 if sign * ends[0] > 0 else 1 - both / 2
     return p, unscaled("ratio", ends), model.fit.clusters

@@ -17,8 +17,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Write the corpus and the transcripts, or take them from the cache, and return the audit's options."""
     folder = context.cache.examples(f"groups-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        with context.cache.making(folder) as place:
-            write_corpus(place, seed=context.seed, balanced=balanced)
+        with context.cache.making(folder) as made:
+            write_corpus(made, seed=context.seed, balanced=balanced)
     corpus = Corpus(folder=folder, balanced=balanced)
     return Options(
         manifest=corpus.manifest,

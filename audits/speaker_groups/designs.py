@@ -1,4 +1,4 @@
-"""Which columns does the model of adjusted rates have: attributes, controls, and who is in it?"""
+"""The columns of the model of adjusted rates, attributes and controls, and the clips that are in it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from audits.groups import MIN_WORDS, UNKNOWN
 from audits.speaker_groups import Options
 from audits.speaker_groups.controls import MOST_POOLED, Pooling, pooling_of
-from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances
+from audits.speaker_groups.counts import MIN_REPORTED, Floats, MetricCounts, Utterances
 from audits.speaker_groups.gaps import reference_of
 from audits.statistics import NotFitted, PoissonFit, fit_poisson_gee
 
@@ -105,7 +105,7 @@ class Design:
         values = np.concatenate([np.ones((len(self.rows), 1)), *(term.values for term in terms)], axis=1)
         labels.insert(0, ("", ""))
         # The rest comes last, so that where it says nothing new it is the one found to depend on the others.
-        order = sorted(range(len(labels)), key=lambda place: labels[place][1] == FEW)
+        order = sorted(range(len(labels)), key=lambda at: labels[at][1] == FEW)
         while True:
             try:
                 fit = fit_poisson_gee(self.errors, self.sizes, values[:, order], self.clusters)
@@ -114,7 +114,7 @@ class Design:
                     raise NotFitted(self._named(str(reason), reason.column, order, labels)) from None
                 del order[reason.column]
                 continue
-            return Model(fit, {labels[place]: column for column, place in enumerate(order)}, values[:, order])
+            return Model(fit, {labels[at]: column for column, at in enumerate(order)}, values[:, order])
 
     @staticmethod
     def _named(reason: str, column: int | None, order: Sequence[int], labels: Sequence[tuple[str, str]]) -> str:
@@ -123,12 +123,12 @@ class Design:
         name, level = labels[order[column]]
         told = f"{name}={level}" if level else name or "the rate of the levels of reference"
         if "depends on" in reason:
-            others = ", ".join(dict.fromkeys(labels[place][0] for place in order[1:column] if labels[place][0] != name))
+            others = ", ".join(dict.fromkeys(labels[at][0] for at in order[1:column] if labels[at][0] != name))
             return f"{told} cannot be told apart from {others or 'the rest'}"
         return f"{reason} (the column of {told})"
 
 
-def design_of(data: Utterances, counts: Counts, system: int, options: Options) -> Design:
+def design_of(data: Utterances, counts: MetricCounts, system: int, options: Options) -> Design:
     """Return the terms of the models of one system; clips without words or without a control are not in them."""
     usable = counts.sizes > 0
     for values in data.controls.values():
@@ -170,7 +170,7 @@ def design_of(data: Utterances, counts: Counts, system: int, options: Options) -
     )
 
 
-def _ordered(data: Utterances, counts: Counts, system: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ordered(data: Utterances, counts: MetricCounts, system: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the clips in an order of their own, so that sums do not depend on that of the manifest."""
     keys = [np.unique(data.labels(groups.by)[rows], return_inverse=True)[1] for groups in data.singles()]
     controls = [[str(values[row]) for row in rows.tolist()] for values in data.controls.values()]
@@ -180,7 +180,7 @@ def _ordered(data: Utterances, counts: Counts, system: int, rows: NDArray[np.int
 
 def _levels(
     data: Utterances,
-    counts: Counts,
+    counts: MetricCounts,
     system: int,
     rows: NDArray[np.int64],
     name: str,
@@ -224,13 +224,13 @@ def _control(name: str, values: Sequence[float | str | None], held: Mapping[str,
         columns = (apart / spread)[:, None] if spread > 0 else np.empty((len(values), 0))
         return Term(name=name, values=columns, words=f"{name} (a number, linear)")
     known, labels, counted = np.unique(_words(values), return_inverse=True, return_counts=True)
-    shown = [place for place in range(len(known)) if place != counted.argmax()]
+    shown = [at for at in range(len(known)) if at != counted.argmax()]
     found = held[name]
     how = f"{found.levels - found.pooled} of {found.levels}" if found.pooled else f"{found.levels}"
     return Term(
         name=name,
         values=(labels[:, None] == np.array(shown)[None]).astype(np.float64),
-        levels=tuple(str(known[place]) for place in shown),
+        levels=tuple(str(known[at]) for at in shown),
         reference=str(known[counted.argmax()]),
         words=f"{name} ({how} levels)",
     )
@@ -241,7 +241,7 @@ def _words(values: Sequence[float | str | None]) -> NDArray[np.str_]:
 
 
 def _holdable(
-    data: Utterances, counts: Counts, system: int, rows: NDArray[np.int64]
+    data: Utterances, counts: MetricCounts, system: int, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], dict[str, Pooling], frozenset[str]]:
     """Return the clips among which every control of words can be held fixed, and the controls that cannot be.
 
@@ -294,5 +294,5 @@ def _within(term: Term, kept: NDArray[np.bool_]) -> Term:
     if not term.levels:
         return replace(term, values=values)
     there = np.flatnonzero(values.any(axis=0))
-    levels = tuple(term.levels[place] for place in there)
+    levels = tuple(term.levels[at] for at in there)
     return replace(term, values=values[:, there], levels=levels)

@@ -1,4 +1,4 @@
-"""Which groups stand out: found on half of the speakers, confirmed on the other half?
+"""The search for groups that stand out: found on half of the speakers, confirmed on the other half.
 
 Every group and crossing is set against all others of its kind, and every crossing against what its parts lead to
 expect. Nothing that is found by looking at many counts until speakers who took no part in the search show it too.
@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
+from audits.context import Draft
 from audits.groups import MIN_WORDS
+from audits.intervals import Interval
+from audits.records import Estimate
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances, place, sums_of
+from audits.speaker_groups.counts import MIN_REPORTED, Floats, MetricCounts, Utterances, sums_of
 from audits.speaker_groups.crossings import Half, confirm_crossing, half_of, score_crossings
 from audits.speaker_groups.gaps import MOST_COMPARED, OTHERS
 from audits.statistics import (
-    Ends,
     MaybeEnds,
     RateIntervals,
     SpeakerSums,
@@ -53,25 +54,46 @@ class Discovery:
     ----------
     against
         `others` or `parts`.
+    p
+        Corrected for all groups that were named, with its ends.
     size
-        How far it stands out on the speakers who confirm: index in the report, None where that could not be told.
+        How far it stands out on the speakers who confirm; None where that could not be told.
     more
         Whether it errs more than expected, rather than less.
     """
 
-    system: int
+    by: str
     group: str
     against: str
-    size: int | None
+    p: MaybeEnds
+    size: Interval | None
     more: bool
     confirmed: bool
+
+    @property
+    def name(self) -> str:
+        """The estimate of the size."""
+        return "intersection_ratio" if self.against == PARTS else "confirmed_difference"
+
+    def row(self, draft: Draft, **where: str) -> Estimate:
+        """Return the estimate of the size."""
+        return draft.row(self.name, **where, by=self.by, group=self.group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """A group that was looked at, and its p-value by Benjamini and Hochberg."""
+
+    group: str
+    against: str
+    p: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """How many tests the search made of each system, and what it named."""
+    """What the search tested for one system, and what it named."""
 
-    tested: dict[int, int]
+    tests: tuple[Searched, ...]
     found: tuple[Discovery, ...]
 
 
@@ -93,38 +115,53 @@ class _Test:
     sign: float
 
 
-def search(draft: Draft, data: Utterances, counts: Counts, options: Options, context: Context) -> Search:
+def search(data: Utterances, counts: MetricCounts, options: Options, *, seed: int, level: float) -> tuple[Search, ...]:
     """Search on half of the speakers and confirm on the others, for every system."""
-    half = _halves(data, context)
+    half = _halves(data, seed)
     candidates = _candidates(data, counts, half, options)
     # Half of the speakers are about half of every group.
     halved = replace(options, min_speakers=max(MIN_REPORTED, options.min_speakers // 2))
-    tested: dict[int, int] = {}
-    found: list[Discovery] = []
+    found = []
     for system in range(len(data.systems)):
         tests = [
             *_against_others(candidates, half, system),
             *_against_parts(data, counts, candidates, half, system, halved),
         ]
-        tested[system] = len(tests)
-        named = []
-        for test, p in zip(tests, adjust([test.p for test in tests], "bh"), strict=True):
-            group, name = test.candidate.group, TESTS[test.against][0]
-            _add_p(draft, data, counts, system, (p, None, None), name, "bh", group, "none", context)
-            if p < 1 - context.level and test.sign != 0:
-                named.append(test)
-        found += _confirm(draft, data, counts, named, ~half, system, halved, context)
-    return Search(tested=tested, found=tuple(found))
+        corrected = adjust([test.p for test in tests], "bh")
+        named = [test for test, p in zip(tests, corrected, strict=True) if p < 1 - level and test.sign != 0]
+        searched = (
+            Searched(group=test.candidate.group, against=test.against, p=p)
+            for test, p in zip(tests, corrected, strict=True)
+        )
+        confirmation = _Confirmation(
+            data=data, counts=counts, half=~half, system=system, options=halved, seed=seed, level=level
+        )
+        found.append(Search(tests=tuple(searched), found=tuple(confirmation.confirm(named))))
+    return tuple(found)
 
 
-def _halves(data: Utterances, context: Context) -> NDArray[np.bool_]:
-    order = generator(context.seed, "discovery").permutation(data.people)
+def add_search(draft: Draft, data: Utterances, counts: MetricCounts, system: int, search: Search) -> None:
+    """Add the p-values of the search, then the sizes and the p-values of what it named."""
+    where = data.where(counts, system)
+    for item in search.tests:
+        p = data.interval((item.p, None, None), "none", data.people)
+        draft.add("p_value", p, **where, test=TESTS[item.against][0], group=item.group, correction="bh")
+    for named in search.found:
+        if named.size is not None:
+            draft.add(named.name, named.size, **where, by=named.by, group=named.group)
+    for named in search.found:
+        p = data.interval(named.p, "none" if named.p[1] is None else CONFIRMED, data.people)
+        draft.add("p_value", p, **where, test=TESTS[named.against][1], group=named.group, correction="holm")
+
+
+def _halves(data: Utterances, seed: int) -> NDArray[np.bool_]:
+    order = generator(seed, "discovery").permutation(data.people)
     half = np.zeros(data.people, dtype=bool)
     half[order[: (data.people + 1) // 2]] = True
     return half
 
 
-def _candidates(data: Utterances, counts: Counts, half: NDArray[np.bool_], options: Options) -> list[_Candidate]:
+def _candidates(data: Utterances, counts: MetricCounts, half: NDArray[np.bool_], options: Options) -> list[_Candidate]:
     """Return all groups that have enough speakers and words, and some speakers in both halves."""
     found = []
     for groups in data.sets:
@@ -163,7 +200,7 @@ def _against_others(candidates: Sequence[_Candidate], half: NDArray[np.bool_], s
 
 def _against_parts(
     data: Utterances,
-    counts: Counts,
+    counts: MetricCounts,
     candidates: Sequence[_Candidate],
     half: NDArray[np.bool_],
     system: int,
@@ -192,135 +229,66 @@ def _rate(item: _Candidate) -> float:
     return float(item.sums.errors[:, 0].sum() / item.sums.sizes[:, 0].sum())
 
 
-def _confirm(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    named: Sequence[_Test],
-    half: NDArray[np.bool_],
-    system: int,
-    options: Options,
-    context: Context,
-) -> list[Discovery]:
-    options = replace(options, permutations=enough_permutations(options.permutations, len(named), context.level))
-    design = half_of(data, counts, system, half, options)
-    checked: list[tuple[_Test, MaybeEnds, int | None, bool]] = []
-    for test in named:
-        if test.against == OTHERS:
-            checked.append(_against_others_again(draft, data, counts, test, half, system, options, context))
-        else:
-            checked.append(_against_parts_again(draft, data, counts, test, design, system, context))
-    found = []
-    for (test, raw, size, beyond), p in zip(checked, adjust([item[1][0] for item in checked], "holm"), strict=True):
-        ends = scaled(raw, p)
-        method = "none" if ends[1] is None else CONFIRMED
-        group, name = test.candidate.group, TESTS[test.against][1]
-        _add_p(draft, data, counts, system, ends, name, "holm", group, method, context)
-        found.append(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Confirmation:
+    """What was named, looked at again on the speakers of `half`."""
+
+    data: Utterances
+    counts: MetricCounts
+    half: NDArray[np.bool_]
+    system: int
+    options: Options
+    seed: int
+    level: float
+
+    def confirm(self, named: Sequence[_Test]) -> list[Discovery]:
+        """Return what was named, each with its p-value after Holm and its size."""
+        permutations = enough_permutations(self.options.permutations, len(named), self.level)
+        design = half_of(self.data, self.counts, self.system, self.half, self.options)
+        checked = [
+            self._against_others(test, permutations) if test.against == OTHERS else self._against_parts(test, design)
+            for test in named
+        ]
+        corrected = adjust([raw[0] for raw, _, _ in checked], "holm")
+        return [
             Discovery(
-                system=system,
-                group=group,
+                by=test.candidate.by,
+                group=test.candidate.group,
                 against=test.against,
+                p=scaled(raw, p),
                 size=size,
                 more=test.sign > 0,
-                confirmed=p < 1 - context.level and beyond,
+                confirmed=p < 1 - self.level and beyond,
             )
-        )
-    return found
+            for test, (raw, size, beyond), p in zip(named, checked, corrected, strict=True)
+        ]
 
+    def _against_others(self, test: _Test, permutations: int) -> tuple[MaybeEnds, Interval, bool]:
+        whole, system, level = test.candidate.sums, self.system, self.level
+        half = self.half
+        sums = SpeakerSums(errors=whole.errors[half], hits=whole.hits[half], sizes=whole.sizes[half])
+        rng = generator(self.seed, "confirmation", self.counts.metric, test.candidate.group)
+        chance = shuffle_labels(sums, permutations, rng, level=level)
+        rates = on_scale(sums.totals(), system, "absolute")[0]
+        # One-sided: only the direction that the search named counts.
+        observed = float(chance.observed["pairs"][system]) * (1.0 if test.sign * (rates[0] - rates[1]) > 0 else -1.0)
+        p = monte_carlo_p(observed, chance.shuffled["pairs"][:, system], level=level)
+        found = rate_intervals(sums.errors[..., system], sums.sizes, level=level)
+        # A speaker on both sides makes the two rates go together, and the interval too wide.
+        ends = independent_difference(*((float(found.value[at]), *_ends(found, at)) for at in (1, 0)))
+        size = self.data.interval(ends, DIFFERENCE, sums.people)
+        return p, size, size.above(0) if test.sign > 0 else size.below(0)
 
-def _against_others_again(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    test: _Test,
-    half: NDArray[np.bool_],
-    system: int,
-    options: Options,
-    context: Context,
-) -> tuple[_Test, Ends, int, bool]:
-    whole = test.candidate.sums
-    sums = SpeakerSums(errors=whole.errors[half], hits=whole.hits[half], sizes=whole.sizes[half])
-    rng = generator(context.seed, "confirmation", counts.metric, test.candidate.group)
-    chance = shuffle_labels(sums, options.permutations, rng, level=context.level)
-    rates = on_scale(sums.totals(), system, "absolute")[0]
-    # One-sided: only the direction that the search named counts.
-    observed = float(chance.observed["pairs"][system]) * (1.0 if test.sign * (rates[0] - rates[1]) > 0 else -1.0)
-    p = monte_carlo_p(observed, chance.shuffled["pairs"][:, system], level=context.level)
-    errors, sizes = sums.errors[..., system], sums.sizes
-    found = rate_intervals(errors, sizes, level=context.level)
-    # A speaker on both sides makes the two rates go together, and the interval too wide.
-    ends = independent_difference(*((float(found.value[at]), *_ends(found, at)) for at in (1, 0)))
-    size = _add_size(draft, data, counts, system, test, "confirmed_difference", ends, DIFFERENCE, sums.people, context)
-    return test, p, size, ends[1] > 0 if test.sign > 0 else ends[2] < 0
+    def _against_parts(self, test: _Test, half: Half) -> tuple[MaybeEnds, Interval | None, bool]:
+        found = confirm_crossing(half, test.candidate.member, test.sign, self.level)
+        if found is None:
+            return (1.0, None, None), None, False
+        p, ends, people = found
+        size = self.data.interval(ends, BEYOND, people)
+        return (p, None, None), size, size.above(1) if test.sign > 0 else size.below(1)
 
 
 def _ends(found: RateIntervals, at: int) -> tuple[float, float]:
     """Return the interval of a rate; all that it could be where there is none."""
     low, high = float(found.low[at]), float(found.high[at])
     return (low, high) if np.isfinite(low) and np.isfinite(high) else (0.0, max(1.0, float(found.value[at])))
-
-
-def _against_parts_again(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    test: _Test,
-    half: Half,
-    system: int,
-    context: Context,
-) -> tuple[_Test, tuple[float, None, None], int | None, bool]:
-    found = confirm_crossing(half, test.candidate.member, test.sign, context)
-    if found is None:
-        return test, (1.0, None, None), None, False
-    p, ends, people = found
-    size = _add_size(draft, data, counts, system, test, "intersection_ratio", ends, BEYOND, people, context)
-    return test, (p, None, None), size, ends[1] > 1 if test.sign > 0 else ends[2] < 1
-
-
-def _add_size(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    system: int,
-    test: _Test,
-    name: str,
-    ends: Ends,
-    method: str,
-    people: int,
-    context: Context,
-) -> int:
-    return draft.add(
-        data.estimate(
-            name,
-            ends,
-            method,
-            people,
-            place(data, counts, system, by=test.candidate.by, group=test.candidate.group),
-            context.level,
-        )
-    )
-
-
-def _add_p(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    system: int,
-    ends: MaybeEnds,
-    test: str,
-    correction: str,
-    group: str,
-    method: str,
-    context: Context,
-) -> None:
-    draft.add(
-        data.estimate(
-            "p_value",
-            ends,
-            method,
-            data.people,
-            place(data, counts, system, test=test, group=group, correction=correction),
-            context.level,
-        )
-    )

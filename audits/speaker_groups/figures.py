@@ -1,9 +1,8 @@
 """The charts of the audit, each answering the question in its title."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +11,12 @@ from audits.context import Draft
 from audits.groups import ALL, UNKNOWN, GroupSet
 from audits.numbers import interval, percent, point
 from audits.records import Estimate, Figure, Json
-from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Rung
+from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.counts import METRIC_WORDS, Utterances
-from audits.speaker_groups.gaps import GapRow
-from audits.speaker_groups.inputs import Inputs
 from audits.speaker_groups.labels import LONGEST_TITLE, attribute_of, distinct, levels_of, named_apart, short, width
+from audits.speaker_groups.measure import Counts
 from audits.statistics import Ends
-
-if TYPE_CHECKING:
-    from audits.speaker_groups.report import Results
 
 MOST_IN_ONE = 150
 """Groups above which the crossings have a figure of their own."""
@@ -35,78 +30,65 @@ WIDEST = 2.0
 MARGINAL, ADJUSTED = "alone (marginal)", "everything else held fixed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scene:
-    """What all figures are drawn from; `whole` is the rate of the first system on all clips."""
-
-    draft: Draft
-    data: Utterances
-    results: "Results"
-    metric: str
-    whole: Estimate
-
-    @property
-    def level(self) -> str:
-        return percent(self.whole.level)
-
-    @property
-    def words(self) -> str:
-        return METRIC_WORDS[self.metric]
-
-    @property
-    def systems(self) -> list[str]:
-        return named_apart(self.data.systems)
-
-    @property
-    def whose(self) -> str:
-        """Whose numbers a figure of one system shows; where there is no other, nothing has to be said."""
-        return f" of {self.systems[0]}" if len(self.systems) > 1 else ""
-
-    def rate(self, group: str) -> Estimate | None:
-        at = self.results.rates.rows[self.metric].get((0, group))
-        return None if at is None else self.draft.estimates[at]
-
-    def gap(self, row: GapRow, system: int = 0) -> Estimate:
-        return self.draft.estimates[row.gap[system, "absolute"]]
+def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+    """Yield the figures; one that would have nothing to show is left out."""
+    found: list[Figure | None] = []
+    if _rate(draft, counts, ALL) is not None:
+        found += [*_groups(draft, counts), _pairs(draft, counts), _ladder(draft, counts), _gaps(draft, counts)]
+        found.append(_systems(draft, counts))
+    found.append(_coverage(counts.data, counts.inputs))
+    yield from (figure for figure in found if figure is not None)
 
 
-def draw(draft: Draft, data: Utterances, results: "Results", inputs: Inputs, options: Options) -> list[Figure]:
-    """Return the figures; one that would have nothing to show is left out."""
-    metric = options.metric
-    whole = results.rates.rows[metric].get((0, ALL))
-    figures: list[Figure | None] = []
-    if whole is not None:
-        scene = _Scene(draft=draft, data=data, results=results, metric=metric, whole=draft.estimates[whole])
-        figures = [*_groups(scene), _pairs(scene), _ladder(scene), _gaps(scene), _systems(scene)]
-    return [figure for figure in (*figures, _coverage(data, inputs)) if figure is not None]
+def _rate(draft: Draft, counts: Counts, group: str) -> Estimate | None:
+    """Return the rate of the first system on a group."""
+    return draft.get("rate", **counts.where(0, group=group))
 
 
-def _groups(scene: _Scene) -> list[Figure | None]:
+def _gap(draft: Draft, counts: Counts, by: str, system: int = 0) -> Estimate | None:
+    return draft.get("gap", **counts.where(system, by=by), kind="absolute", adjusted="no")
+
+
+def _least_gap(draft: Draft, counts: Counts, by: str, system: int = 0) -> float:
+    """Return the low end of a gap: how clear it is."""
+    gap = _gap(draft, counts, by, system)
+    return -1.0 if gap is None else gap.low or 0.0
+
+
+def _words(counts: Counts) -> str:
+    return METRIC_WORDS[counts.options.metric]
+
+
+def _of_first(counts: Counts) -> str:
+    """Say whose numbers a figure of one system shows; where there is no other, nothing has to be said."""
+    return f" of {named_apart(counts.data.systems)[0]}" if len(counts.data.systems) > 1 else ""
+
+
+def _groups(draft: Draft, counts: Counts) -> list[Figure | None]:
     """Return the rates of all groups, in two figures where they are many."""
-    lowest = {row.by: scene.gap(row).low or 0.0 for row in scene.results.rows if (0, "absolute") in row.gap}
-    crossed = [groups for groups in scene.data.sets if "&" in groups.by]
-    crossed.sort(key=lambda groups: (-lowest.get(groups.by, -1.0), groups.by.count("&"), groups.by))
-    single = [_panel(scene, groups) for groups in scene.data.singles()]
-    crossing = [_panel(scene, groups) for groups in crossed[:MOST_CROSSINGS]]
+    crossed = [groups for groups in counts.data.sets if "&" in groups.by]
+    crossed.sort(key=lambda groups: (-_least_gap(draft, counts, groups.by), groups.by.count("&"), groups.by))
+    single = [_panel(draft, counts, groups) for groups in counts.data.singles()]
+    crossing = [_panel(draft, counts, groups) for groups in crossed[:MOST_CROSSINGS]]
     beyond = len(crossed) - MOST_CROSSINGS
     if sum(len(rows) for rows, _ in (*single, *crossing)) <= MOST_IN_ONE:
-        return [_rates(scene, "groups", [*single, *crossing], beyond)]
-    return [_rates(scene, "groups", single, 0), _rates(scene, "crossings", crossing, beyond)]
+        return [_rates(draft, counts, "groups", [*single, *crossing], beyond)]
+    return [_rates(draft, counts, "groups", single, 0), _rates(draft, counts, "crossings", crossing, beyond)]
 
 
 _Panel = tuple[list[Json], str]
 """The rows of a panel, and what it leaves out in words."""
 
 
-def _panel(scene: _Scene, groups: GroupSet) -> _Panel:
+def _panel(draft: Draft, counts: Counts, groups: GroupSet) -> _Panel:
     names = [*groups.names, *([] if "&" in groups.by else [f"{groups.by}={UNKNOWN}"])]
-    met = [(name, row) for name in names if (row := scene.rate(name)) is not None]
-    small = scene.results.rates.small
+    met = [(name, row) for name in names if (row := _rate(draft, counts, name)) is not None]
+    small = counts.small
     # The fewest clips make the most extreme rates: where rows must go, those go first.
     met.sort(key=lambda pair: (1, -(pair[1].n or 0)) if pair[0] in small else (0, -pair[1].value))
     kept = sorted(met[:MOST_ROWS], key=lambda pair: (-pair[1].value, pair[0]))
     labels = distinct(levels_of(name, groups.by) for name, _ in kept)
-    panel = attribute_of(scene.data, groups.by)
+    panel = attribute_of(counts.data, groups.by)
     rows = []
     for (name, row), label in zip(kept, labels, strict=True):
         few = name in small
@@ -115,23 +97,24 @@ def _panel(scene: _Scene, groups: GroupSet) -> _Panel:
     return rows, f"{len(met) - len(kept)} of {len(met)} by {panel}" if len(met) > len(kept) else ""
 
 
-def _rates(scene: _Scene, id: str, panels: Sequence[_Panel], beyond: int) -> Figure | None:
+def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyond: int) -> Figure | None:
     rows = [row for mine, _ in panels for row in mine]
     if not rows:
         return None
+    whole = draft.row("rate", **counts.where(0, group=ALL))
     wide = _without_widest(rows)
-    title = scene.words.capitalize()
-    spec = _panelled(rows, Axis("value", title, ".2f"), scene.whole.value, greyed="small")
+    title = _words(counts).capitalize()
+    spec = _panelled(rows, Axis("value", title, ".2f"), whole.value, greyed="small")
     caption = (
-        f"{title}{scene.whose} on each group with {scene.level} intervals over {scene.data.unit}, the highest on top; "
-        f"the dashed line is that on all clips, {point(scene.whole)} ({interval(scene.whole)})."
+        f"{title}{_of_first(counts)} on each group with {percent(counts.level)} intervals over {counts.data.unit}, the "
+        f"highest on top; the dashed line is that on all clips, {point(whole)} ({interval(whole)})."
     )
     if any(row["small"] for row in rows):
-        caption += f" Grey, with their n: groups on too few {scene.data.unit} or words to be relied on."
+        caption += f" Grey, with their n: groups on too few {counts.data.unit} or words to be relied on."
     if wide:
         caption += f" Grey points without a line have no interval or, {wide} of them, one wider than the chart."
     if left := [said for _, said in panels if said]:
-        caption += f" In the tables only: {', '.join(left)}: those on the fewest {scene.data.unit}, then the lowest."
+        caption += f" In the tables only: {', '.join(left)}: those on the fewest {counts.data.unit}, then the lowest."
     caption += _rest(beyond, "crossings, with less clear gaps,")
     what = "groups" if id == "groups" else "crossings of groups"
     return _figure(id, f"On which {what} are errors more frequent than overall?", caption, spec)
@@ -146,71 +129,73 @@ def _without_widest(rows: Sequence[Json]) -> int:
     return len(wide)
 
 
-def _pairs(scene: _Scene) -> Figure | None:
+def _pairs(draft: Draft, counts: Counts) -> Figure | None:
     """Draw the crossing of two attributes whose gap is the clearest."""
-    rows = [row for row in scene.results.rows if row.by.count("&") == 1 and (0, "absolute") in row.gap]
-    row = max(rows, key=lambda row: scene.gap(row).low or 0.0, default=None)
-    if row is None:
+    pairs = [item for item in counts.comparisons if item.by.count("&") == 1 and _gap(draft, counts, item.by)]
+    pair = max(pairs, key=lambda item: _least_gap(draft, counts, item.by), default=None)
+    if pair is None:
         return None
-    cells = {tuple(name.split("&")): found for name in row.groups.names if (found := scene.rate(name)) is not None}
+    cells = {
+        tuple(name.split("&")): found for name in pair.groups.names if (found := _rate(draft, counts, name)) is not None
+    }
     sides = [sorted({cell[side] for cell in cells}) for side in (0, 1)]
     across = int(len(sides[0]) > len(sides[1]))
     called: list[dict[str, str]] = [{}, {}]
-    for side, by in enumerate(row.by.split("&")):
-        people = {level: getattr(scene.rate(level), "n", 0) for level in sides[side]}
+    for side, by in enumerate(pair.by.split("&")):
+        people = {level: getattr(_rate(draft, counts, level), "n", 0) for level in sides[side]}
         fullest = sorted(people, key=lambda level: -people[level])[: MOST_COLUMNS if side == across else MOST_LINES]
         kept = sorted(fullest)
         called[side] = dict(zip(kept, distinct(levels_of(level, by) for level in kept), strict=True))
     table = [
         _plain(found, a=called[0][one], b=called[1][two], group=f"{one}&{two}", n=found.n,
-               small=f"{one}&{two}" in scene.results.rates.small)
+               small=f"{one}&{two}" in counts.small)
         for (one, two), found in cells.items() if one in called[0] and two in called[1]
     ]  # fmt: skip
-    names = [attribute_of(scene.data, by) for by in row.by.split("&")]
+    names = [attribute_of(counts.data, by) for by in pair.by.split("&")]
     x, y = (Axis("ab"[side], names[side], kind="ordinal") for side in (across, 1 - across))
-    title = scene.words.capitalize()
+    title = _words(counts).capitalize()
     spec = heat_map(table, x=x, y=y, value=Axis("value", title, ".2f"), diverging=False, faded="small")
     for layer in spec["layer"]:
         # Crossings that nobody is in must not change the order of the levels, such as of ages.
         layer["encoding"]["x"]["sort"] = list(called[across].values())
         layer["encoding"]["y"]["sort"] = list(called[1 - across].values())
     caption = (
-        f"{title}{scene.whose} on each crossing of {names[0]} and {names[1]}, of all pairs the one with the clearest "
-        "gap."
+        f"{title}{_of_first(counts)} on each crossing of {names[0]} and {names[1]}, of all pairs the one with the "
+        "clearest gap."
     )
     if len(table) < len(called[0]) * len(called[1]):
         caption += " Empty: nobody is in it."
     if any(cell["small"] for cell in table):
-        caption += f" Faded: too few {scene.data.unit} or words to be relied on."
-    caption += _rest(sum(map(len, sides)) - sum(map(len, called)), f"levels, on the fewest {scene.data.unit},")
+        caption += f" Faded: too few {counts.data.unit} or words to be relied on."
+    caption += _rest(sum(map(len, sides)) - sum(map(len, called)), f"levels, on the fewest {counts.data.unit},")
     return _figure("pairs", f"How do {names[0]} and {names[1]} act together?", caption, spec)
 
 
-def _ladder(scene: _Scene) -> Figure | None:
+def _ladder(draft: Draft, counts: Counts) -> Figure | None:
     chosen: dict[tuple[int, str, frozenset[str]], Rung] = {}
     # Of a pair and its mirror image, the one that errs more comes first.
-    told = {(verdict.system, verdict.group, verdict.against) for verdict in scene.results.verdicts if verdict.found}
+    told = {(verdict.system, verdict.group, verdict.against) for verdict in counts.verdicts if verdict.found}
 
     def rank(rung: Rung) -> tuple[bool, float, float]:
         pair = (rung.system, f"{rung.attribute}={rung.level}", f"{rung.attribute}={rung.reference}")
         return pair not in told, -_least(rung.marginal), -rung.marginal[0]
 
     # What the findings tell comes first.
-    for rung in sorted(scene.results.adjusted.rungs, key=rank):
+    for rung in sorted(counts.rungs, key=rank):
         # With nothing else in the model there is nothing to hold fixed.
         if rung.shown and (rung.strata or rung.faded != (0.0, 0.0, 0.0)):
             chosen.setdefault((rung.system, rung.attribute, frozenset((rung.level, rung.reference))), rung)
     shown = list(chosen.values())[:MOST_RUNGS]
     if not shown:
         return None
-    panels = distinct(_against(scene, rung) for rung in shown)
+    panels = distinct(_against(counts.data, rung) for rung in shown)
     rows = [row for panel, rung in zip(panels, shown, strict=True) for row in _steps(rung, panel)]
-    axis = Axis("value", f"Ratio of the two {scene.words}s", ".3~g", zero=False, scale="log")
+    axis = Axis("value", f"Ratio of the two {_words(counts)}s", ".3~g", zero=False, scale="log")
     caption = (
-        f"Each panel sets one group against another: the ratio of their {scene.words}s as it is, among each level of "
-        f"the other attributes, and with everything else held fixed, with {scene.level} intervals. At the dashed line "
-        "both err alike; grey intervals reach it. Where the last row reaches the line and the first does not, what "
-        "differs may go with the other attributes"
+        f"Each panel sets one group against another: the ratio of their {_words(counts)}s as it is, among each level "
+        f"of the other attributes, and with everything else held fixed, with {percent(counts.level)} intervals. At the "
+        "dashed line both err alike; grey intervals reach it. Where the last row reaches the line and the first does "
+        "not, what differs may go with the other attributes"
         + ("; a title that says so means a loss beyond chance." if any(rung.explained_by for rung in shown) else ".")
     )
     if any(len(rung.strata) > MOST_STRATA for rung in shown):
@@ -220,11 +205,11 @@ def _ladder(scene: _Scene) -> Figure | None:
     return _figure("ladder", title, caption, _panelled(rows, axis, 1.0, greyed="undecided"))
 
 
-def _against(scene: _Scene, rung: Rung) -> str:
+def _against(data: Utterances, rung: Rung) -> str:
     """Return the title of a panel in lines: who is set against whom, and what that goes with if it is explained."""
-    parts = [f"{attribute_of(scene.data, rung.attribute)}: {short(rung.level)}", f"against {short(rung.reference)}"]
-    if len(scene.systems) > 1:
-        parts.append(f"({scene.systems[rung.system]})")
+    parts = [f"{attribute_of(data, rung.attribute)}: {short(rung.level)}", f"against {short(rung.reference)}"]
+    if len(data.systems) > 1:
+        parts.append(f"({named_apart(data.systems)[rung.system]})")
     lines = parts[:1]
     for part in parts[1:]:
         # A name is never broken: the halves of one that reads from the right would run into each other.
@@ -259,44 +244,49 @@ def _least(ends: Ends) -> float:
     return max(ends[1], -ends[2])
 
 
-def _gaps(scene: _Scene) -> Figure | None:
+def _gaps(draft: Draft, counts: Counts) -> Figure | None:
     rows: list[Json] = []
     left = 0
-    for system, name in enumerate(scene.systems[:MOST_SYSTEMS]):
-        mine = [row for row in scene.results.rows if (system, "absolute") in row.gap and system in row.floor]
-        mine.sort(key=lambda row: (row.crossed, -(scene.gap(row, system).low or 0.0), row.by))
+    systems = named_apart(counts.data.systems)
+    for system, name in enumerate(systems[:MOST_SYSTEMS]):
+        mine = list(counts.comparisons)
+        mine.sort(key=lambda item: (item.crossed, -_least_gap(draft, counts, item.by, system), item.by))
         left = max(left, len(mine) - MOST_GAPS)
-        kept = sorted(mine[:MOST_GAPS], key=lambda row: (-scene.gap(row, system).value, row.by))
-        labels = distinct(attribute_of(scene.data, row.by) for row in kept)
-        for row, label in zip(kept, labels, strict=True):
-            gap, floor = scene.gap(row, system), scene.draft.estimates[row.floor[system]]
-            told = {"panel": name, "worst": row.worst[system], "best": row.best[system]}
-            rows.append(_plain(gap, label=label, chance=False, **told))
-            rows.append(_plain(floor, label=f"{label}, chance", chance=True, **told))
+        by = {item.by: item.extremes[system] for item in mine[:MOST_GAPS]}
+        gaps = [draft.row("gap", **counts.where(system, by=each), kind="absolute", adjusted="no") for each in by]
+        gaps.sort(key=lambda gap: (-gap.value, gap.where["by"]))
+        labels = distinct(attribute_of(counts.data, str(gap.where["by"])) for gap in gaps)
+        for gap, label in zip(gaps, labels, strict=True):
+            worst, best = by[str(gap.where["by"])]
+            floor = draft.row("noise_floor", **counts.where(system, by=str(gap.where["by"])))
+            named = {"panel": name, "worst": worst, "best": best}
+            rows.append(_plain(gap, label=label, chance=False, **named))
+            rows.append(_plain(floor, label=f"{label}, chance", chance=True, **named))
     if not rows:
         return None
-    axis = Axis("value", f"Gap in {scene.words}, worst against best group", ".2f")
-    facet = "panel" if len(scene.systems) > 1 else None
+    axis = Axis("value", f"Gap in {_words(counts)}, worst against best group", ".2f")
+    facet = "panel" if len(systems) > 1 else None
     caption = (
-        f"Gap between the worst and the best group by each attribute and crossing with {scene.level} intervals and, in "
-        f"grey, the gap that chance alone makes: labels shuffled over {scene.data.unit}. A gap that lies right of its "
-        "grey interval is seldom made by chance; which ones the declared test rejects, once all tests are counted, "
-        "stands in the findings."
+        f"Gap between the worst and the best group by each attribute and crossing with {percent(counts.level)} "
+        f"intervals and, in grey, the gap that chance alone makes: labels shuffled over {counts.data.unit}. A "
+        "gap that lies right of its grey interval is seldom made by chance; which ones the declared test rejects, once "
+        "all tests are counted, stands in the findings."
     )
-    caption += _rest(left, "gaps, the least clear,") + _rest(len(scene.systems) - MOST_SYSTEMS, "systems")
+    caption += _rest(left, "gaps, the least clear,") + _rest(len(systems) - MOST_SYSTEMS, "systems")
     title = "Which gaps are larger than chance makes them?"
     return _figure("gaps", title, caption, _panelled(rows, axis, 0.0, greyed="chance", facet=facet))
 
 
-def _systems(scene: _Scene) -> Figure | None:
-    groups = {name for groups in scene.data.singles() for name in (ALL, *groups.names, f"{groups.by}={UNKNOWN}")}
+def _systems(draft: Draft, counts: Counts) -> Figure | None:
+    groups = {name for groups in counts.data.singles() for name in (ALL, *groups.names, f"{groups.by}={UNKNOWN}")}
     found: dict[str, list[Estimate]] = {}
-    for row in scene.draft.estimates:
-        if row.name == "system_difference" and row.where["metric"] == scene.metric and row.where["group"] in groups:
+    for row in draft.select("system_difference", metric=counts.options.metric):
+        if row.where["group"] in groups:
             found.setdefault(str(row.where["system"]), []).append(row)
     if not found:
         return None
-    called = dict(zip(scene.data.systems, scene.systems, strict=True))
+    systems = named_apart(counts.data.systems)
+    called = dict(zip(counts.data.systems, systems, strict=True))
     rows: list[Json] = []
     for name, mine in list(found.items())[:MOST_SYSTEMS]:
         mine.sort(key=lambda row: (row.where["group"] != ALL, -(row.n or 0)))
@@ -305,12 +295,12 @@ def _systems(scene: _Scene) -> Figure | None:
             unsure = row.low is None or row.high is None or row.low <= 0 <= row.high
             named = {"label": label, "group": row.where["group"], "n": row.n}
             rows.append(_plain(row, panel=called[name], undecided=unsure, **named))
-    first, unit = scene.systems[0], scene.data.unit
-    axis = Axis("value", f"{scene.words.capitalize()} less that of {first}", ".2f")
+    first, unit = systems[0], counts.data.unit
+    axis = Axis("value", f"{_words(counts).capitalize()} less that of {first}", ".2f")
     caption = (
-        f"Difference to {first} on the same clips, all together and by group, with {scene.level} intervals over "
-        f"{unit}. Left of the dashed line a system errs less than {first}; grey: no difference could be shown. Groups "
-        f"on too few {unit} or words are left out."
+        f"Difference to {first} on the same clips, all together and by group, with {percent(counts.level)} intervals "
+        f"over {unit}. Left of the dashed line a system errs less than {first}; grey: no difference could be shown. "
+        f"Groups on too few {unit} or words are left out."
     )
     left = max(map(len, found.values())) - MOST_ROWS
     caption += _rest(left, f"groups, on the fewest {unit},") + _rest(len(found) - MOST_SYSTEMS, "systems")

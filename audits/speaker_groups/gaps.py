@@ -1,14 +1,15 @@
-"""How far apart are the groups of an attribute or crossing, and could it be chance?"""
+"""The gaps between the groups of an attribute or crossing, and whether they could be chance."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from audits.context import Context, Draft
+from audits.context import Draft
 from audits.groups import MIN_WORDS, GroupSet
+from audits.intervals import Interval
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import METRIC_WORDS, Cohort, Counts, Utterances, place, sums_of
+from audits.speaker_groups.counts import MetricCounts, Utterances, sums_of
 from audits.statistics import (
     GAP_METHOD,
     OTHERS_METHOD,
@@ -20,6 +21,7 @@ from audits.statistics import (
     Kind,
     MaybeEnds,
     SpeakerSums,
+    clearest,
     extremes,
     gap_between,
     gaps_to_one,
@@ -31,7 +33,6 @@ from audits.statistics import (
     undefined,
     unscaled,
 )
-from audits.statistics import clearest as clearest_of
 from audits.wording import many
 
 KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
@@ -53,25 +54,33 @@ TO_ONE_METHOD = (
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class GapRow:
-    """The groups of one set that have enough speakers, and where their estimates stand, by system.
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The groups of one set that have enough speakers and words, in one rate.
 
-    `reference` is what each group is compared with: overall, best, or the name of a group.
+    Parameters
+    ----------
+    names
+        The groups that are compared; under two there is nothing to compare.
+    enough
+        How many groups have enough speakers and words.
+    reference
+        What each group is compared with: overall, best, or the name of a group.
+    too_small
+        The group that was to be the reference and is too small; empty where there is none.
     """
 
-    counts: Counts
+    counts: MetricCounts
     groups: GroupSet
     names: tuple[str, ...]
+    enough: int
     sums: SpeakerSums
-    drawn: SpeakerSums
-    chance: Chance
     reference: str
-    worst: dict[int, str] = field(default_factory=dict)
-    best: dict[int, str] = field(default_factory=dict)
-    gap: dict[tuple[int, Kind], int] = field(default_factory=dict)
-    to_reference: dict[tuple[int, str], int] = field(default_factory=dict)
-    floor: dict[int, int] = field(default_factory=dict)
+    too_small: str = ""
+    unit: str
+    permutations: int
+    seed: int
+    level: float
 
     @property
     def by(self) -> str:
@@ -81,69 +90,136 @@ class GapRow:
     @property
     def crossed(self) -> bool:
         """Whether these are intersections."""
-        return "&" in self.groups.by
+        return "&" in self.by
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are two groups to compare."""
+        return len(self.names) > 1
+
+    @cached_property
+    def chance(self) -> Chance:
+        """What shuffled labels make of the gaps."""
+        return shuffle_labels(
+            self.sums,
+            self.permutations,
+            generator(self.seed, "permutation", self.counts.metric, self.by),
+            level=self.level,
+            reference=self.names.index(self.reference) if "=" in self.reference else None,
+        )
+
+    @cached_property
+    def extremes(self) -> tuple[tuple[str, str], ...]:
+        """The groups with the highest and the lowest rate, by system."""
+        pairs = (extremes(self.sums, system) for system in range(self.counts.errors.shape[1]))
+        return tuple((self.names[worst], self.names[best]) for worst, best in pairs)
+
+    def interval(self, ends: Ends, method: str) -> Interval:
+        """Return a number over the speakers of all groups that are compared."""
+        value, low, high = ends
+        return Interval(value=value, low=low, high=high, method=method, n=self.sums.people, unit=self.unit)
+
+    def between(self, system: int, kind: Kind, pair: tuple[str, str]) -> Interval:
+        """Return the gap of two groups, with an interval that holds whichever two were picked."""
+        at = (self.names.index(pair[0]), self.names.index(pair[1]))
+        ends = gap_between(self.sums, system, kind, at, level=self.level, chance=self.chance)
+        return self.interval(unscaled(kind, ends), GAP_METHOD if kind == "absolute" else RATIO_METHOD)
+
+    def undefined(self, system: int, kind: Kind) -> str:
+        """Say why the worst and the best group have no gap of this kind; empty where they have one."""
+        pair = self.extremes[system]
+        rates = on_scale(self.sums.totals(), system, "absolute")[0]
+        high, low = (float(rates[self.names.index(name)]) for name in pair)
+        return undefined(kind, pair, (high, low))
+
+    def to_reference(self, system: int) -> tuple[str, dict[str, Interval]]:
+        """Return what the groups are compared with, and by name each group's rate less that of it."""
+        if self.reference == "overall":
+            others = gaps_to_others(self.sums, self.chance, system, level=self.level)
+            return OTHERS, {
+                name: self.interval(ends, OTHERS_METHOD) for name, ends in zip(self.names, others, strict=True)
+            }
+        fixed = self.reference != "best"
+        reference = self.reference if fixed else self.extremes[system][1]
+        own = self.names.index(reference)
+        gaps = gaps_to_one(self.sums, self.chance, system, own, fixed=fixed, level=self.level)
+        method = TO_ONE_METHOD if fixed else GAP_METHOD
+        return reference, {
+            name: self.interval(gaps[at], method) for at, name in enumerate(self.names) if name != reference
+        }
+
+    def excess(self, system: int, pair: tuple[str, str]) -> Interval:
+        """Return by how much a group errs more than what all are compared with, as the one-sided test sees it.
+
+        The low end is the bound of that test, by joint intervals or shuffled labels, whichever is further: it lies
+        above nought where the test rejects.
+        """
+        group, against = pair
+        if against == OTHERS:
+            found = gaps_to_others(self.sums, self.chance, system, level=self.level, one_sided=True)
+        else:
+            own = self.names.index(against)
+            found = gaps_to_one(self.sums, self.chance, system, own, fixed=True, level=self.level, one_sided=True)
+        return self.interval(found[self.names.index(group)], EXCESS_METHOD)
+
+    def clearest(self, system: int, hypothesis: str) -> tuple[float, str, str]:
+        """Return the chance of the difference that is clearest by its joint interval, its group, and against what.
+
+        It is what the test looks at: the largest difference may be that of a group too small to be sure of.
+        """
+        family, reference, one_sided = self._looked_at(hypothesis)
+        chance, group, against = clearest(self.sums, system, family, reference=reference, one_sided=one_sided)
+        return chance, self.names[group], OTHERS if against is None else self.names[against]
+
+    def _looked_at(self, hypothesis: str) -> tuple[Family, int | None, bool]:
+        """Return the differences that a hypothesis is about, the reference, and whether only excesses count."""
+        worst = hypothesis == "worst-group"
+        if "=" in self.reference:
+            return "reference", self.names.index(self.reference), worst
+        return ("others", None, True) if worst and self.reference == "overall" else ("pairs", None, False)
+
+    def p_value(self, system: int, hypothesis: str) -> MaybeEnds:
+        """Return the p-value, and its Monte Carlo interval, of parity or of there being no worst group.
+
+        It is the larger of two: that of shuffled labels, which is exact where the groups' speakers are drawn from one
+        population, and that of the joint intervals, which holds where groups of equal rates differ in spread or size.
+        The latter is computed, not sampled, and has no interval.
+        """
+        family, _, one_sided = self._looked_at(hypothesis)
+        compared: Contrast = family
+        if one_sided:
+            compared = "above_reference" if family == "reference" else "above"
+        observed = float(self.chance.observed[compared][system])
+        shuffled = monte_carlo_p(observed, self.chance.shuffled[compared][:, system], level=self.level)
+        p = self.clearest(system, hypothesis)[0]
+        return (p, None, None) if p > shuffled[0] else shuffled
 
 
 def compare(
-    draft: Draft, data: Utterances, counts: Counts, cohort: Cohort, options: Options, context: Context
-) -> list[GapRow]:
-    """Add the gaps of every attribute, and of every crossing in the rate that is tested."""
-    rows = []
-    for groups in data.sets:
-        crossed = "&" in groups.by
-        if crossed and counts.metric != options.metric:
-            continue
-        row = _row(draft, data, counts, groups, cohort, options, context)
-        if row is not None:
-            rows.append(row)
-            for system in range(len(data.systems)):
-                _add_gaps(draft, data, row, system, context)
-    return rows
-
-
-def _row(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    groups: GroupSet,
-    cohort: Cohort,
-    options: Options,
-    context: Context,
-) -> GapRow | None:
+    data: Utterances, counts: MetricCounts, groups: GroupSet, options: Options, *, seed: int, level: float
+) -> Comparison:
+    """Return the comparison of those groups of a set that have enough speakers and words, of the largest if many."""
     sums = sums_of(data, counts, groups.masks)
     chosen = np.flatnonzero((sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS))
-    if len(chosen) > MOST_COMPARED:
-        draft.warn(
-            "too-many-groups",
-            f"By {groups.by}, {len(chosen)} groups have enough {data.unit} and words; the {MOST_COMPARED} with the "
-            f"most {data.unit} are compared. --values or --bin can unite some.",
-            by=groups.by,
-        )
+    enough = len(chosen)
+    if enough > MOST_COMPARED:
         chosen = np.sort(chosen[np.argsort(-sums.speakers[chosen], kind="stable")[:MOST_COMPARED]])
     names = tuple(groups.names[at] for at in chosen)
-    if counts.metric == options.metric:
-        _warn_left_out(draft, data, groups, names, options)
-    if len(chosen) < 2:
-        return None
     reference = reference_of(groups.by, options)
-    if "=" in reference and reference not in names:
-        draft.warn(
-            "reference-too-small",
-            f"{reference} has too few {data.unit} or words to compare others with: by {groups.by}, all others stand "
-            "in its place.",
-            by=groups.by,
-        )
-        reference = "overall"
-    kept = sums.of(chosen)
-    chance = shuffle_labels(
-        kept,
-        options.permutations,
-        generator(context.seed, "permutation", counts.metric, groups.by),
-        level=context.level,
-        reference=names.index(reference) if "=" in reference else None,
+    too_small = reference if "=" in reference and reference not in names else ""
+    return Comparison(
+        counts=counts,
+        groups=groups,
+        names=names,
+        enough=enough,
+        sums=sums.of(chosen),
+        reference="overall" if too_small else reference,
+        too_small=too_small,
+        unit=data.unit,
+        permutations=options.permutations,
+        seed=seed,
+        level=level,
     )
-    drawn = kept.drawn(cohort.weights)
-    return GapRow(counts=counts, groups=groups, names=names, sums=kept, drawn=drawn, chance=chance, reference=reference)
 
 
 def reference_of(by: str, options: Options) -> str:
@@ -152,7 +228,62 @@ def reference_of(by: str, options: Options) -> str:
     return named or ("best" if "best" in options.reference else "overall")
 
 
-def _warn_left_out(draft: Draft, data: Utterances, groups: GroupSet, names: Sequence[str], options: Options) -> None:
+def add_gaps(draft: Draft, data: Utterances, comparison: Comparison, options: Options) -> None:
+    """Add the gaps of a set for every system, and warn of the groups that are not compared."""
+    _warn_of_groups(draft, comparison, options)
+    if not comparison.compared:
+        return
+    for system in range(len(data.systems)):
+        where = data.where(comparison.counts, system, by=comparison.by)
+        for kind in (*KINDS, *RATIOS):
+            if why := comparison.undefined(system, kind):
+                draft.warn("undefined-gap", why, **where, kind=kind)
+            else:
+                gap = comparison.between(system, kind, comparison.extremes[system])
+                draft.add(name_of(kind), gap, **where, kind=kind, adjusted="no")
+        draft.add("noise_floor", _chance_gap(comparison, system), **where)
+        if not comparison.crossed:
+            reference, gaps = comparison.to_reference(system)
+            for group, gap in gaps.items():
+                draft.add("gap_to_reference", gap, **where, group=group, reference=reference)
+
+
+def _chance_gap(comparison: Comparison, system: int) -> Interval:
+    """Return the gap that shuffled labels make."""
+    tail = (1 - comparison.level) / 2
+    permuted = comparison.chance.gaps[:, system]
+    low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()
+    floor = float(permuted.mean())
+    return comparison.interval((floor, min(low, floor), max(high, floor)), PERMUTED)
+
+
+def name_of(kind: Kind) -> str:
+    """Return the name of the estimate of a gap of this kind: ratios have their own, since 1 is none for them."""
+    return "gap_ratio" if kind in RATIOS else "gap"
+
+
+def _warn_of_groups(draft: Draft, comparison: Comparison, options: Options) -> None:
+    by, unit = comparison.by, comparison.unit
+    if comparison.enough > MOST_COMPARED:
+        draft.warn(
+            "too-many-groups",
+            f"By {by}, {comparison.enough} groups have enough {unit} and words; the {MOST_COMPARED} with the "
+            f"most {unit} are compared. --values or --bin can unite some.",
+            by=by,
+        )
+    if comparison.counts.metric == options.metric:
+        _warn_left_out(draft, comparison, options)
+    if comparison.too_small and comparison.compared:
+        draft.warn(
+            "reference-too-small",
+            f"{comparison.too_small} has too few {unit} or words to compare others with: by {by}, all others stand "
+            "in its place.",
+            by=by,
+        )
+
+
+def _warn_left_out(draft: Draft, comparison: Comparison, options: Options) -> None:
+    groups, names, unit = comparison.groups, comparison.names, comparison.unit
     if len(groups.names) < 2:
         if "&" not in groups.by:
             level = groups.names[0] if groups.names else "no known level"
@@ -165,7 +296,7 @@ def _warn_left_out(draft: Draft, data: Utterances, groups: GroupSet, names: Sequ
     if len(names) < 2:
         draft.warn(
             "too-few-speakers",
-            f"By {groups.by}, fewer than two groups have enough {data.unit} ({options.min_speakers}) and words "
+            f"By {groups.by}, fewer than two groups have enough {unit} ({options.min_speakers}) and words "
             f"({MIN_WORDS}): no gap is estimated.",
             by=groups.by,
         )
@@ -175,154 +306,6 @@ def _warn_left_out(draft: Draft, data: Utterances, groups: GroupSet, names: Sequ
         draft.warn(
             "not-compared",
             f"By {groups.by}, {many(len(left_out), 'group is', 'groups are')} shown but not compared: too few "
-            f"{data.unit} (under {options.min_speakers}) or words (under {MIN_WORDS}). "
+            f"{unit} (under {options.min_speakers}) or words (under {MIN_WORDS}). "
             f"{', '.join(left_out[:8])}{' and others' if len(left_out) > 8 else ''}.",
         )
-
-
-def add(
-    draft: Draft,
-    data: Utterances,
-    row: GapRow,
-    name: str,
-    ends: Ends,
-    method: str,
-    context: Context,
-    system: int,
-    **where: str,
-) -> int:
-    """Add an estimate of a comparison and return its index."""
-    return draft.add(
-        data.estimate(
-            name, ends, method, row.sums.people, place(data, row.counts, system, by=row.by, **where), context.level
-        )
-    )
-
-
-def _add_gaps(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:
-    worst, best = extremes(row.sums, system)
-    row.worst[system], row.best[system] = row.names[worst], row.names[best]
-    rates = on_scale(row.sums.totals(), system, "absolute")[0]
-    for kind in (*KINDS, *RATIOS):
-        missing = undefined(kind, (row.names[worst], row.names[best]), (float(rates[worst]), float(rates[best])))
-        if missing:
-            where = place(data, row.counts, system, by=row.by, kind=kind)
-            draft.warn("undefined-gap", missing, **where)
-            continue
-        ends = gap_between(row.sums, system, kind, (worst, best), level=context.level, chance=row.chance)
-        method = GAP_METHOD if kind == "absolute" else RATIO_METHOD
-        row.gap[system, kind] = add(
-            draft, data, row, name_of(kind), unscaled(kind, ends), method, context, system, kind=kind, adjusted="no"
-        )
-    _add_chance(draft, data, row, system, context)
-    if not row.crossed:
-        _add_to_reference(draft, data, row, system, best, context)
-
-
-def _add_to_reference(draft: Draft, data: Utterances, row: GapRow, system: int, best: int, context: Context) -> None:
-    if row.reference == "overall":
-        found, method = gaps_to_others(row.sums, row.chance, system, level=context.level), OTHERS_METHOD
-        reference, own = OTHERS, -1
-    else:
-        fixed = row.reference != "best"
-        own = row.names.index(row.reference) if fixed else best
-        found = gaps_to_one(row.sums, row.chance, system, own, fixed=fixed, level=context.level)
-        method, reference = TO_ONE_METHOD if fixed else GAP_METHOD, row.names[own]
-    for at, name in enumerate(row.names):
-        if at != own:
-            where = {"group": name, "reference": reference}
-            row.to_reference[system, name] = add(
-                draft, data, row, "gap_to_reference", found[at], method, context, system, **where
-            )
-
-
-def clearest(row: GapRow, system: int, hypothesis: str) -> tuple[str, str]:
-    """Return the group, and what it is compared with, that differ most clearly: what the test looks at.
-
-    The largest difference may be that of a group too small to be sure of.
-    """
-    _, group, against = _clearest(row, system, hypothesis)
-    return row.names[group], OTHERS if against is None else row.names[against]
-
-
-def _clearest(row: GapRow, system: int, hypothesis: str) -> tuple[float, int, int | None]:
-    """Return the chance of the clearest difference by its joint interval, and the places of its two groups."""
-    family, reference, one_sided = _looked_at(row, hypothesis)
-    return clearest_of(row.sums, system, family, reference=reference, one_sided=one_sided)
-
-
-def _looked_at(row: GapRow, hypothesis: str) -> tuple[Family, int | None, bool]:
-    """Return which differences a hypothesis is about, the place of the reference, and whether only excesses count."""
-    worst = hypothesis == "worst-group"
-    if "=" in row.reference:
-        return "reference", row.names.index(row.reference), worst
-    return ("others", None, True) if worst and row.reference == "overall" else ("pairs", None, False)
-
-
-def difference_of(
-    draft: Draft, data: Utterances, row: GapRow, system: int, pair: tuple[str, str], context: Context
-) -> int:
-    """Return where the difference of a group and what it is compared with stands, and add it if it does not yet."""
-    group, against = pair
-    if (group, against) == (row.worst[system], row.best[system]):
-        return row.gap[system, "absolute"]
-    told = row.to_reference.get((system, group))
-    if told is not None and draft.estimates[told].where["reference"] == against:
-        return told
-    places = (row.names.index(group), row.names.index(against))
-    ends = gap_between(row.sums, system, "absolute", places, level=context.level, chance=row.chance)
-    where = {"group": group, "reference": against}
-    return add(draft, data, row, "gap_to_reference", ends, GAP_METHOD, context, system, **where)
-
-
-def excess_of(draft: Draft, data: Utterances, row: GapRow, system: int, pair: tuple[str, str], context: Context) -> int:
-    """Add by how much a group errs more than what all are compared with, as the one-sided test sees it; return where.
-
-    The low end is the bound of that test, by joint intervals or shuffled labels, whichever is further: it lies above
-    nought where the test rejects.
-    """
-    group, against = pair
-    if against == OTHERS:
-        found = gaps_to_others(row.sums, row.chance, system, level=context.level, one_sided=True)
-    else:
-        own = row.names.index(against)
-        found = gaps_to_one(row.sums, row.chance, system, own, fixed=True, level=context.level, one_sided=True)
-    where = {"group": group, "reference": against}
-    return add(draft, data, row, "excess", found[row.names.index(group)], EXCESS_METHOD, context, system, **where)
-
-
-def name_of(kind: Kind) -> str:
-    """Return the name of the estimate of a gap of this kind: ratios have their own, since 1 is none for them."""
-    return "gap_ratio" if kind in RATIOS else "gap"
-
-
-def _add_chance(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:
-    """Add the gap that shuffled labels make."""
-    tail = (1 - context.level) / 2
-    permuted = row.chance.gaps[:, system]
-    low, high = np.quantile(permuted, [tail, 1 - tail]).tolist()
-    floor = float(permuted.mean())
-    ends = (floor, min(low, floor), max(high, floor))
-    row.floor[system] = add(draft, data, row, "noise_floor", ends, PERMUTED, context, system)
-
-
-def tested(row: GapRow, system: int, hypothesis: str, context: Context) -> MaybeEnds:
-    """Return the p-value, and its Monte Carlo interval, of parity or of there being no worst group.
-
-    It is the larger of two: that of shuffled labels, which is exact where the groups' speakers are drawn from one
-    population, and that of the joint intervals, which holds where groups of equal rates differ in spread or size. The
-    latter is computed, not sampled, and has no interval.
-    """
-    family, _, one_sided = _looked_at(row, hypothesis)
-    compared: Contrast = family
-    if one_sided:
-        compared = "above_reference" if family == "reference" else "above"
-    observed = float(row.chance.observed[compared][system])
-    shuffled = monte_carlo_p(observed, row.chance.shuffled[compared][:, system], level=context.level)
-    p = _clearest(row, system, hypothesis)[0]
-    return (p, None, None) if p > shuffled[0] else shuffled
-
-
-def rate_words(counts: Counts) -> str:
-    """Return what the rate is called."""
-    return METRIC_WORDS[counts.metric]

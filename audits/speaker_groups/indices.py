@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
+from audits.context import Draft
 from audits.groups import UNKNOWN
-from audits.records import Estimate
-from audits.speaker_groups.counts import Cohort, Counts, Floats, Utterances, place
-from audits.speaker_groups.gaps import PERMUTED, GapRow
+from audits.intervals import Interval, Undefined
+from audits.speaker_groups.counts import Cohort, Floats, MetricCounts, Utterances
+from audits.speaker_groups.gaps import PERMUTED, Comparison
 from audits.statistics import (
+    SpeakerSums,
     Split,
-    Undefined,
     atkinson,
     differential_fairness,
     fairness_adjusted_score,
@@ -22,6 +22,7 @@ from audits.statistics import (
     left_out,
     percentile_interval,
 )
+from audits.statistics import Undefined as NoScore
 
 INDICES: dict[str, Callable[[Floats, NDArray[np.int64], Floats], Split]] = {
     "generalised_entropy": generalised_entropy,
@@ -34,49 +35,49 @@ JACKKNIFE = "Student t on the logarithm, jackknife over clusters"
 SHUFFLES = 1000
 
 
-def add_indices(draft: Draft, data: Utterances, rows: Sequence[GapRow], cohort: Cohort, context: Context) -> None:
+def add_indices(draft: Draft, data: Utterances, comparisons: Sequence[Comparison], cohort: Cohort) -> None:
     """Add differential fairness for every attribute and crossing that is compared, inequality for attributes."""
-    for row in rows:
+    for comparison in comparisons:
+        drawn = comparison.sums.drawn(cohort.weights)
         for system in range(len(data.systems)):
-            _add_differential(draft, data, row, system, context)
-            if not row.crossed:
-                _add_inequality(draft, data, row, system, cohort, context)
+            where = data.where(comparison.counts, system, by=comparison.by)
+            draft.add("differential_fairness", _differential(comparison, drawn, system), **where)
+            if not comparison.crossed:
+                _add_inequality(draft, data, comparison, system, cohort)
 
 
-def _add_differential(draft: Draft, data: Utterances, row: GapRow, system: int, context: Context) -> None:
-    right, drawn_right = row.sums.totals().hits[0, :, system], row.drawn.hits[..., system]
-    words = row.sums.totals().sizes[0]
+def _differential(comparison: Comparison, drawn: SpeakerSums, system: int) -> Interval:
+    totals = comparison.sums.totals()
+    right, drawn_right = totals.hits[0, :, system], drawn.hits[..., system]
     found = differential_fairness(
-        right, words - right, drawn_right, row.drawn.sizes - drawn_right, row.sums.speakers, level=context.level
+        right,
+        totals.sizes[0] - right,
+        drawn_right,
+        drawn.sizes - drawn_right,
+        comparison.sums.speakers,
+        level=comparison.level,
     )
-    draft.add(
-        data.estimate(
-            "differential_fairness",
-            (found.value, found.low, found.high),
-            SIMULTANEOUS,
-            row.sums.people,
-            place(data, row.counts, system, by=row.by),
-            context.level,
-        )
-    )
+    return comparison.interval((found.value, found.low, found.high), SIMULTANEOUS)
 
 
-def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, cohort: Cohort, context: Context) -> None:
+def _add_inequality(draft: Draft, data: Utterances, comparison: Comparison, system: int, cohort: Cohort) -> None:
+    sums, level = comparison.sums, comparison.level
+    where = data.where(comparison.counts, system, by=comparison.by)
     # A speaker in several groups counts in each with what was heard there.
-    people, groups = np.nonzero(row.sums.sizes)
-    rates = row.sums.errors[people, groups, system] / row.sums.sizes[people, groups]
+    people, groups = np.nonzero(sums.sizes)
+    rates = sums.errors[people, groups, system] / sums.sizes[people, groups]
     benefits = np.maximum(0.0, 1.0 - rates)
     if not benefits.any():
         draft.warn(
             "no-benefit",
             f"{data.systems[system]} gets as many words wrong as there are for every speaker: no inequality of what "
             "they get right can be told.",
-            **place(data, row.counts, system, by=row.by),
+            **where,
         )
         return
     once = np.ones((1, len(people)))
     names, who = np.unique(people, return_inverse=True)
-    rng = generator(context.seed, "inequality", row.counts.metric, row.by)
+    rng = generator(comparison.seed, "inequality", comparison.counts.metric, comparison.by)
     shuffled = np.stack([rng.permutation(groups) for _ in range(SHUFFLES)])
     for index, measure in INDICES.items():
         value = measure(benefits, groups, once)
@@ -86,66 +87,36 @@ def _add_inequality(draft: Draft, data: Utterances, row: GapRow, system: int, co
         most = 1.0 if index == "atkinson" else (len(people) - 1) / 2
         for part in PARTS:
             if part == "between":
-                ends = _between_ends(value, samples, row, context)
+                ends = _between_ends(value, samples, comparison)
             else:
-                ends = jackknife_interval(getattr(value, part)[0], getattr(left, part), level=context.level)
-            _add_part(draft, data, row, system, index, part, (float(getattr(value, part)[0]), ends, most), context)
+                ends = jackknife_interval(getattr(value, part)[0], getattr(left, part), level=level)
+            whole = float(getattr(value, part)[0])
+            if ends is None:
+                name = f"{index.replace('_', ' ')} {part}"
+                message = f"The {name} is left out: it has no interval, since too few {data.unit} move it."
+                undefined = Undefined(message, id="no-interval", where=where)
+                draft.add("entropy_index", undefined, **where, index=index, part=part)
+                continue
+            within = (whole, min(max(ends[0], 0.0), whole), max(min(ends[1], most), whole))
+            method = PERCENTILE if part == "between" else JACKKNIFE
+            draft.add("entropy_index", comparison.interval(within, method), **where, index=index, part=part)
         chance = measure(benefits, shuffled, np.ones(shuffled.shape)).between
-        low, high = np.quantile(chance, [(1 - context.level) / 2, (1 + context.level) / 2]).tolist()
+        low, high = np.quantile(chance, [(1 - level) / 2, (1 + level) / 2]).tolist()
         floor = float(chance.mean())
-        draft.add(
-            data.estimate(
-                "entropy_noise_floor",
-                (floor, min(low, floor), max(high, floor)),
-                PERMUTED,
-                row.sums.people,
-                place(data, row.counts, system, by=row.by, index=index),
-                context.level,
-            )
-        )
+        noise = comparison.interval((floor, min(low, floor), max(high, floor)), PERMUTED)
+        draft.add("entropy_noise_floor", noise, **where, index=index)
 
 
-def _between_ends(value: Split, samples: Split, row: GapRow, context: Context) -> tuple[float, float] | None:
+def _between_ends(value: Split, samples: Split, comparison: Comparison) -> tuple[float, float] | None:
     """Return the interval of a part between groups: noise makes it too large, and that of a resample has it twice."""
-    bias, people = float(np.nanmean(samples.between)) - float(value.between[0]), int(row.sums.speakers.min())
-    ends = percentile_interval(samples.between - 2 * bias, people, level=context.level)
-    about = percentile_interval(samples.between - bias, people, level=context.level)
+    bias, people = float(np.nanmean(samples.between)) - float(value.between[0]), int(comparison.sums.speakers.min())
+    ends = percentile_interval(samples.between - 2 * bias, people, level=comparison.level)
+    about = percentile_interval(samples.between - bias, people, level=comparison.level)
     # The value has the noise too: where there is little else, it lies above the whole of the first interval.
     return None if ends is None or about is None else (ends[0], max(ends[1], about[1]))
 
 
-def _add_part(
-    draft: Draft,
-    data: Utterances,
-    row: GapRow,
-    system: int,
-    index: str,
-    part: str,
-    found: tuple[float, tuple[float, float] | None, float],
-    context: Context,
-) -> None:
-    """Add a part of an index: its value, the ends of its interval, and how large it can be at most."""
-    value, interval, most = found
-    if interval is None:
-        draft.warn(
-            "no-interval",
-            f"The {index.replace('_', ' ')} {part} is left out: it has no interval, since too few {data.unit} move it.",
-            **place(data, row.counts, system, by=row.by),
-        )
-        return
-    draft.add(
-        data.estimate(
-            "entropy_index",
-            (value, min(max(interval[0], 0.0), value), max(min(interval[1], most), value)),
-            PERCENTILE if part == "between" else JACKKNIFE,
-            row.sums.people,
-            place(data, row.counts, system, by=row.by, index=index, part=part),
-            context.level,
-        )
-    )
-
-
-def add_faas(draft: Draft, data: Utterances, counts: Counts) -> None:
+def add_faas(draft: Draft, data: Utterances, counts: MetricCounts) -> None:
     """Add the fairness adjusted ASR score of every system, with the warning of what it cannot show."""
     used = counts.sizes > 0
     for groups in data.singles():
@@ -153,14 +124,15 @@ def add_faas(draft: Draft, data: Utterances, counts: Counts) -> None:
     attributes = [data.labels(groups.by)[used] for groups in data.singles() if len(groups.names) > 1]
     clips = int(used.sum())
     for system in range(len(data.systems)):
-        where = place(data, counts, system)
+        where = data.where(counts, system)
         try:
             rates: Floats = counts.errors[used, system] / counts.sizes[used]
             score = fairness_adjusted_score(rates, data.speakers[used], attributes).score
-        except Undefined as reason:
+        except NoScore as reason:
             draft.warn("no-faas", f"{data.systems[system]} has no FAAS: {reason}.", **where)
             continue
-        draft.add(Estimate(name="faas", value=score, method="none", n=clips, unit="clips", where=where))
+        # At the level of earlier reports: it has no interval, and so none of its own.
+        draft.add("faas", Interval(value=score, method="none", n=clips, unit="clips", level=0.95), **where)
     draft.warn(
         "faas-compatibility",
         "The FAAS is given for comparison with reports that use it, not as a measure: its scaling makes the score of "

@@ -1,8 +1,6 @@
 """Everything that can be checked before anything is counted: the plan of the audit."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.context import Context, Plan
-from audits.groups import UNKNOWN, GroupSet, group_sets
+from audits.groups import UNKNOWN, group_sets
 from audits.options import check_distinct
-from audits.records import Skipped, Source
+from audits.records import Source
 from audits.speaker_groups import Options
+from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import (
     ONE_SYSTEM,
     counted_systems,
@@ -24,8 +23,8 @@ from audits.speaker_groups.columns import (
     speakers_of,
 )
 from audits.speaker_groups.controls import controls_of
-from audits.speaker_groups.counts import MIN_REPORTED
-from audits.speaker_groups.outlook import columns_of, coordinates_of, notes_of
+from audits.speaker_groups.data_warnings import warnings_of
+from audits.speaker_groups.preflight import columns_of, coordinates_of, preview_of
 from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
 from audits.value_maps import value_map_sources
 from probes.errors import InputError
@@ -36,59 +35,10 @@ from probes.loading.tables import suggest
 
 NO_SPEAKER = "no speaker"
 MOST_LETTERS = 80
-MANY_GROUPS = 400
-"""Groups of one crossing from which on those of too few speakers are not listed."""
 NO_PREDICTION = "no transcript by {}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What the audit runs on.
-
-    Parameters
-    ----------
-    clips
-        The clips that are used.
-    skipped
-        Left-out clips with the reason.
-    systems
-        Names of the recognisers.
-    texts
-        What each system wrote, by name and clip; empty where the manifest holds counts.
-    counted
-        Columns of the manifest with counts, by system; empty where there are texts.
-    speakers
-        Speaker number of each clip, shape (clips,).
-    unit
-        What a speaker number stands for.
-    empty
-        Missing transcripts that count as empty, by system.
-    wordless
-        How many of the clips have no word of reference.
-    """
-
-    manifest: Manifest
-    clips: tuple[Clip, ...]
-    skipped: tuple[tuple[Clip, str], ...]
-    systems: tuple[str, ...]
-    texts: Mapping[str, tuple[str, ...]]
-    counted: Mapping[str, Any]
-    speakers: NDArray[np.int64]
-    unit: str
-    controls: Mapping[str, tuple[float | str | None, ...]]
-    sets: tuple[GroupSet, ...]
-    notes: tuple[Note, ...]
-    empty: Mapping[str, int]
-    wordless: int = 0
-
-    @property
-    def reasons(self) -> tuple[Skipped, ...]:
-        """How many clips were left out for each reason."""
-        counts = Counter(reason for _, reason in self.skipped)
-        return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
-
-
-def plan(options: Options, context: Context) -> Plan:
+def check(options: Options, context: Context) -> Plan:
     """Check options, manifest and every system's transcripts; write nothing.
 
     Raises
@@ -122,9 +72,9 @@ def plan(options: Options, context: Context) -> Plan:
     words = has_words(clips, counted, options)
     _check_references(any(words), counted, options)
     kept = chosen(clips, words, options)
-    more += [(clips[place], NO_REFERENCE) for place in sorted({*range(len(clips))} - {*kept})]
-    clips = [clips[place] for place in kept]
-    texts = {name: tuple(rows[place] for place in kept) for name, rows in texts.items()}
+    more += [(clips[at], NO_REFERENCE) for at in sorted({*range(len(clips))} - {*kept})]
+    clips = [clips[at] for at in kept]
+    texts = {name: tuple(rows[at] for at in kept) for name, rows in texts.items()}
     _check_groups(clips, options)
     speakers, unit = speakers_of(clips, manifest, options)
     _check_reference_size(clips, speakers, unit, options)
@@ -142,7 +92,7 @@ def plan(options: Options, context: Context) -> Plan:
         sets=tuple(group_sets([clip.attributes for clip in clips], options.by, max_order=options.max_order)),
         notes=(*manifest.notes, *notes, *more_notes),
         empty=empty,
-        wordless=sum(not words[place] for place in kept),
+        wordless=sum(not words[at] for at in kept),
     )
     if options.faas and inputs.unit != "speakers":
         raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
@@ -161,8 +111,9 @@ def plan(options: Options, context: Context) -> Plan:
             ("groups", f"{sum(len(groups.names) for groups in inputs.sets):,}"),
             ("time", "seconds to a few minutes; no model is run"),
         ),
-        notes=notes_of(inputs, options, context.level),
         coordinates=coordinates_of(inputs, options),
+        preview=preview_of(inputs, options, context.level),
+        warnings=tuple(warnings_of(inputs, options)),
     )
 
 
@@ -191,15 +142,6 @@ def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Prediction
 
 
 def _check_options(options: Options) -> None:
-    for flag, value, least, most in (
-        ("--max-order", options.max_order, 1, 20),
-        ("--min-speakers", options.min_speakers, 5, 10**6),
-        ("--bootstrap", options.bootstrap, 200, 10**5),
-        ("--permutations", options.permutations, 100, 10**5),
-    ):
-        if not least <= value <= most:
-            size = "small" if value < least else "large"
-            raise InputError(f"{value} is too {size}.", where=flag, hint=f"Give {least} to {most}.")
     check_distinct((("--by", options.by), ("--control", options.control), ("--cluster-by", options.cluster_by)))
     both = sorted(set(options.by) & set(options.control))
     if both:
@@ -266,11 +208,11 @@ def _texts(
     # All clips, used or not, so that what is told of unused transcripts is true.
     names = [clip.extras.get("utterance") or clip.name for clip in manifest.clips]
     used = {id(clip) for clip in clips}
-    kept = [place for place, clip in enumerate(manifest.clips) if id(clip) in used]
+    kept = [at for at, clip in enumerate(manifest.clips) if id(clip) in used]
     found, notes = {}, []
     for system, predictions in files.items():
         matched = match(names, predictions)
-        found[system] = tuple(matched.texts[place] for place in kept)
+        found[system] = tuple(matched.texts[at] for at in kept)
         if matched.unused:
             some = ", ".join(matched.examples) + (", ..." if matched.unused > len(matched.examples) else "")
             plural = "s" * (matched.unused > 1)
@@ -359,32 +301,3 @@ def _check_references(any_word: bool, counted: Mapping[str, Any], options: Optio
         raise InputError(
             "Counts of errors and words say nothing about characters.", where="--metric", hint="Leave it out."
         )
-
-
-def useful(inputs: Inputs) -> tuple[Inputs, dict[str, int]]:
-    """Return the inputs with the crossings that can show something, and how many groups of a crossing were dropped.
-
-    Crossings with an attribute of one known level show nothing new. Of a crossing with very many groups, those of too
-    few speakers to be reported are only counted.
-    """
-    constant = {groups.by for groups in inputs.sets if "&" not in groups.by and len(groups.names) < 2}
-    kept, dropped = [], {}
-    for groups in inputs.sets:
-        if "&" in groups.by and constant & set(groups.by.split("&")):
-            continue
-        if "&" in groups.by and len(groups.names) > MANY_GROUPS:
-            found = _of_enough(groups, inputs.speakers)
-            dropped[groups.by] = len(groups.names) - len(found.names)
-            groups = found
-        kept.append(groups)
-    return replace(inputs, sets=tuple(kept)), dropped
-
-
-def _of_enough(groups: GroupSet, speakers: NDArray[np.int64]) -> GroupSet:
-    pairs = np.unique(np.stack([groups.member, speakers], axis=1)[groups.member >= 0], axis=0)
-    people = np.bincount(pairs[:, 0], minlength=len(groups.names))
-    chosen = np.flatnonzero(people >= MIN_REPORTED)
-    number = np.full(len(groups.names) + 1, -1)
-    number[chosen] = np.arange(len(chosen))
-    # The last place of `number` serves those outside all groups.
-    return GroupSet(by=groups.by, names=tuple(groups.names[at] for at in chosen), member=number[groups.member])

@@ -1,4 +1,4 @@
-"""How do names of groups from anybody's file stand on a chart: short, apart from each other, and turned by nothing?"""
+"""Names of groups from anybody's file as they stand on a chart: short, apart from each other, and turned by nothing."""
 
 import unicodedata
 from collections.abc import Iterable

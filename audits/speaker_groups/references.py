@@ -1,4 +1,4 @@
-"""Which clips have a word of reference, and what becomes of those that have none?"""
+"""Which clips have a word of reference, and what becomes of those that have none."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,10 +35,10 @@ def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> li
             where=clips[words.index(False)].where,
             hint="Fill it in, or see --on-empty-reference skip and --on-empty-reference count.",
         )
-    return [place for place, there in enumerate(words) if there]
+    return [at for at, there in enumerate(words) if there]
 
 
-def told(count: int) -> str:
+def wordless(count: int) -> str:
     """Say what clips without a word of reference do to the rates."""
     clips = many(count, "clip has", "clips have")
     return (

@@ -1,12 +1,11 @@
-"""How do two levels of an attribute differ among speakers who are alike in another?"""
+"""Differences of two levels of an attribute among speakers who are alike in another."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
-from audits.speaker_groups.counts import MIN_REPORTED, Counts, Floats, Utterances
+from audits.speaker_groups.counts import MIN_REPORTED, Floats, MetricCounts, Utterances
 from audits.speaker_groups.designs import Design
 from audits.statistics import Ends, linearised_differences
 
@@ -29,7 +28,7 @@ def turned(strata: dict[str, Ends], sign: float) -> str:
 
 
 def strata_of(
-    data: Utterances, counts: Counts, design: Design, system: int, pair: tuple[str, str, str], context: Context
+    data: Utterances, counts: MetricCounts, design: Design, system: int, pair: tuple[str, str, str], level: float
 ) -> dict[str, Ends]:
     """Return the log ratio of two levels within each level of the other attributes; the pair is (attribute, one, two).
 
@@ -45,14 +44,14 @@ def strata_of(
         labels = data.labels(other.name)[rows]
         for stratum in (other.reference, *other.shown):
             parts = [rows[(labels == stratum) & (own == level)] for level in compared]
-            ends = _log_ratio(parts, data, counts, system, context)
+            ends = _log_ratio(parts, data, counts, system, level)
             if ends is not None:
                 found[f"{other.name}={stratum}"] = ends
     return found
 
 
 def _log_ratio(
-    parts: Sequence[NDArray[np.int64]], data: Utterances, counts: Counts, system: int, context: Context
+    parts: Sequence[NDArray[np.int64]], data: Utterances, counts: MetricCounts, system: int, level: float
 ) -> Ends | None:
     errors, sizes = [], []
     for rows in parts:
@@ -61,7 +60,7 @@ def _log_ratio(
         errors.append(_by_speaker(counts.errors[rows, system], data.speakers[rows], data.people))
         sizes.append(_by_speaker(counts.sizes[rows], data.speakers[rows], data.people))
     found = linearised_differences((errors[0], errors[1]), (sizes[0], sizes[1]), log=True)
-    low, high = found.ends(context.level)
+    low, high = found.ends(level)
     return float(found.value[0]), float(low[0]), float(high[0])
 
 

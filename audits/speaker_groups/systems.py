@@ -1,14 +1,14 @@
-"""Does one system err less than another on the same clips, on which groups, and is its gap another one?"""
+"""Differences of the systems to the first one on the same clips: by group, and of its gaps."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from audits.context import Context, Draft
+from audits.context import Draft
 from audits.groups import ALL
-from audits.speaker_groups.counts import Cohort, Counts, Utterances, place, sums_of
-from audits.speaker_groups.gaps import GapRow
+from audits.records import Estimate
+from audits.speaker_groups.counts import Cohort, MetricCounts, Utterances, sums_of
+from audits.speaker_groups.gaps import Comparison
 from audits.speaker_groups.rates import BLOCK
 from audits.statistics import (
     Floats,
@@ -25,81 +25,55 @@ from audits.statistics import (
 PAIRED = "Student t, paired over clusters, variance and degrees of freedom for few or unequal ones"
 PAIRED_GAP = "Student t, paired over clusters, simultaneous over all pairs of groups"
 TEST = "system"
-"""The test of a change, of the rate of all or of a gap; all that are told are one family."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Compared:
-    """Where the differences to the first system stand in the report, and the p-values of no difference.
-
-    `told` are p-values after Holm over all that sentences are made of: of every system, the rate of all (by "") and
-    the gaps of the attributes in the rate that is tested.
-    """
-
-    metric: str
-    rate: dict[tuple[int, str], int] = field(default_factory=dict)
-    gap: dict[tuple[int, str], int] = field(default_factory=dict)
-    told: dict[tuple[int, str], float] = field(default_factory=dict)
-    evidence: dict[tuple[int, str], int] = field(default_factory=dict)
+"""The test of a change, of the rate of all or of a gap; all that sentences are about are one family."""
 
 
 def compare_systems(
     draft: Draft,
     data: Utterances,
-    rows: Sequence[GapRow],
+    comparisons: Sequence[Comparison],
     cohort: Cohort,
-    small: frozenset[str],
+    small: Container[str],
     metric: str,
-    context: Context,
-) -> Compared:
+) -> None:
     """Add each system's rate less the first one's for all groups that are not too small, and the change of gaps.
 
     `metric` is the rate that is tested, and that sentences are about.
     """
-    found = Compared(metric=metric)
     if len(data.systems) < 2:
-        return found
+        return
     raw: dict[tuple[int, str], float] = {}
     for counts in data.counts:
-        chosen = [place for place, name in enumerate(cohort.names) if name not in small]
+        chosen = [at for at, name in enumerate(cohort.names) if name not in small]
         for start in range(0, len(chosen), BLOCK):
-            part = chosen[start : start + BLOCK]
-            p = _add_differences(draft, data, counts, cohort, part, found, context)
+            p = _add_differences(draft, data, counts, cohort, chosen[start : start + BLOCK])
             raw |= {(system, ""): value for system, value in p.items() if counts.metric == metric}
-    for row in rows:
-        moved = [_moved(row, system) for system in range(1, len(data.systems))]
+    for comparison in comparisons:
+        moved = [_moved(comparison, system) for system in range(1, len(data.systems))]
         for system, (values, sides) in enumerate(moved, start=1):
-            at, value = _add_gap_difference(draft, data, row, system, values, sides, context)
-            found.gap[system, f"{row.counts.metric}:{row.by}"] = at
-            if row.counts.metric == metric and not row.crossed:
-                raw[system, row.by] = value
-    _correct(draft, data, metric, raw, found, context)
-    return found
+            p_gap = _add_gap_difference(draft, data, comparison, system, values, sides)
+            if comparison.counts.metric == metric and not comparison.crossed:
+                raw[system, comparison.by] = p_gap
+    _add_p_values(draft, data, metric, raw)
 
 
-def _correct(
-    draft: Draft, data: Utterances, metric: str, raw: dict[tuple[int, str], float], found: Compared, context: Context
-) -> None:
-    """Add the p-values of all changes that a sentence is made of, and correct them together."""
-    found.told = dict(zip(raw, adjust(list(raw.values()), "holm"), strict=True))
-    for (system, by), p in raw.items():
-        for correction, value in (("none", p), ("holm", found.told[system, by])):
+def _add_p_values(draft: Draft, data: Utterances, metric: str, raw: dict[tuple[int, str], float]) -> None:
+    """Add the p-values of all changes that a sentence is made of, of rates (by "") and gaps, corrected together."""
+    corrected = adjust(list(raw.values()), "holm")
+    for ((system, by), p), after in zip(raw.items(), corrected, strict=True):
+        for correction, value in (("none", p), ("holm", after)):
+            where = data.where(data.of(metric), system, test=TEST, correction=correction)
             what = {"by": by} if by else {"group": ALL}
-            where = place(data, data.of(metric), system, test=TEST, correction=correction, **what)
-            ends = (value, None, None)
-            found.evidence[system, by] = draft.add(
-                data.estimate("p_value", ends, "none", data.people, where, context.level)
-            )
+            draft.add("p_value", data.interval((value, None, None), "none", data.people), **where, **what)
+
+
+def p_of_change(draft: Draft, where: Mapping[str, str], **what: str) -> Estimate | None:
+    """Return the corrected p-value of the change of a group's rate or of a gap; None where there is none."""
+    return draft.get("p_value", **where, test=TEST, correction="holm", **what)
 
 
 def _add_differences(
-    draft: Draft,
-    data: Utterances,
-    counts: Counts,
-    cohort: Cohort,
-    chosen: Sequence[int],
-    found: Compared,
-    context: Context,
+    draft: Draft, data: Utterances, counts: MetricCounts, cohort: Cohort, chosen: Sequence[int]
 ) -> dict[int, float]:
     """Add the differences of some groups and return the p-values of those of all, by system."""
     sums = sums_of(data, counts, cohort.member[list(chosen)])
@@ -112,61 +86,44 @@ def _add_differences(
             apart = sums.errors[:, at, system] - sums.errors[:, at, 0]
             value, side = change_of_rate(apart[there], sums.sizes[there, at])
             spread, freedom = variance_or_least(side)
-            low, high, p = student(value, float(np.sqrt(spread)), freedom, context.level)
-            row = draft.add(
-                data.estimate(
-                    "system_difference",
-                    (value, low, high),
-                    PAIRED,
-                    int(sums.speakers[at]),
-                    place(data, counts, system, against=data.systems[0], group=cohort.names[group]),
-                    context.level,
-                )
-            )
+            low, high, p = student(value, float(np.sqrt(spread)), freedom, draft.level)
+            where = data.where(counts, system, against=data.systems[0], group=cohort.names[group])
+            draft.add("system_difference", data.interval((value, low, high), PAIRED, int(sums.speakers[at])), **where)
             if cohort.names[group] == ALL:
                 tested[system] = p
-            if counts is data.counts[0] or cohort.names[group] == ALL:
-                found.rate[system, f"{counts.metric}:{cohort.names[group]}"] = row
     return tested
 
 
-def _moved(row: GapRow, system: int) -> tuple[Floats, list[Side]]:
+def _moved(comparison: Comparison, system: int) -> tuple[Floats, list[Side]]:
     """Return the difference to the first system in every group, and how far each speaker moves it."""
-    apart = row.sums.errors[..., system] - row.sums.errors[..., 0]
-    there = row.sums.present
-    found = [change_of_rate(apart[who, at], row.sums.sizes[who, at]) for at, who in enumerate(there.T)]
+    apart = comparison.sums.errors[..., system] - comparison.sums.errors[..., 0]
+    there = comparison.sums.present
+    found = [change_of_rate(apart[who, at], comparison.sums.sizes[who, at]) for at, who in enumerate(there.T)]
     return np.array([value for value, _ in found]), [side for _, side in found]
 
 
 def _add_gap_difference(
-    draft: Draft, data: Utterances, row: GapRow, system: int, values: Floats, sides: Sequence[Side], context: Context
-) -> tuple[int, float]:
+    draft: Draft, data: Utterances, comparison: Comparison, system: int, values: Floats, sides: Sequence[Side]
+) -> float:
     """Add by how much the first system's largest gap, of its worst and its best group, is another for this system.
 
     The pair was picked by the first system's rates, so that its own gap is too large by chance; interval and p-value
-    hold for whichever pair was picked.
+    hold for whichever pair was picked. Return the p-value.
     """
-    worst, best = (row.names.index(names[0]) for names in (row.worst, row.best))
-    moved = np.zeros(row.sums.sizes.shape)
+    sums, names = comparison.sums, comparison.names
+    group, reference = comparison.extremes[0]
+    moved = np.zeros(sums.sizes.shape)
     spread, freedom = np.zeros(len(sides)), np.zeros(len(sides))
     for at, side in enumerate(sides):
-        moved[row.sums.present[:, at], at] = side.moved / np.sqrt(np.maximum(1 - side.shares, 1e-12))
+        moved[sums.present[:, at], at] = side.moved / np.sqrt(np.maximum(1 - side.shares, 1e-12))
         spread[at], freedom[at] = variance_or_least(side)
     # A speaker in several groups makes their differences go together.
     covariance = moved.T @ moved
     np.fill_diagonal(covariance, spread)
-    pairs, mine = all_pairs(len(row.names), worst, best)
-    rng = generator(context.seed, "gap difference", row.counts.metric, row.by)
-    found = student_contrasts(values, covariance, freedom, pairs, rng, level=context.level)
-    where = {"by": row.by, "group": row.names[worst], "reference": row.names[best]}
-    at = draft.add(
-        data.estimate(
-            "gap_difference",
-            (float(found.value[mine]), float(found.low[mine]), float(found.high[mine])),
-            PAIRED_GAP,
-            row.sums.people,
-            place(data, row.counts, system, against=data.systems[0], **where),
-            context.level,
-        )
-    )
-    return at, float(found.p[mine])
+    pairs, mine = all_pairs(len(names), names.index(group), names.index(reference))
+    rng = generator(draft.seed, "gap difference", comparison.counts.metric, comparison.by)
+    found = student_contrasts(values, covariance, freedom, pairs, rng, level=draft.level)
+    ends = (float(found.value[mine]), float(found.low[mine]), float(found.high[mine]))
+    where = data.where(comparison.counts, system, against=data.systems[0], by=comparison.by)
+    draft.add("gap_difference", comparison.interval(ends, PAIRED_GAP), **where, group=group, reference=reference)
+    return float(found.p[mine])

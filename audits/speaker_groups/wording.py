@@ -1,17 +1,26 @@
-"""Whose error rate a sentence of the findings is about, and how a difference of two stands in it."""
+"""Words that several findings share: who errs, and how differences and ratios stand in a sentence."""
 
 from math import ceil, floor
 
+from audits.context import Draft
 from audits.numbers import decimals, point, written
 from audits.records import Estimate
+from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Utterances
+from audits.speaker_groups.measure import Counts
 from audits.statistics import Ends
 from audits.wording import size_words
 
 
-def whose(data: Utterances, system: int) -> str:
+def who_errs(data: Utterances, system: int) -> str:
     """Return the name of a system at the start of a sentence; none is needed where there is one only."""
     return f"{data.systems[system]} errs" if len(data.systems) > 1 else "The system errs"
+
+
+def ratio_rows(draft: Draft, counts: Counts, rung: Rung) -> tuple[Estimate, Estimate]:
+    """Return the ratios of the rates of two levels before and after adjusting."""
+    where = counts.where(rung.system, **rung.where)
+    return draft.row("rate_ratio", **where, adjusted="no"), draft.row("rate_ratio", **where, adjusted="yes")
 
 
 def gap_words(gap: Estimate) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.groups import group_sets
 from audits.records import Estimate
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import Counts, Utterances
-from audits.speaker_groups.judging import declare, judge
-from audits.speaker_groups.report import Results, examine
+from audits.speaker_groups.counts import MetricCounts, Utterances
+from audits.speaker_groups.estimates import examine
+from audits.speaker_groups.findings import findings
+from audits.speaker_groups.hypotheses import add_tests, verdicts_of
+from audits.speaker_groups.measure import Counts, counts_of
 from calibration.checks import NONE, Case, Outcomes, held
 from calibration.worlds import GAP, Floats, Group, groups_of
 
@@ -80,12 +82,12 @@ def draw(case: Case, rng: np.random.Generator) -> Drawn:
     return Drawn(data=data, groups=made, marginal=own * ratio, adjusted=own)
 
 
-def _counted(errors: Floats, sizes: Floats, rng: np.random.Generator) -> Counts:
+def _counted(errors: Floats, sizes: Floats, rng: np.random.Generator) -> MetricCounts:
     total = errors.astype(np.int64)
     first = rng.binomial(total, PARTS["substitution"])
     second = rng.binomial(total - first, PARTS["deletion"] / (1 - PARTS["substitution"]))
     parts = {"substitution": first, "deletion": second, "insertion": total - first - second}
-    return Counts(
+    return MetricCounts(
         metric="wer",
         errors=errors,
         hits=sizes[:, None] - first - second,
@@ -99,16 +101,17 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     drawn = draw(case, rng)
     least = min(max(case.units, 5), 10)
     options = Options(manifest=Path("manifest.csv"), by=("group", "side"), min_speakers=least)
-    context = Context(seed=int(rng.integers(2**31)), level=case.level, cache=Cache(Path("cache")))
-    draft = Draft()
-    results = examine(draft, drawn.data, options, context)
-    judge(draft, drawn.data, results, _inputs(drawn.data), options, context)  # type: ignore[arg-type]
-    found = _Found(case=case, drawn=drawn, draft=draft, results=results)
+    seed = int(rng.integers(2**31))
+    draft = Draft(level=case.level, seed=seed)
+    counts = counts_of(drawn.data, _inputs(drawn.data), options, seed=seed, level=case.level)
+    examine(draft, counts)
+    findings(draft, counts)
+    found = _Found(case=case, drawn=drawn, draft=draft, counts=counts)
     outcomes: dict[str, bool | None] = {**found.rates(), **found.gaps(), **found.ratios(), **found.rest()}
     outcomes |= found.findings()
     for hypothesis in ("worst-group", "conditional"):
-        asked = replace(options, hypothesis=hypothesis)
-        verdicts = declare(draft, drawn.data, results.rows, results.adjusted, asked, context)
+        verdicts = verdicts_of(drawn.data, counts.comparisons, counts.adjustments, hypothesis, case.level)
+        add_tests(draft, drawn.data, verdicts)
         outcomes[f"groups.gap[hypothesis={hypothesis}]"] = any(v.found for v in verdicts) if verdicts else None
     outcomes["excess"] = found.excess()
     return outcomes
@@ -129,7 +132,7 @@ class _Found:
     case: Case
     drawn: Drawn
     draft: Draft
-    results: Results
+    counts: Counts
 
     def row(self, name: str, **where: str) -> Estimate | None:
         """Return the first estimate of the first system at these coordinates."""
@@ -159,14 +162,14 @@ class _Found:
 
     def gaps(self) -> Mapping[str, bool | None]:
         """Hold the gaps of whichever two groups are told against the difference of their laws."""
-        mine = next((row for row in self.results.rows if row.by == "group"), None)
+        mine = next((row for row in self.counts.comparisons if row.by == "group"), None)
         found: dict[str, bool | None] = {}
         if mine is not None:
-            high, low = (self.drawn.rate(names[0]) for names in (mine.worst, mine.best))
+            high, low = (self.drawn.rate(name) for name in mine.extremes[0])
             found |= self._kinds(high, low, "no")
-        pair = self.results.adjusted.extremes.get((0, "group"))
-        if pair is not None and all(name.startswith("group=g") for name in pair):
-            high, low = (self.drawn.rate(name) for name in pair)
+        term = self.counts.adjustments[0].term("group")
+        if term is not None and all(name.startswith("group=g") for name in term.extremes):
+            high, low = (self.drawn.rate(name) for name in term.extremes)
             found |= self._kinds(high, low, "yes")
         name = f"group=g{MARKED}"
         told = self.row("gap_to_reference", group=name, reference="others")
@@ -238,11 +241,11 @@ class _Found:
 
     def findings(self) -> Mapping[str, bool | None]:
         """Tell which sentences the report has."""
-        verdicts = self.results.verdicts
+        verdicts = self.counts.verdicts
         told = {(item.id, str(item.where.get("by", ""))) for item in self.draft.findings}
         ids = {name for name, _ in told}
         systems = [item.statement for item in self.draft.findings if item.id == "groups.system"]
-        searched = sum(self.results.search.tested.values())
+        searched = sum(len(search.tests) for search in self.counts.searches)
         spurious = ("groups.spurious", "group") in told
         return {
             "groups.gap": bool({"groups.gap", "groups.spurious"} & ids) if verdicts else None,

@@ -3,14 +3,16 @@
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.records import Estimate
 from audits.speaker_groups import Options
-from audits.speaker_groups.report import examine
+from audits.speaker_groups.estimates import examine
+from audits.speaker_groups.measure import counts_of
 from calibration import asr_fairness_simulated, speaker_groups_simulated
 from calibration.checks import Case
 
@@ -19,6 +21,8 @@ SPLIT = {"confirmed_difference", "intersection_ratio"}
 """On the half of the speakers that took no part in a search: another seed asks other people."""
 WHOLE = "_layer"
 """Layers are whole numbers: a range of them may begin or end at its value."""
+NOTHING: Any = None
+"""The inputs, where only counts are looked at."""
 Kept = dict[tuple[object, ...], list[Estimate]]
 
 
@@ -27,8 +31,8 @@ def groups(case: Case) -> Kept:
     options = Options(manifest=Path("manifest.csv"), by=("group", "side"), min_speakers=5)
     found: Kept = defaultdict(list)
     for seed in SEEDS:
-        draft = Draft()
-        examine(draft, data, options, Context(seed=seed, level=case.level, cache=Cache(Path("cache"))))
+        draft = Draft(level=case.level, seed=seed)
+        examine(draft, counts_of(data, NOTHING, options, seed=seed, level=case.level))
         _keep(draft, found)
     return found
 

@@ -94,9 +94,7 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
     """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.speaker_groups import report
-
-    monkeypatch.setattr(report, "draw", lambda *_: [])
+    monkeypatch.setattr("audits.speaker_groups.figures.figures", lambda *_: ())
 
     def run(*words: object, name: str = "run", code: int = 0) -> Path:
         folder = tmp_path / name
@@ -214,13 +212,11 @@ def test_another_seed_moves_shuffles_and_no_rate_or_its_interval(corpus: Corpus,
 def test_a_run_that_could_not_be_completed_leaves_no_report_and_is_finished_later(
     corpus: Corpus, quick: Any, call_miles: Call, tmp_path: Path
 ) -> None:
-    from audits.speaker_groups import report
-
     def fail(*_: Any) -> None:
         raise MemoryError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "judge", fail)
+        patch.setattr("audits.speaker_groups.findings.findings", fail)
         outcome = call_miles(*corpus.command(systems="a"), "--out", tmp_path / "run", "--quiet")
     assert outcome.code == 3 and not (tmp_path / "run" / "report.json").exists()
     folder = quick(*corpus.command(systems="a"))
@@ -241,12 +237,12 @@ def test_a_run_that_could_not_be_completed_leaves_no_report_and_is_finished_late
 def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
     corpus: Corpus, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: str, mend: str
 ) -> None:
-    from audits import registry
+    from audits import runner
 
     def refuse(*_: Any) -> None:
         raise AssertionError("the audit was run")
 
-    monkeypatch.setattr(registry.AuditSpec, "carry_out", refuse)
+    monkeypatch.setattr(runner, "carry_out", refuse)
     outcome = call_miles(*corpus.command("--fail-if", gate, "--out", tmp_path / "run"))
     assert outcome.code == 2 and mend in " ".join(outcome.err.replace("│", " ").split())
     assert not (tmp_path / "run").exists()
@@ -257,8 +253,8 @@ def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
 def plain(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     """Return the estimates of the first system, under the name that a column of the manifest has."""
     from audits.context import Cache, Context
-    from audits.speaker_groups import Options, report
-    from audits.speaker_groups.inputs import plan
+    from audits.speaker_groups import AUDIT, Options
+    from audits.testing import drafted
 
     options = Options(
         manifest=corpus.manifest, by=("gender", "accent"), predictions=(f"prediction={corpus.folder / 'a.tsv'}",),
@@ -266,8 +262,9 @@ def plain(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Row]
     )  # fmt: skip
     context = Context(cache=Cache(tmp_path_factory.mktemp("unused")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "draw", lambda *_: [])
-        return [asdict(row) for row in report.run(options, plan(options, context), context).estimates]
+        patch.setattr("audits.speaker_groups.figures.figures", lambda *_: ())
+        rows = [asdict(row) for row in drafted(AUDIT, options, context).estimates]
+    return [{key: value for key, value in row.items() if key != "measure"} for row in rows]
 
 
 def test_the_numbers_that_all_forms_are_held_against_are_true(corpus: Corpus, plain: list[Row]) -> None:

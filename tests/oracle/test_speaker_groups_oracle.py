@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.groups import group_sets
 from audits.records import Estimate
 from audits.speaker_groups import Options
-from audits.speaker_groups.adjusting import adjust_gaps
-from audits.speaker_groups.counts import Counts, Utterances, cohort_of
-from audits.speaker_groups.gaps import compare
-from audits.speaker_groups.rates import add_rates
+from audits.speaker_groups.adjusting import add_adjusted, adjust_gaps
+from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
+from audits.speaker_groups.gaps import add_gaps, compare
+from audits.speaker_groups.rates import add_rates, small_groups
 from audits.statistics import generator
 
 BY = ("accent", "age", "gender")
@@ -47,7 +47,7 @@ def data(clips: pd.DataFrame) -> Utterances:
     rows = clips[list(BY)].to_dict("records")
     return Utterances(
         systems=SYSTEMS,
-        counts=(Counts(metric="wer", errors=errors, hits=hits, sizes=sizes, parts={}),),
+        counts=(MetricCounts(metric="wer", errors=errors, hits=hits, sizes=sizes, parts={}),),
         speakers=clips["speaker"].to_numpy(),
         attributes=rows,
         controls={},
@@ -57,11 +57,14 @@ def data(clips: pd.DataFrame) -> Utterances:
 
 @pytest.fixture(scope="module")
 def draft(data: Utterances) -> Draft:
-    draft, context = Draft(), Context(cache=Cache(Path("cache")))
+    draft, (words,) = Draft(), data.counts
     cohort = cohort_of(data, OPTIONS.bootstrap, generator(0, "bootstrap"))
-    add_rates(draft, data, cohort, context)
-    rows = compare(draft, data, data.counts[0], cohort, OPTIONS, context)
-    adjust_gaps(draft, data, data.counts[0], rows, OPTIONS, context)
+    add_rates(draft, data, cohort, small_groups(data, cohort))
+    comparisons = [compare(data, words, groups, OPTIONS, seed=0, level=0.95) for groups in data.sets]
+    for comparison in comparisons:
+        add_gaps(draft, data, comparison, OPTIONS)
+    for adjustment in adjust_gaps(data, words, comparisons, OPTIONS, 0.95):
+        add_adjusted(draft, data, words, adjustment)
     return draft
 
 

@@ -13,17 +13,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from audits.context import Cache, Context, Draft
-from audits.groups import GroupSet, group_sets
-from audits.speaker_groups import Options, gaps
-from audits.speaker_groups.adjusting import adjust_gaps
-from audits.speaker_groups.counts import Counts, Utterances, cohort_of, sums_of
+from audits.context import Draft
+from audits.groups import group_sets
+from audits.speaker_groups import Options
+from audits.speaker_groups.adjusting import Rung, adjust_gaps
+from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
 from audits.speaker_groups.designs import design_of
-from audits.speaker_groups.discovery import PARTS, search
-from audits.speaker_groups.gaps import OTHERS, GapRow, compare
-from audits.speaker_groups.rates import add_rates
+from audits.speaker_groups.discovery import PARTS, add_search, search
+from audits.speaker_groups.gaps import OTHERS, compare
+from audits.speaker_groups.rates import add_rates, small_groups
 from audits.speaker_groups.systems import compare_systems
-from audits.statistics import generator, shuffle_labels, wald_test
+from audits.statistics import generator, wald_test
 from probes.synthetic import populations, transcripts
 from probes.synthetic.populations import Case, Effect, Plan, Population, draw_speakers, scenario
 
@@ -39,15 +39,11 @@ def asked(by: tuple[str, ...], **other: object) -> Options:
     return Options(manifest=Path("manifest.csv"), by=by, **other)  # type: ignore[arg-type]
 
 
-def context(seed: int) -> Context:
-    return Context(cache=Cache(Path("cache")), seed=seed)
-
-
 def heard(errors: Floats, counts: populations.Counts, *, max_order: int = 1) -> Utterances:
     """Return what statistics see of drawn counts; errors of shape (clips, systems)."""
     rows = [dict(zip(counts.labels, levels, strict=True)) for levels in zip(*counts.labels.values(), strict=True)]
     sizes = counts.words.astype(float)
-    counted = Counts(
+    counted = MetricCounts(
         metric="wer", errors=errors.astype(float), hits=np.maximum(sizes[:, None] - errors, 0), sizes=sizes, parts={}
     )
     return Utterances(
@@ -60,14 +56,22 @@ def heard(errors: Floats, counts: populations.Counts, *, max_order: int = 1) -> 
     )
 
 
+def rung_of(data: Utterances) -> Rung:
+    """Return the comparison of the two accents in the models with and without age."""
+    (adjustment,) = adjust_gaps(data, data.counts[0], [], asked(("accent", "age")), 0.95)
+    term = adjustment.term("accent")
+    assert term is not None
+    (rung,) = term.rungs
+    return rung
+
+
 def judged(case: Case, draws: int) -> Counter[str]:
     """Count how often the difference of the accents was seen, and how often it was put down to age."""
     rng, found = np.random.default_rng(11), Counter[str]()
-    for seed in range(draws):
+    for _ in range(draws):
         counts = scenario(case, age_ratio=3.0).draw(rng, speakers=120)
         data = heard(counts.errors[:, None], counts)
-        adjusted = adjust_gaps(Draft(), data, data.counts[0], [], asked(("accent", "age")), context(seed))
-        (rung,) = [rung for rung in adjusted.rungs if rung.attribute == "accent"]
+        rung = rung_of(data)
         found["seen"] += rung.shown
         found["spurious"] += rung.spurious
         found["age"] += rung.explained_by == ("age",)
@@ -98,11 +102,10 @@ def test_a_gap_of_which_most_is_left_is_seldom_called_spurious(people: int, draw
     own = Effect(where={"accent": "south"}, ratio=(1.8 / 1.2) ** (LEFT / (1 - LEFT)))
     plan, rng = Plan(base=0.1, effects=(own, Effect(where={"age": "old"}, ratio=2.0))), np.random.default_rng(5)
     spurious = held = told = 0
-    for seed in range(draws):
+    for _ in range(draws):
         counts = populations.draw_counts(draw_speakers(("accent", "age"), TOGETHER, 2 * people, rng), plan, rng)
         data = heard(counts.errors[:, None], counts)
-        adjusted = adjust_gaps(Draft(), data, data.counts[0], [], asked(("accent", "age")), context(seed))
-        (rung,) = [rung for rung in adjusted.rungs if rung.attribute == "accent"]
+        rung = rung_of(data)
         spurious += rung.spurious
         if rung.share is not None:
             told += 1
@@ -127,16 +130,6 @@ def without_effects(seed: int) -> populations.Counts:
     return populations.draw_counts(draw_speakers(tuple(NULL), NULL_SHARES, 200, rng), Plan(base=0.12), rng)
 
 
-def permuted(data: Utterances, groups: GroupSet, seed: int) -> GapRow:
-    """Return what the declared test of an attribute rests on."""
-    counts = data.counts[0]
-    sums = sums_of(data, counts, groups.member[None] == np.arange(len(groups.names))[:, None])
-    chance = shuffle_labels(sums, 300, generator(seed, groups.by), level=0.95)
-    return GapRow(
-        counts=counts, groups=groups, names=groups.names, sums=sums, drawn=sums, chance=chance, reference="overall"
-    )
-
-
 def first_of(p_values: list[float]) -> float:
     """Return the smallest p-value after Holm's correction."""
     return len(p_values) * min(p_values)
@@ -147,10 +140,11 @@ def test_declared_tests_seldom_reject_where_there_is_nothing() -> None:
     for seed in range(100):
         counts = without_effects(seed)
         data, options = heard(counts.errors[:, None], counts), asked(tuple(NULL))
-        rows = [permuted(data, groups, seed) for groups in data.sets]
+        compared = asked(tuple(NULL), permutations=300, min_speakers=1)
+        rows = [compare(data, data.counts[0], groups, compared, seed=seed, level=0.95) for groups in data.sets]
         assert [len(row.names) for row in rows] == [4, 4, 4]
         for hypothesis in ("parity", "worst-group"):
-            found = [gaps.tested(row, 0, hypothesis, context(seed))[0] for row in rows]
+            found = [row.p_value(0, hypothesis)[0] for row in rows]
             rejected[hypothesis] += first_of(found) < 0.05
         if seed < 50:
             design = design_of(data, data.counts[0], 0, options)
@@ -167,8 +161,8 @@ def test_the_search_confirms_next_to_nothing_where_there_is_nothing() -> None:
         counts = without_effects(seed)
         data = heard(counts.errors[:, None], counts, max_order=2)
         options = asked(tuple(NULL), permutations=200)
-        found = search(Draft(), data, data.counts[0], options, context(seed))
-        looked += found.tested[0]
+        (found,) = search(data, data.counts[0], options, seed=seed, level=0.95)
+        looked += len(found.tests)
         named += bool(found.found)
         confirmed += any(item.confirmed for item in found.found)
     assert looked > 100 * 35, "too few comparisons to go wrong"
@@ -186,7 +180,9 @@ def crossing(planted: bool, draws: int) -> Counter[str]:
         counts = populations.draw_counts(people, plan, rng, clips=transcripts.CLIPS, words=(6, 12))
         data, draft = heard(counts.errors[:, None], counts, max_order=2), Draft()
         options = asked(transcripts.ATTRIBUTES, permutations=200)
-        items = [item for item in search(draft, data, data.counts[0], options, context(seed)).found if item.confirmed]
+        (searched,) = search(data, data.counts[0], options, seed=seed, level=0.95)
+        add_search(draft, data, data.counts[0], 0, searched)
+        items = [item for item in searched.found if item.confirmed]
         beyond = {item.group for item in items if item.against == PARTS and item.more}
         found["it"] += name in beyond
         found["another"] += bool(beyond - {name})
@@ -236,12 +232,13 @@ def test_changes_from_one_system_to_another_are_within_their_intervals() -> None
     rate = [{**dict(zip(PLACES, row, strict=True)), "all": row @ list(PLACES.values())} for row in true]
     rng, missed, seen, trials = np.random.default_rng(5), Counter[str](), Counter[str](), 100
     for seed in range(trials):
-        data, draft = two_systems(rng, 240), Draft()
+        data, draft = two_systems(rng, 240), Draft(seed=seed)
         options = asked(("accent",), permutations=100, bootstrap=400)
         cohort = cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
-        rates = add_rates(draft, data, cohort, context(seed))
-        rows = compare(draft, data, data.counts[0], cohort, options, context(seed))
-        compare_systems(draft, data, rows, cohort, rates.small, "wer", context(seed))
+        small = small_groups(data, cohort)
+        add_rates(draft, data, cohort, small)
+        rows = [compare(data, data.counts[0], groups, options, seed=seed, level=0.95) for groups in data.sets]
+        compare_systems(draft, data, rows, cohort, small, "wer")
         for row in draft.estimates:
             if row.name not in ("rate", "system_difference", "gap_difference"):
                 continue

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.groups import group_sets
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import Counts, Utterances, cohort_of
+from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
 from audits.speaker_groups.gaps import compare
 from audits.speaker_groups.systems import compare_systems
 from audits.statistics import change_of_rate, generator, student, variance_or_least
@@ -58,7 +58,9 @@ def compared(world: str, speakers: int, groups: int, systems: int, seed: int) ->
     rng = np.random.default_rng((3, seed))
     errors, words = paired(world, speakers * groups, systems, rng)
     rows = [{"accent": f"g{place % groups}"} for place in range(len(words))]
-    counted = Counts(metric="wer", errors=errors, hits=np.maximum(words[:, None] - errors, 0), sizes=words, parts={})
+    counted = MetricCounts(
+        metric="wer", errors=errors, hits=np.maximum(words[:, None] - errors, 0), sizes=words, parts={}
+    )
     data = Utterances(
         systems=tuple(f"system {place}" for place in range(systems)),
         counts=(counted,),
@@ -68,15 +70,14 @@ def compared(world: str, speakers: int, groups: int, systems: int, seed: int) ->
         sets=tuple(group_sets(rows, ("accent",), max_order=1)),
     )
     options = Options(manifest=Path("manifest.csv"), by=("accent",), permutations=20, bootstrap=40, min_speakers=5)
-    here, draft = Context(cache=Cache(Path("cache")), seed=seed), Draft()
-    cohort = cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
-    told = compare_systems(
-        draft, data, compare(Draft(), data, counted, cohort, options, here), cohort, frozenset(), "wer", here
-    )
-    inside = [(draft.estimates[at].low or 0) <= 0 <= (draft.estimates[at].high or 0) for at in told.gap.values()]
-    alone = any(not (draft.estimates[at].low or 0) <= 0 <= (draft.estimates[at].high or 0)
-                for (_, name), at in told.rate.items() if name == "wer:all")  # fmt: skip
-    return min(told.told.values()) < 1 - LEVEL, inside, alone or not all(inside)
+    draft, cohort = Draft(seed=seed), cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
+    (accents,) = data.sets
+    comparison = compare(data, counted, accents, options, seed=seed, level=LEVEL)
+    compare_systems(draft, data, [comparison], cohort, frozenset(), "wer")
+    inside = [not row.excludes(0) for row in draft.select("gap_difference")]
+    alone = any(row.excludes(0) for row in draft.select("system_difference", group="all"))
+    told = min(row.value for row in draft.select("p_value", correction="holm"))
+    return told < 1 - LEVEL, inside, alone or not all(inside)
 
 
 @pytest.mark.parametrize("world", WORLDS)

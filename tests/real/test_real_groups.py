@@ -16,9 +16,10 @@ from scipy.stats import t
 
 from audits.context import Cache, Context, Draft
 from audits.records import Estimate
-from audits.speaker_groups import Options
-from audits.speaker_groups.inputs import Inputs, plan
-from audits.speaker_groups.report import run
+from audits.speaker_groups import AUDIT, Options
+from audits.speaker_groups.clips import Inputs
+from audits.speaker_groups.inputs import check
+from audits.testing import drafted
 from probes.words import count_words, normalise
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
@@ -74,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def audit(folder: Path, options: Options) -> Draft:
     context = Context(cache=Cache(folder / "cache"))
-    return run(options, plan(options, context), context)
+    return drafted(AUDIT, options, context)
 
 
 def only(folder: Path, name: str, **wanted: tuple[str, ...]) -> Path:
@@ -193,7 +194,7 @@ def test_quotation_marks_in_the_references_are_no_errors(system: str, errors: in
 def test_every_clip_of_the_original_files_meets_its_transcript(tmp_path: Path) -> None:
     predictions = tuple(f"{system}={FOLDER / 'predictions' / f'{system}.tsv'}" for system in SYSTEMS)
     options = Options(manifest=FOLDER / "manifest.csv", by=("gender", "accent", "age"), predictions=predictions)
-    inputs = plan(options, Context(cache=Cache(tmp_path))).inputs
+    inputs = check(options, Context(cache=Cache(tmp_path))).inputs
     assert isinstance(inputs, Inputs)
     assert (len(inputs.clips), inputs.skipped) == (1712, ())
     assert {note.id for note in inputs.notes} == {"manifest.unknown"}, "unused transcripts"

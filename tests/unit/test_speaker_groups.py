@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audits import runner
 from audits.context import Cache, Context, Draft, Plan
 from audits.groups import UNKNOWN, group_sets, reported_groups
 from audits.records import Estimate
-from audits.speaker_groups import AUDIT, Options, report
-from audits.speaker_groups.counts import Counts, Utterances
+from audits.speaker_groups import AUDIT, Options
+from audits.speaker_groups.counts import MetricCounts, Utterances
 from audits.speaker_groups.designs import _holdable
-from audits.speaker_groups.inputs import plan
+from audits.speaker_groups.estimates import examine
+from audits.speaker_groups.measure import counts_of
 from audits.statistics import enough_permutations, few_resamples, out_of_reach
 from probes.errors import InputError
 
@@ -43,6 +45,8 @@ WARNINGS = {
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
     *("manifest.decimal-comma", "manifest.unit", "small-levels", "rates-part"),
 }
+NOTHING: Any = None
+"""The inputs, where only counts are looked at."""
 Row = dict[str, Any]
 Rule = Callable[[int, int], str]
 
@@ -124,11 +128,11 @@ def hear(tmp_path_factory: pytest.TempPathFactory) -> Hear:
             table.writerows(rows)
         options = Options(manifest=path, **{"by": ("gender", "accent"), **QUICK, **asked})
         context = Context(cache=Cache(folder / "cache"), level=level)
-        planned = plan(options, context)
+        planned = runner.check(AUDIT, options, context)
         with pytest.MonkeyPatch.context() as patch:
             if not drawn:
-                patch.setattr(report, "draw", lambda *_: [])
-            done = Heard(planned, report.run(options, planned, context))
+                patch.setattr("audits.speaker_groups.figures.figures", lambda *_: ())
+            done = Heard(planned, runner.carry_out(AUDIT, options, planned, context))
         sound(done, level)
         return done
 
@@ -152,7 +156,7 @@ def sound(heard: Heard, level: float) -> None:
     assert {warning.id for warning in draft.warnings} <= WARNINGS
     assert {finding.id for finding in draft.findings} <= FINDINGS
     for finding in draft.findings:
-        assert all(0 <= at < len(draft.estimates) for at in finding.evidence)
+        assert all(row in draft.estimates for row in finding.evidence)
         assert finding.evidence or finding.severity == "info"
         assert "nan" not in finding.statement.split() and "inf" not in finding.statement.split()
     assert {row.method for row in draft.estimates if row.low is None} <= {"exact", "none"}
@@ -236,9 +240,10 @@ def test_what_one_side_rejects_is_told_by_the_bound_of_that_side(hear: Hear, ref
 
 
 def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch: pytest.MonkeyPatch) -> None:
-    from audits.speaker_groups import judging
+    from audits.speaker_groups import gap_findings, hypotheses
 
-    monkeypatch.setattr(judging, "_beyond", lambda *_: False)
+    for module in (gap_findings, hypotheses):
+        monkeypatch.setattr(module, "beyond", lambda *_: False)
     for hypothesis, words in (("parity", "The groups do not err alike by accent"), ("worst-group", "Some group errs")):
         heard = hear(counted(clips()), hypothesis=hypothesis)
         small = [row for row in heard.rows("p_value", correction="holm") if row.value < 0.05]
@@ -333,12 +338,12 @@ def test_clips_without_a_reference_are_told_of_before_a_run_and_can_be_left_out(
     for row in rows[:3]:
         row |= {"text": "?!"} if "text" in row else {"words": 0}
     kept = hear(rows)
-    assert [note for note in kept.plan.notes if "3 clips have no word of reference" in note]
+    assert [note for note in kept.plan.preview if "3 clips have no word of reference" in note]
     assert "3 clips have no word of reference" in kept.said("empty-reference")
     left_out = hear(rows, on_empty_reference="skip")
     assert [(item.reason, item.count) for item in left_out.draft.coverage.skipped] == [("no word of reference", 3)]
     assert not left_out.said("empty-reference") and "3 no word of reference" in left_out.said("groups.skipped")
-    assert [note for note in left_out.plan.notes if "3 clips are left out: no word of reference" in note]
+    assert [note for note in left_out.plan.preview if "3 clips are left out: no word of reference" in note]
     assert left_out.draft.estimates == hear(rows[3:]).draft.estimates
     with pytest.raises(InputError, match="The clip has no word of reference") as stopped:
         hear(rows, on_empty_reference="stop")
@@ -384,7 +389,7 @@ def test_two_hundred_levels_are_told_of_before_and_after(hear: Hear) -> None:
     rows = counted(clips(lambda _: 0.1, people=220, takes=1, town=lambda s, _: f"t{s % 200:03d}"))
     heard = hear(rows, by=("gender", "town"), drawn=True)
     assert "The column town has 200 levels" in heard.said("many-levels")
-    assert any("200 levels" in note for note in heard.plan.notes)
+    assert any("200 levels" in note for note in heard.plan.preview)
     assert len([row for row in heard.rows("rate") if str(row.where["group"]).startswith("town=")]) == 200
     assert not heard.rows("gap", by="town") and heard.rows("gap", by="gender")
 
@@ -760,7 +765,7 @@ def utterances(counts: dict[str, Any], order: Any = None, systems: tuple[int, ..
     parts = {name: part[order][:, list(systems)].astype(float) for name, part in counts["parts"].items()}
     sizes = counts["sizes"][order]
     rows = [counts["rows"][at] for at in order]
-    words = Counts(
+    words = MetricCounts(
         metric="wer", errors=sum(parts.values()), hits=sizes[:, None] - parts["substitution"] - parts["deletion"],
         sizes=sizes, parts=parts,
     )  # fmt: skip
@@ -773,8 +778,8 @@ def utterances(counts: dict[str, Any], order: Any = None, systems: tuple[int, ..
 
 def examined(data: Utterances, tmp_path: Path, **asked: Any) -> Draft:
     options = Options(manifest=Path("m"), by=("accent", "gender"), **{**QUICK, "min_speakers": 5, **asked})
-    draft = Draft()
-    report.examine(draft, data, options, Context(cache=Cache(tmp_path)))
+    draft = Draft(measures=AUDIT.by_name)
+    examine(draft, counts_of(data, NOTHING, options, seed=0, level=0.95))
     sane(draft)
     return draft
 
@@ -907,7 +912,7 @@ def test_which_crowded_control_is_given_up_does_not_hang_on_their_order(seed: in
     }
     errors = rng.poisson(1.0, (people, 1)).astype(float)
     sizes = np.full(people, 10.0)
-    counts = Counts(metric="wer", errors=errors, hits=10 - errors, sizes=sizes, parts={})
+    counts = MetricCounts(metric="wer", errors=errors, hits=10 - errors, sizes=sizes, parts={})
     common: Any = {"systems": ("s",), "counts": (counts,), "speakers": np.arange(people), "sets": ()}
     first, second = (
         _holdable(
@@ -929,7 +934,7 @@ def test_a_level_that_no_shuffle_can_reach_is_told_before_and_after_a_run(hear: 
         heard = hear(counted(clips()), level=0.9995)
     said = next(warning.message for warning in heard.draft.warnings if warning.id == "level-out-of-reach")
     assert said.startswith("No finding can be made at --level 0.9995 with 2 tests by 2,000 shuffles: the smallest")
-    assert said in heard.plan.notes
+    assert said in heard.plan.preview
     silence = heard.said("groups.no-gap-shown")
     assert "Nothing was told by" in silence and said in silence
     assert "missed" not in silence and "may be chance" not in silence

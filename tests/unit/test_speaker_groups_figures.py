@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import vl_convert
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.groups import group_sets
-from audits.records import Estimate
+from audits.intervals import Interval
 from audits.rendering.figures import CONFIG, sized
-from audits.speaker_groups import Options, figures
+from audits.speaker_groups import AUDIT, Options, figures
 from audits.speaker_groups import labels as chart_labels
 from audits.speaker_groups.adjusting import Rung
-from audits.speaker_groups.counts import Counts, Utterances
-from audits.speaker_groups.figures import ADJUSTED, MARGINAL, draw
-from audits.speaker_groups.report import examine
+from audits.speaker_groups.counts import MetricCounts, Utterances
+from audits.speaker_groups.estimates import examine
+from audits.speaker_groups.figures import ADJUSTED, MARGINAL
+from audits.speaker_groups.measure import counts_of
 
 LEVELS = {"accent": ("east", "north", "rare"), "age": ("old", "young"), "gender": ("f", "m")}
 OPTIONS = Options(manifest=Path("clips.csv"), by=tuple(LEVELS))
@@ -34,55 +35,77 @@ class World:
         for name, values in levels.items():
             rows = [{**row, name: value} for row in rows for value in values]
         rows = [row for row in rows if not any(set(lack) <= set(row.items()) for lack in missing)]
-        self.draft = Draft()
-        self.data = SimpleNamespace(
-            systems=tuple(systems), sets=group_sets(rows, list(levels), max_order=order), unit="speakers"
-        )
-        self.data.singles = lambda: [groups for groups in self.data.sets if "&" not in groups.by]
         self.rates = {}
-        self.rows = []
+        self.gaps = {}
+        self.systems = systems
+        self.more = []
         self.rungs = []
-        names = [name for groups in self.data.sets for name in groups.names]
-        for at, name in enumerate(["all", *names]):
-            few = name in small
-            self.rate(name, 0.1 + 0.001 * at, half=0.02, n=3 if few else 50)
         self.small = frozenset(small)
-
-    def add(self, name, value, half=0.02, n=50, **where) -> int:
-        ends = {"low": value - half, "high": value + half} if half is not None else {}
-        row = Estimate(
-            name=name, value=value, **ends, method="bootstrap" if ends else "none", n=n, unit="speakers", where=where
+        sets = group_sets(rows, list(levels), max_order=order)
+        self.data = SimpleNamespace(
+            systems=tuple(systems), sets=sets, unit="speakers", singles=lambda: [s for s in sets if "&" not in s.by]
         )
-        return self.draft.add(row)
+        names = [name for groups in sets for name in groups.names]
+        for at, name in enumerate(["all", *names]):
+            self.rate(name, 0.1 + 0.001 * at, half=0.02, n=3 if name in small else 50)
 
     def rate(self, group, value, half=0.02, n=50) -> None:
-        self.rates[0, group] = self.add("rate", value, half, n, system=self.data.systems[0], metric="wer", group=group)
+        self.rates[group] = (value, half, n)
 
     def gap(self, by, value, half=0.02, floor=0.01) -> None:
-        groups = next(groups for groups in self.data.sets if groups.by == by)
-        at = range(len(self.data.systems))
-        row = SimpleNamespace(by=by, groups=groups, crossed="&" in by, worst=dict.fromkeys(at, "w"))
-        row.best = dict.fromkeys(at, "b")
-        row.gap = {(system, "absolute"): self.add("gap", value, half) for system in at}
-        row.floor = {system: self.add("noise_floor", floor, 0.005) for system in at}
-        self.rows.append(row)
+        self.gaps[by] = (value, half, floor)
+
+    def add(self, name, value, half=0.02, n=50, **where) -> None:
+        self.more.append((name, (value, half, n), where))
 
     def rung(self, level, reference, marginal, adjusted=0.1, attribute="accent", half=0.1, faded=0.1, **more) -> None:
         ends = [(value, value - half, value + half) for value in (marginal, adjusted, faded)]
         more = {"system": 0, "strata": {"age=old": ends[0]}, **more}
         self.rungs.append(
             Rung(attribute=attribute, level=level, reference=reference, marginal=ends[0], adjusted=ends[1],
-                 places=(0, 0), faded=ends[2] if faded else (0.0, 0.0, 0.0), **more)
+                 faded=ends[2] if faded else (0.0, 0.0, 0.0), **more)
         )  # fmt: skip
 
-    def drawn(self, inputs=NOBODY) -> dict:
-        results = SimpleNamespace(
+    def counts(self, inputs) -> SimpleNamespace:
+        """Return what was counted, as far as figures look at it."""
+        sets = {groups.by: groups for groups in self.data.sets}
+        return SimpleNamespace(
+            data=self.data,
+            inputs=inputs,
+            options=OPTIONS,
+            level=0.95,
+            small=self.small,
             verdicts=[],
-            rates=SimpleNamespace(rows={"wer": self.rates}, small=self.small),
-            rows=self.rows,
-            adjusted=SimpleNamespace(rungs=self.rungs),
+            rungs=self.rungs,
+            comparisons=[
+                SimpleNamespace(by=by, groups=sets[by], crossed="&" in by, extremes=[("w", "b")] * len(self.systems))
+                for by in self.gaps
+            ],
+            where=lambda system, **more: {"system": self.systems[system], "metric": "wer", **more},
         )
-        found = draw(self.draft, self.data, results, inputs, OPTIONS)
+
+    def table(self, where) -> Draft:
+        """Return the report in the making."""
+        draft = Draft(measures=AUDIT.by_name)
+
+        def add(name, value, half, n=50, **where) -> None:
+            ends = {"low": value - half, "high": value + half} if half is not None else {}
+            method = "bootstrap" if ends else "none"
+            draft.add(name, Interval(value=value, **ends, method=method, n=n, unit="speakers"), **where)
+
+        for group, rate in self.rates.items():
+            add("rate", *rate, **where(0, group=group))
+        for by, (value, half, floor) in self.gaps.items():
+            for system in range(len(self.systems)):
+                add("gap", value, half, **where(system, by=by, kind="absolute", adjusted="no"))
+                add("noise_floor", floor, 0.005, **where(system, by=by))
+        for name, numbers, coordinates in self.more:
+            add(name, *numbers, **coordinates)
+        return draft
+
+    def drawn(self, inputs=NOBODY) -> dict:
+        counts = self.counts(inputs)
+        found = list(figures.figures(self.table(counts.where), counts))
         assert [figure.file for figure in found] == [figure.id for figure in found]
         return {figure.id: figure for figure in found}
 
@@ -212,7 +235,7 @@ def test_the_pair_with_the_clearest_gap_is_crossed() -> None:
     assert sorts == {"x": ["east", "north", "rare"], "y": list(ages)}
     assert all(layer["encoding"]["x"]["sort"] == sorts["x"] for layer in figure.spec["layer"])
     assert {(cell["a"], cell["b"], cell["value"]) for cell in cells if cell["n"] == 50} >= {
-        ("north", "30", world.draft.estimates[world.rates[0, "accent=north&age=30"]].value)
+        ("north", "30", world.rates["accent=north&age=30"][0])
     }
     assert "Empty" in figure.caption and "Faded" in figure.caption
     assert "accent and age" in figure.title
@@ -411,22 +434,23 @@ def test_a_short_name_keeps_both_ends(name, short) -> None:
     assert chart_labels.width(short) <= chart_labels.LONGEST
 
 
-def test_the_estimates_of_an_audit_are_what_is_drawn(tmp_path) -> None:
+def test_the_estimates_of_an_audit_are_what_is_drawn() -> None:
     rng = np.random.default_rng(4)
     people = [{"accent": str(rng.choice(["east", "west"])), "gender": str(rng.choice(["f", "m"]))} for _ in range(60)]
     rows = [person for person in people for _ in range(4)]
     sizes = np.full(len(rows), 12.0)
     rate = np.array([0.1 + 0.2 * (row["accent"] == "west") for row in rows])
     errors = np.minimum(rng.poisson((rate * sizes)[:, None], (len(rows), 2)), 12).astype(float)
-    words = Counts(metric="wer", errors=errors, hits=12 - errors, sizes=sizes, parts={})
+    words = MetricCounts(metric="wer", errors=errors, hits=12 - errors, sizes=sizes, parts={})
     data = Utterances(
         systems=("base", "other"), counts=(words,), speakers=np.repeat(np.arange(60), 4), attributes=rows, controls={},
         sets=tuple(group_sets(rows, ["accent", "gender"], max_order=2)),
     )  # fmt: skip
     options = Options(manifest=Path("x"), by=("accent", "gender"), bootstrap=200, permutations=100)
-    draft = Draft()
-    results = examine(draft, data, options, Context(cache=Cache(tmp_path), level=0.8))
-    found = {figure.id: figure for figure in draw(draft, data, results, NOBODY, options)}
+    draft = Draft(level=0.8, measures=AUDIT.by_name)
+    counts = counts_of(data, NOBODY, options, seed=0, level=0.8)
+    examine(draft, counts)
+    found = {figure.id: figure for figure in figures.figures(draft, counts)}
     assert list(found) == ["groups", "pairs", "ladder", "gaps", "systems"]
     assert labels(found["groups"], "accent") == ["west", "east"]
     west = errors[:, 0][rate > 0.2].sum() / (12 * (rate > 0.2).sum())

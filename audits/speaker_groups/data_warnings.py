@@ -1,47 +1,51 @@
-"""What in the data must the reader know before any number?"""
+"""Warnings of what is odd about the data, which a reader must know before any number."""
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 
 from audits.context import Draft
+from audits.records import Warning
 from audits.speaker_groups import Options
+from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.counts import MANY_LEVELS, Utterances
-from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.outlook import many_levels
-from audits.speaker_groups.references import told
+from audits.speaker_groups.preflight import many_levels
+from audits.speaker_groups.references import wordless
 from audits.wording import many
 
 _JOINED = re.compile(r"\w[-\u2010-\u2015/\u2026]+\w")
 
 
-def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
-    """Warn of what was done to the data, or is odd about them."""
+def warnings_of(inputs: Inputs, options: Options) -> Iterator[Warning]:
+    """Yield the warnings of what was done to the data while they were read."""
     for note in inputs.notes:
-        draft.warn(note.id, note.message)
+        yield Warning(id=note.id, message=note.message)
     if inputs.unit == PROFILES:
         columns = ", ".join(options.cluster_by or options.by)
-        draft.warn(
-            "no-speakers",
-            f"The manifest names no speakers: clips with the same {columns} count as one ({data.people} profiles). "
-            "Intervals are wider than with speakers, and groups of few profiles are not compared.",
+        people = int(inputs.speakers.max(initial=-1)) + 1
+        message = (
+            f"The manifest names no speakers: clips with the same {columns} count as one ({people} profiles). "
+            "Intervals are wider than with speakers, and groups of few profiles are not compared."
         )
+        yield Warning(id="no-speakers", message=message)
     for system, missing in inputs.empty.items():
-        draft.warn(
-            "missing-as-empty",
-            f"{system} has no transcript of {missing} clips: they count as empty, all their words as deleted.",
-            system=system,
-        )
-    for place in np.flatnonzero(data.counts[0].errors.sum(0) == 0).tolist():
+        message = f"{system} has no transcript of {missing} clips: they count as empty, all their words as deleted."
+        yield Warning(id="missing-as-empty", message=message, where={"system": system})
+
+
+def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
+    """Warn of what is odd about the data."""
+    for system in np.flatnonzero(data.counts[0].errors.sum(0) == 0).tolist():
         draft.warn(
             "no-errors",
-            f"{data.systems[place]} has no error in {len(data.speakers):,} clips: are its transcripts the references?",
+            f"{data.systems[system]} has no error in {len(data.speakers):,} clips: are its transcripts the references?",
         )
     _warn_about_references(draft, inputs, options)
     _warn_about_empty_transcripts(draft, inputs)
-    _warn_about_levels(draft, inputs, data, options)
+    _warn_about_levels(draft, data, options)
     for name, values in data.controls.items():
         missing = sum(value is None for value in values)
         if missing:
@@ -52,7 +56,7 @@ def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Opt
 
 def _warn_about_references(draft: Draft, inputs: Inputs, options: Options) -> None:
     if inputs.wordless:
-        draft.warn("empty-reference", told(inputs.wordless))
+        draft.warn("empty-reference", wordless(inputs.wordless))
     joined = [clip for clip in inputs.clips if _JOINED.search(clip.text or "")]
     if options.normalise == "basic" and joined and not inputs.counted:
         found = _JOINED.search(joined[0].text or "")
@@ -75,7 +79,7 @@ def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs) -> None:
             )
 
 
-def _warn_about_levels(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
+def _warn_about_levels(draft: Draft, data: Utterances, options: Options) -> None:
     for groups in data.singles():
         several = Counter(
             speaker

@@ -1,29 +1,26 @@
-"""What will a run on these inputs be able to say? Told before anything is counted."""
+"""What a run on these inputs will be able to say, known before anything is counted."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from audits.groups import reported_groups
 from audits.records import Coordinate
 from audits.speaker_groups import METRICS, Options
+from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.controls import as_read, levels_words
 from audits.speaker_groups.counts import MANY_LEVELS
 from audits.speaker_groups.discovery import TESTS
 from audits.speaker_groups.gaps import KINDS, RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
-from audits.speaker_groups.references import told
+from audits.speaker_groups.references import wordless
 from audits.speaker_groups.systems import TEST
 from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, enough_permutations, few_resamples, out_of_reach
-
-if TYPE_CHECKING:
-    from audits.speaker_groups.inputs import Inputs
 
 CORRECTIONS = ("none", "holm", "bh")
 
 
-def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
+def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with all the values that it can take."""
     names, _ = reported_groups([clip.attributes for clip in inputs.clips], inputs.sets)
     levels = {groups.by: [name.partition("=")[2] for name in groups.names] for groups in inputs.sets}
@@ -51,7 +48,7 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
     return found
 
 
-def columns_of(inputs: "Inputs", options: Options) -> dict[str, tuple[str, ...]]:
+def columns_of(inputs: Inputs, options: Options) -> dict[str, tuple[str, ...]]:
     """Return how every column that is compared or held fixed was read, in words, by the option that names it."""
     binned = {text.partition("=")[0].strip() for text in options.bin}
     by = []
@@ -71,7 +68,7 @@ def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str
     return [(name, message) for name, message in found if message]
 
 
-def notes_of(inputs: "Inputs", options: Options, level: float) -> tuple[str, ...]:
+def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     tests = len([groups for groups in inputs.sets if "&" not in groups.by]) * len(inputs.systems)
     notes = [note.message for note in inputs.notes]
@@ -80,7 +77,7 @@ def notes_of(inputs: "Inputs", options: Options, level: float) -> tuple[str, ...
         f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()
     ]
     if inputs.wordless:
-        notes.append(told(inputs.wordless))
+        notes.append(wordless(inputs.wordless))
     people = inputs.speakers
     for groups in inputs.sets:
         if "&" in groups.by:

@@ -1,29 +1,28 @@
-"""What else is found: levels whose difference is explained, what the search confirmed, systems, who was left out."""
+"""Further findings: explained differences of levels, what the search confirmed, systems, who was left out."""
 
 import math
-from typing import TYPE_CHECKING
 
-from audits.context import Context, Draft
+from audits.context import Draft
+from audits.groups import ALL
 from audits.numbers import decimals, written
 from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Rung
-from audits.speaker_groups.counts import Utterances, place
+from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.discovery import PARTS, Discovery
 from audits.speaker_groups.gaps import OTHERS
-from audits.speaker_groups.inputs import Inputs
-from audits.speaker_groups.outlook import columns_of
-from audits.speaker_groups.wording import left_words
+from audits.speaker_groups.measure import Counts
+from audits.speaker_groups.preflight import columns_of
+from audits.speaker_groups.systems import p_of_change
+from audits.speaker_groups.wording import left_words, ratio_rows
 from audits.wording import listed, many, p_words, size_words, span
-
-if TYPE_CHECKING:
-    from audits.speaker_groups.report import Results
 
 MOST_NAMED = 6
 
 
-def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
+def tell_explained(draft: Draft, counts: Counts) -> None:
     """Name the other levels whose difference to the reference is explained by what else differs."""
+    data = counts.data
     told = {
         (finding.where.get("system"), finding.where.get("by"))
         for finding in draft.findings
@@ -31,16 +30,17 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
     }
     for system, name in enumerate(data.systems):
         by: dict[str, list[Rung]] = {}
-        for rung in results.adjusted.rungs:
+        for rung in counts.rungs:
             if rung.system == system and rung.spurious and (name, rung.attribute) not in told:
                 by.setdefault(rung.attribute, []).append(rung)
         for attribute, rungs in by.items():
             reference = rungs[0].reference
             alike = [rung for rung in rungs if rung.reference == reference]
+            ratios = [ratio_rows(draft, counts, rung) for rung in alike]
             named = "; ".join(
-                f"{rung.level}, {span(draft.estimates[rung.places[0]])} before and "
-                f"{span(draft.estimates[rung.places[1]])} after" + (f", {left_words(rung.share)}" if rung.share else "")
-                for rung in alike[:MOST_NAMED]
+                f"{rung.level}, {span(before)} before and {span(after)} after"
+                + (f", {left_words(rung.share)}" if rung.share else "")
+                for rung, (before, after) in zip(alike[:MOST_NAMED], ratios, strict=False)
             )
             who = name if len(data.systems) > 1 else "the system"
             held = f"{listed(rungs[0].held_words)} {'is' if len(rungs[0].held) == 1 else 'are'}"
@@ -51,23 +51,24 @@ def tell_explained(draft: Draft, data: Utterances, results: "Results") -> None:
                 f"Spurious: {who} seems to err at another rate on some levels of {attribute} than on {reference} "
                 f"(each looked at on its own), but most of that goes with {listed(tuple(explained))}. Ratio of the "
                 f"rates before and after {held} held fixed: {named}.",
-                [at for rung in alike for at in rung.places],
-                **place(data, results.rows[0].counts, system, by=attribute),
+                [row for both in ratios for row in both],
+                **counts.where(system, by=attribute),
             )
 
 
-def tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
+def tell_search(draft: Draft, counts: Counts) -> None:
     """Say which groups the search named and the other half of the speakers confirmed."""
-    for system, name in enumerate(data.systems):
-        mine = [item for item in results.search.found if item.system == system]
-        looked = results.search.tested[system]
+    data = counts.data
+    for system, (name, search) in enumerate(zip(data.systems, counts.searches, strict=True)):
+        mine, looked = search.found, len(search.tests)
         if not looked:
             continue
         whom = f"For {name}, " if len(data.systems) > 1 else ""
         searched = many(looked, "comparison was", "comparisons were")
         lead = f"{whom}{searched} searched on half of the {data.unit}; {len(mine)} stood out"
         lead = lead[0].upper() + lead[1:]
-        confirmed = [item for item in mine if item.confirmed and item.size is not None]
+        sizes = {item: item.row(draft, **counts.where(system)) for item in mine if item.confirmed and item.size}
+        confirmed = list(sizes)
         if not confirmed:
             end = ", and none was confirmed on the other half." if mine else ", so there was nothing to confirm."
             draft.find("groups.nothing-found", "info", lead + end, system=name)
@@ -81,63 +82,61 @@ def tell_search(draft: Draft, data: Utterances, results: "Results") -> None:
             # What errs less than its parts lead to expect is the other side of what errs more.
             items = [item for item in confirmed if item.against == against and (item.more or against == OTHERS)]
             items = items or [item for item in confirmed if item.against == against]
-            items.sort(key=lambda item: -_distance(draft.estimates[item.size or 0]))
+            items.sort(key=lambda item: -_distance(sizes[item]))
             if items:
-                named = "; ".join(_stands_out(draft, item) for item in items[:MOST_NAMED])
+                named = "; ".join(_stands_out(item, sizes[item]) for item in items[:MOST_NAMED])
                 more = f"; and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
                 text += f" {introduced}: {named}{more}."
                 shown += items
         if any(item.against == OTHERS and "&" in item.group for item in shown):
             text += " A crossing may stand out against others through one of its parts alone."
-        draft.find("groups.confirmed", "low", text, [item.size or 0 for item in shown], system=name)
+        draft.find("groups.confirmed", "low", text, [sizes[item] for item in shown], system=name)
 
 
 def _distance(estimate: Estimate) -> float:
     return abs(math.log(estimate.value)) if estimate.name == "intersection_ratio" else abs(estimate.value)
 
 
-def _stands_out(draft: Draft, item: Discovery) -> str:
-    size = draft.estimates[item.size or 0]
+def _stands_out(item: Discovery, size: Estimate) -> str:
     if item.against == PARTS:
         return f"{item.group}, {span(size)} times as often"
     return f"{item.group}, {'more' if item.more else 'fewer'} errors by {size_words(size)}"
 
 
-def tell_systems(draft: Draft, data: Utterances, results: "Results", context: Context) -> None:
+def tell_systems(draft: Draft, counts: Counts) -> None:
     """Say on whom another system errs less than the first, and whether its gaps are others: one family over all."""
-    compared, alpha = results.compared, 1 - context.level
-    metric = compared.metric
-    for system in range(1, len(data.systems)):
-        at = compared.rate.get((system, f"{metric}:all"))
-        if at is None:
+    systems, alpha = counts.data.systems, 1 - counts.level
+    for system in range(1, len(systems)):
+        where = counts.where(system)
+        rate = draft.get("system_difference", **where, against=systems[0], group=ALL)
+        p = p_of_change(draft, where, group=ALL)
+        if rate is None or p is None:
             continue
-        words = _compared(draft.estimates[at], compared.told[system, ""], alpha)
-        text = f"{data.systems[system]} against {data.systems[0]} on the same clips: {words}."
-        evidence = [at, compared.evidence[system, ""]]
-        for by in [row.by for row in results.rows if (system, row.by) in compared.told]:
-            place_of, p = compared.gap[system, f"{metric}:{by}"], compared.told[system, by]
-            change = draft.estimates[place_of]
+        text = f"{systems[system]} against {systems[0]} on the same clips: {_compared(rate, p.value, alpha)}."
+        evidence = [rate, p]
+        for by in [comparison.by for comparison in counts.comparisons]:
+            p = p_of_change(draft, where, by=by)
+            if p is None:
+                continue
+            (change,) = draft.select("gap_difference", **where, by=by)
             pair = f"{change.where['group']} and {change.where['reference']}"
-            here, there = (_between(draft, results, name, change) for name in (data.systems[system], data.systems[0]))
+            here, there = (_between(draft, counts, at, change) for at in (system, 0))
             text += (
                 f" Between {pair} its rates differ by {here} and not by {there}, a change of {span(change)}, "
-                f"p {p_words(p)}."
-                if p < alpha
+                f"p {p_words(p.value)}."
+                if p.value < alpha
                 else f" Whether its gap between {pair} is another could not be told ({here} and {there}, a change of "
-                f"{span(change)}{_given_all(change, p)})."
+                f"{span(change)}{_given_all(change, p.value)})."
             )
-            evidence += [place_of, compared.evidence[system, by]]
-        draft.find("groups.system", "info", text, evidence, system=data.systems[system])
+            evidence += [change, p]
+        draft.find("groups.system", "info", text, evidence, system=systems[system])
 
 
-def _between(draft: Draft, results: "Results", system: str, change: Estimate) -> str:
+def _between(draft: Draft, counts: Counts, system: int, change: Estimate) -> str:
     """Return the difference of the rates of the two groups of a change, for one system."""
-    rows = {
-        str(row.where["group"]): row
-        for row in draft.estimates
-        if row.name == "rate" and row.where["system"] == system and row.where["metric"] == change.where["metric"]
-    }
-    worst, best = (rows[str(change.where[key])] for key in ("group", "reference"))
+    worst, best = (
+        draft.row("rate", **counts.where(system, group=str(change.where[key]))) for key in ("group", "reference")
+    )
     return written(worst.value - best.value, decimals(change))
 
 

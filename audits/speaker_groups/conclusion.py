@@ -1,16 +1,11 @@
-"""What may be concluded from all of this in plain words, and what may not?"""
+"""The closing paragraph: what may be concluded from all of this in plain words, and what may not."""
 
-from typing import TYPE_CHECKING
-
-from audits.context import Context, Draft
+from audits.context import Draft
 from audits.numbers import percent
-from audits.speaker_groups import Options
 from audits.speaker_groups.columns import PROFILES
-from audits.speaker_groups.counts import METRIC_WORDS, Utterances
+from audits.speaker_groups.counts import METRIC_WORDS
+from audits.speaker_groups.measure import Counts
 from audits.wording import many
-
-if TYPE_CHECKING:
-    from audits.speaker_groups.report import Results
 
 MOST_NAMED = 6
 HYPOTHESIS_WORDS = {
@@ -20,9 +15,9 @@ HYPOTHESIS_WORDS = {
 }
 
 
-def conclude(draft: Draft, data: Utterances, results: "Results", options: Options, context: Context) -> None:
+def conclude(draft: Draft, counts: Counts) -> None:
     """Add the closing paragraph: what was declared, what it rests on, what may and what may not be said."""
-    verdicts = results.verdicts
+    data, options, verdicts = counts.data, counts.options, counts.verdicts
     if not verdicts:
         return
     rejected = sum(verdict.rejected for verdict in verdicts)
@@ -31,7 +26,7 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     # A pair and its mirror image are one difference.
     pairs = {
         (rung.system, rung.attribute, frozenset((rung.level, rung.reference))): rung
-        for rung in reversed(results.adjusted.rungs)
+        for rung in reversed(counts.rungs)
         if rung.spurious
     }
     spurious = [
@@ -41,10 +36,10 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
     ]
     may = [
         f"Declared was that {HYPOTHESIS_WORDS[options.hypothesis]}, in {METRIC_WORDS[options.metric]}: rejected in "
-        f"{rejected} of {len(verdicts)} tests{some}, with a chance of about {percent(1 - context.level)} at most of "
+        f"{rejected} of {len(verdicts)} tests{some}, with a chance of about {percent(1 - counts.level)} at most of "
         "any false one among them."
     ]
-    confirmed = [item for item in results.search.found if item.confirmed]
+    confirmed = [item for search in counts.searches for item in search.found if item.confirmed]
     if confirmed:
         different = many(len({item.group for item in confirmed}), "group", "different groups")
         may.append(
@@ -68,5 +63,5 @@ def conclude(draft: Draft, data: Utterances, results: "Results", options: Option
         "groups.conclusion",
         "info",
         f"What may be concluded: {' '.join(may)} What may not: {' '.join(may_not)}",
-        [at for verdict in verdicts for at in verdict.evidence],
+        [row for verdict in verdicts for row in (verdict.row(draft), verdict.p_row(draft))],
     )

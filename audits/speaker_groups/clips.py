@@ -1,0 +1,61 @@
+"""The checked inputs of the audit: the clips that are used, who speaks in them, and what each system wrote."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.groups import GroupSet
+from audits.records import Skipped
+from probes.loading.levels import Note
+from probes.loading.manifests import Clip, Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the audit runs on.
+
+    Parameters
+    ----------
+    clips
+        The clips that are used.
+    skipped
+        Left-out clips with the reason.
+    systems
+        Names of the recognisers.
+    texts
+        What each system wrote, by name and clip; empty where the manifest holds counts.
+    counted
+        Columns of the manifest with counts, by system; empty where there are texts.
+    speakers
+        Speaker number of each clip, shape (clips,).
+    unit
+        What a speaker number stands for.
+    empty
+        Missing transcripts that count as empty, by system.
+    wordless
+        How many of the clips have no word of reference.
+    """
+
+    manifest: Manifest
+    clips: tuple[Clip, ...]
+    skipped: tuple[tuple[Clip, str], ...]
+    systems: tuple[str, ...]
+    texts: Mapping[str, tuple[str, ...]]
+    counted: Mapping[str, Any]
+    speakers: NDArray[np.int64]
+    unit: str
+    controls: Mapping[str, tuple[float | str | None, ...]]
+    sets: tuple[GroupSet, ...]
+    notes: tuple[Note, ...]
+    empty: Mapping[str, int]
+    wordless: int = 0
+
+    @property
+    def reasons(self) -> tuple[Skipped, ...]:
+        """How many clips were left out for each reason."""
+        counts = Counter(reason for _, reason in self.skipped)
+        return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))

@@ -1,0 +1,44 @@
+"""The findings, in sentences that say no more than the intervals of their estimates."""
+
+from audits.context import Draft
+from audits.speaker_groups.conclusion import conclude
+from audits.speaker_groups.further_findings import (
+    tell_columns,
+    tell_explained,
+    tell_search,
+    tell_skipped,
+    tell_systems,
+)
+from audits.speaker_groups.gap_findings import tell_gap, tell_silence
+from audits.speaker_groups.measure import Counts
+
+
+def findings(draft: Draft, counts: Counts) -> None:
+    """Add the findings, and last what may and what may not be concluded."""
+    verdicts, data = counts.verdicts, counts.data
+    if any(row.method == "none" for row in draft.select("p_value")):
+        draft.warn(
+            "p-without-interval",
+            "p-values of joint intervals, and of t and Wald tests, are computed, not sampled: they have no interval.",
+        )
+    if not verdicts:
+        draft.find(
+            "groups.nothing-compared",
+            "info",
+            f"No attribute has two groups with enough {data.unit} and words: nothing is said about any gap."
+            if not counts.comparisons
+            else "The declared hypothesis could not be tested: there is no adjusted model (see the warnings).",
+        )
+    for verdict in verdicts:
+        if verdict.found:
+            tell_gap(draft, counts, verdict)
+    for system in range(len(data.systems)):
+        silent = [verdict for verdict in verdicts if verdict.system == system and not verdict.found]
+        if silent:
+            tell_silence(draft, counts, silent)
+    tell_explained(draft, counts)
+    tell_search(draft, counts)
+    tell_systems(draft, counts)
+    tell_skipped(draft, counts.inputs)
+    tell_columns(draft, counts.inputs, counts.options)
+    conclude(draft, counts)

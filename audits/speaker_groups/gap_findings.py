@@ -1,0 +1,199 @@
+"""Findings on gaps: those that the declared test shows, and how large one could hide where it shows none.
+
+Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03, low above
+zero; low at most where the gap is explained by what else differs. A gap is called one only if that end is above zero
+and the declared test rejects after Holm's correction over all systems and attributes.
+"""
+
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from audits.context import Draft
+from audits.numbers import point
+from audits.records import Estimate, Severity
+from audits.speaker_groups.adjusting import HALF, Rung
+from audits.speaker_groups.counts import METRIC_WORDS
+from audits.speaker_groups.gaps import OTHERS
+from audits.speaker_groups.hypotheses import Verdict, beyond
+from audits.speaker_groups.measure import Counts
+from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who_errs
+from audits.statistics import OUT_OF_REACH
+from audits.wording import listed, many, p_words, span
+
+HIGH, MEDIUM = 0.10, 0.03
+NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
+POWER = 0.84
+"""Normal quantile of four in five."""
+
+
+def tell_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
+    """Say how large a gap that the test shows is, and how much of it is left after adjusting."""
+    gap, p = verdict.row(draft), verdict.p_row(draft)
+    rung = None if counts.options.hypothesis == "conditional" else _rung_of(counts.rungs, verdict)
+    spurious = rung is not None and rung.spurious
+    evidence: list[Estimate] = []
+    if counts.options.hypothesis == "conditional":
+        text = _adjusted_words(counts, verdict, gap)
+    else:
+        text, evidence = _plain_words(draft, counts, verdict, gap)
+        before_after = ratio_rows(draft, counts, rung) if rung else ()
+        evidence += before_after
+        text += " " + (
+            _ladder_words(rung, *before_after)
+            if rung
+            else "It could not be adjusted for anything else (see the warnings)."
+        )
+    text += _cautions(counts, verdict)
+    low = min(abs(gap.low or 0.0), abs(gap.high or 0.0))
+    severity: Severity = "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
+    draft.find(
+        "groups.spurious" if spurious else "groups.gap",
+        "low" if spurious else severity,
+        text,
+        [gap, p, *evidence],
+        **counts.where(verdict.system, by=verdict.by, group=verdict.group),
+    )
+
+
+def _adjusted_words(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
+    term = counts.adjustments[verdict.system].term(verdict.by)
+    held = term.held_words if term else ()
+    fixed = f" with {listed(held)} held fixed" if held else ""
+    text = (
+        f"{who_errs(counts.data, verdict.system)} more often on {verdict.group} than on {verdict.against}{fixed}: an "
+        f"adjusted gap in {METRIC_WORDS[counts.tested.metric]} of {span(gap)}; p {p_words(verdict.p)} (Wald test, "
+        "Holm)."
+    )
+    return text if held else f"{text} {NOTHING_HELD}"
+
+
+def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) -> tuple[str, list[Estimate]]:
+    """Return the sentences on a gap as it is, and the rates and the gap by chance that they rest on."""
+    system, others = verdict.system, verdict.against == OTHERS
+    named = [verdict.group] if others else [verdict.group, verdict.against]
+    rates = [draft.row("rate", **counts.where(system, group=name)) for name in named]
+    by_chance = draft.row("noise_floor", **counts.where(system, by=verdict.by))
+    than = "all others together" if others else verdict.against
+    noise = f", where shuffled labels make one of {point(by_chance)}" if gap.name == "gap" else ""
+    text = (
+        f"{who_errs(counts.data, system)} {'more' if gap.value > 0 else 'less'} often on {verdict.group} than on "
+        f"{than}: {METRIC_WORDS[counts.tested.metric]} {' against '.join(map(point, rates))}, a gap of "
+        f"{gap_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over {counts.data.unit} or joint "
+        f"intervals, the larger; Holm).{_per_speaker(draft, counts, system, named)}"
+    )
+    return text, [*rates, by_chance]
+
+
+def _per_speaker(draft: Draft, counts: Counts, system: int, named: Sequence[str]) -> str:
+    """Say what the means of the speakers' own rates are, which give everyone the same weight."""
+    rows = [draft.get("speaker_rate", **counts.where(system, group=name)) for name in named]
+    spans = [span(row) for row in rows if row is not None]
+    if not spans:
+        return ""
+    return f" These rates pool all words; one rate per {counts.data.unit[:-1]}, they are {' against '.join(spans)}."
+
+
+def _cautions(counts: Counts, verdict: Verdict) -> str:
+    """Say what could not be held fixed, and what of the data a gap rests on."""
+    data, comparison = counts.data, verdict.comparison
+    text = ""
+    missing = counts.adjustments[verdict.system].left_out
+    if missing:
+        text += f" {listed(missing)} could not be held fixed: too few {data.unit}, words or errors a level."
+    bare = int(((comparison.counts.sizes == 0) & (comparison.counts.errors[:, verdict.system] > 0)).sum())
+    if bare:
+        text += (
+            f" {many(bare, 'clip has', 'clips have')} no word to be read, and what was written there counts as errors, "
+            "but in no model: see --on-empty-reference."
+        )
+    if comparison.sums.present.sum(1).max() > 1:
+        text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
+    return text
+
+
+def _rung_of(rungs: Sequence[Rung], verdict: Verdict) -> Rung | None:
+    """Return the comparison of these two groups in the models; against all others, that with the reference."""
+    level, against = (name.partition("=")[2] for name in (verdict.group, verdict.against))
+    mine = [rung for rung in rungs if (rung.system, rung.attribute) == (verdict.system, verdict.by)]
+    if verdict.against == OTHERS:
+        return next((rung for rung in mine if rung.level == level), None)
+    return next((rung for rung in mine if (rung.level, rung.reference) == (level, against)), None)
+
+
+def _ladder_words(rung: Rung, before: Estimate, after: Estimate) -> str:
+    if not rung.held:
+        return NOTHING_HELD
+    kept = f"with {listed(rung.held_words)} held fixed"
+    left = left_words(rung.share) if rung.share else ""
+    rates = f"(rate over that of {rung.reference}, this pair alone: {span(before)} before, {span(after)} after)"
+    if rung.spurious:
+        way = f" Within the levels of {rung.turned_by} it points the other way." if rung.turned_by else ""
+        return f"Spurious: most of this goes with {listed(rung.explained_by)}; {kept}, {left} {rates}.{way}"
+    much = f"How much of this goes with {listed(rung.explained_by or rung.held)} could not be told"
+    if rung.share is None:
+        return f"{much}: {kept}, {rates[1:-1]}."
+    if rung.share[1] <= HALF:
+        some = f"Some of this goes with {listed(rung.explained_by)}, how much could not be told"
+        return f"{some if rung.explained_by else much}: {kept}, {left} {rates}."
+    return f"{kept[0].upper()}{kept[1:]}, {left} {rates}."
+
+
+def tell_silence(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
+    """Say what the tests of one system could not show, and how large a gap could hide."""
+    system, hypothesis = silent[0].system, counts.options.hypothesis
+    search = counts.searches[system]
+    searched = {item.group.partition("=")[0] for item in search.found if item.confirmed}
+    quiet: list[str] = []
+    doubtful: list[str] = []
+    unplaced: list[str] = []
+    lower: list[str] = []
+    widest = 0.0
+    for verdict in silent:
+        gap = verdict.row(draft)
+        told = f"{verdict.by}, {gap_words(gap)}"
+        rows = [gap, *draft.select("gap_to_reference", **counts.where(system, by=verdict.by))]
+        widest = max(widest, *((row.high or 0.0) - (row.low or 0.0) for row in rows))
+        if verdict.rejected:
+            unplaced.append(f"{told}, p {p_words(verdict.p)}")
+        elif beyond(gap, hypothesis):
+            doubtful.append(f"{told}, p {p_words(verdict.p)}")
+        elif hypothesis == "worst-group" and all((row.high or 0.0) < 0 for row in rows):
+            lower.append(verdict.against)
+        else:
+            quiet.append(told)
+    blind = next((warning.message for warning in draft.warnings if warning.id == OUT_OF_REACH), "")
+    sentences = [f"nothing was told by {'; '.join([*quiet, *doubtful])}. {blind}"] if blind and quiet + doubtful else []
+    if sentences:
+        quiet, doubtful, widest = [], [], 0.0
+    if quiet:
+        upward = hypothesis == "worst-group"
+        what = "does not show that a group errs more" if upward else "shows no difference"
+        sentences.append(f"the declared test {what} by {'; '.join(quiet)}.")
+    if doubtful:
+        sentences.append(f"what was seen by {'; '.join(doubtful)} may be chance, given all the declared tests (Holm).")
+    if unplaced:
+        some = f"the groups do not err alike by {'; '.join(unplaced)}, but which ones differ could not be told."
+        if hypothesis == "worst-group":
+            some = f"some group errs more by {'; '.join(unplaced)}, but which one could not be told."
+        sentences.append(some)
+    if lower:
+        sentences.append(f"all groups err less than {' and '.join(lower)}.")
+    tail = (1 - counts.level) / 2
+    plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / len(counts.verdicts)))
+    if widest > 0:
+        # Half the widest interval over its own quantile is a standard error, and four in five lie POWER of them above.
+        missed = (corrected + POWER) / plain * widest / 2
+        sentences.append(f"a gap of less than about {missed:.2f} may have been missed.")
+    found = [verdict.by for verdict in silent if verdict.by in searched]
+    if found:
+        sentences.append(f"the search, another test, did confirm a group by {' and '.join(found)}: see there.")
+    first, *rest = sentences
+    name = f"For {counts.data.systems[system]}, " if len(counts.data.systems) > 1 else ""
+    text = " ".join([f"{name}{first}", *(part[0].upper() + part[1:] for part in rest)])
+    draft.find(
+        "groups.no-gap-shown",
+        "info",
+        text[0].upper() + text[1:],
+        [verdict.row(draft) for verdict in silent],
+        **counts.where(system),
+    )

@@ -1,0 +1,201 @@
+"""The counts of the audit: how many words and characters each system got wrong, and what is compared from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.context import Context
+from audits.groups import GroupSet
+from audits.speaker_groups import Options
+from audits.speaker_groups.adjusting import Adjustment, Rung, adjust_gaps
+from audits.speaker_groups.clips import Inputs
+from audits.speaker_groups.columns import WORDS
+from audits.speaker_groups.counts import MIN_REPORTED, PARTS, Cohort, Floats, MetricCounts, Utterances, cohort_of
+from audits.speaker_groups.discovery import Search, search
+from audits.speaker_groups.gaps import Comparison, compare
+from audits.speaker_groups.hypotheses import Verdict, verdicts_of
+from audits.speaker_groups.rates import small_groups
+from audits.statistics import enough_permutations, generator
+from probes.progress import Progress
+from probes.words import EditTotals, count_edits, normalise_all
+
+UNITS: tuple[tuple[str, Literal["word", "character"]], ...] = (("wer", "word"), ("cer", "character"))
+MANY_GROUPS = 400
+"""Groups of one crossing from which on those of too few speakers are not listed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What was counted, and the comparisons, models and tests that follow from it, each made once when asked for.
+
+    Parameters
+    ----------
+    options
+        With as many permutations as the declared tests need.
+    dropped
+        How many groups of too few speakers are not listed, by crossing.
+    """
+
+    options: Options
+    inputs: Inputs
+    data: Utterances
+    seed: int
+    level: float
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def tested(self) -> MetricCounts:
+        """The counts of the rate that is tested."""
+        return self.data.of(self.options.metric)
+
+    def where(self, system: int, **more: str) -> dict[str, str]:
+        """Return the coordinates of a number of one system, in the rate that is tested."""
+        return self.data.where(self.tested, system, **more)
+
+    @cached_property
+    def cohort(self) -> Cohort:
+        """The bootstrap samples and the groups that get a rate."""
+        return cohort_of(self.data, self.options.bootstrap, generator(self.seed, "bootstrap"))
+
+    @cached_property
+    def small(self) -> Mapping[str, int]:
+        """The groups that rest on too few speakers or words, with their speakers."""
+        return small_groups(self.data, self.cohort)
+
+    @cached_property
+    def considered(self) -> tuple[Comparison, ...]:
+        """Every attribute, and every crossing in the rate that is tested; some have nothing to compare."""
+        return tuple(
+            compare(self.data, counts, groups, self.options, seed=self.seed, level=self.level)
+            for counts in self.data.counts
+            for groups in self.data.sets
+            if "&" not in groups.by or counts is self.tested
+        )
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """What is compared in the rate that is tested."""
+        return tuple(item for item in self.considered if item.compared and item.counts is self.tested)
+
+    @cached_property
+    def adjustments(self) -> tuple[Adjustment, ...]:
+        """The adjusted models, by system."""
+        return adjust_gaps(self.data, self.tested, self.comparisons, self.options, self.level)
+
+    @property
+    def rungs(self) -> list[Rung]:
+        """Every two levels that are compared before and after adjusting, of all systems."""
+        return [rung for adjustment in self.adjustments for term in adjustment.terms for rung in term.rungs]
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The tests of what was declared, of every attribute and system."""
+        return verdicts_of(self.data, self.comparisons, self.adjustments, self.options.hypothesis, self.level)
+
+    @cached_property
+    def searches(self) -> tuple[Search, ...]:
+        """What the search for groups tested and named, by system."""
+        return search(self.data, self.tested, self.options, seed=self.seed, level=self.level)
+
+
+def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
+    """Align every transcript with its reference, or take the counts of the manifest."""
+    inputs, dropped = useful(inputs)
+    counts = _given(inputs) if inputs.counted else _aligned(inputs, options, context.progress)
+    controls = dict(inputs.controls)
+    if WORDS in controls and not controls[WORDS]:
+        controls[WORDS] = tuple(counts[0].sizes.tolist())
+    data = Utterances(
+        systems=inputs.systems,
+        counts=tuple(counts),
+        speakers=inputs.speakers,
+        attributes=[clip.attributes for clip in inputs.clips],
+        controls=controls,
+        sets=inputs.sets,
+        unit=inputs.unit,
+    )
+    return counts_of(data, inputs, options, seed=context.seed, level=context.level, dropped=dropped)
+
+
+def counts_of(
+    data: Utterances,
+    inputs: Inputs,
+    options: Options,
+    *,
+    seed: int,
+    level: float,
+    dropped: Mapping[str, int] | None = None,
+) -> Counts:
+    """Return the counts of clips, with as many permutations as the declared tests need."""
+    tests = len(data.singles()) * len(data.systems)
+    options = replace(options, permutations=enough_permutations(options.permutations, tests, level))
+    return Counts(options=options, inputs=inputs, data=data, seed=seed, level=level, dropped=dropped or {})
+
+
+def _aligned(inputs: Inputs, options: Options, progress: Progress) -> list[MetricCounts]:
+    references = normalise_all([clip.text or "" for clip in inputs.clips], options.normalise)
+    found: dict[str, list[EditTotals]] = {metric: [] for metric, _ in UNITS}
+    with progress.phase("Aligning transcripts", len(inputs.systems), "systems") as advance:
+        for system in inputs.systems:
+            heard = normalise_all(inputs.texts[system], options.normalise)
+            for metric, unit in UNITS:
+                found[metric].append(count_edits(references, heard, unit))
+            advance(1)
+    return [_joined(metric, totals) for metric, totals in found.items()]
+
+
+def _joined(metric: str, totals: Sequence[EditTotals]) -> MetricCounts:
+    def stacked(name: str) -> Floats:
+        return np.stack([getattr(total, name) for total in totals], axis=1).astype(np.float64)
+
+    return MetricCounts(
+        metric=metric,
+        errors=stacked("errors"),
+        hits=stacked("hits"),
+        sizes=totals[0].lengths.astype(np.float64),
+        parts={part: stacked(f"{part}s") for part in PARTS},
+    )
+
+
+def _given(inputs: Inputs) -> list[MetricCounts]:
+    rows = list(inputs.counted.values())
+    errors, sizes = np.stack([row["errors"] for row in rows], axis=1), rows[0]["words"]
+    parts = {}
+    if all(part in row for row in rows for part in PARTS):
+        parts = {part: np.stack([row[part] for row in rows], axis=1) for part in PARTS}
+    # Of a mere sum of errors it is not known which are insertions: as many words went wrong as can have.
+    wrong = parts["substitution"] + parts["deletion"] if parts else np.minimum(errors, sizes[:, None])
+    return [MetricCounts(metric="wer", errors=errors, hits=sizes[:, None] - wrong, sizes=sizes, parts=parts)]
+
+
+def useful(inputs: Inputs) -> tuple[Inputs, dict[str, int]]:
+    """Return the inputs with the crossings that can show something, and how many groups of a crossing were dropped.
+
+    Crossings with an attribute of one known level show nothing new. Of a crossing with very many groups, those of too
+    few speakers to be reported are only counted.
+    """
+    constant = {groups.by for groups in inputs.sets if "&" not in groups.by and len(groups.names) < 2}
+    kept, dropped = [], {}
+    for groups in inputs.sets:
+        if "&" in groups.by and constant & set(groups.by.split("&")):
+            continue
+        if "&" in groups.by and len(groups.names) > MANY_GROUPS:
+            found = _of_enough(groups, inputs.speakers)
+            dropped[groups.by] = len(groups.names) - len(found.names)
+            groups = found
+        kept.append(groups)
+    return replace(inputs, sets=tuple(kept)), dropped
+
+
+def _of_enough(groups: GroupSet, speakers: NDArray[np.int64]) -> GroupSet:
+    pairs = np.unique(np.stack([groups.member, speakers], axis=1)[groups.member >= 0], axis=0)
+    people = np.bincount(pairs[:, 0], minlength=len(groups.names))
+    chosen = np.flatnonzero(people >= MIN_REPORTED)
+    number = np.full(len(groups.names) + 1, -1)
+    number[chosen] = np.arange(len(chosen))
+    # The last place of `number` serves those outside all groups.
+    return GroupSet(by=groups.by, names=tuple(groups.names[at] for at in chosen), member=number[groups.member])
