@@ -160,24 +160,31 @@ class Options:
     )
 
 
+_RATES, _AT_FPR, _MADE = ("attack", "tier", "model"), ("attack", "fpr", "model"), ("match", "model")
 MEASURES = (
-    Measure("auc", ("attack", "tier", "model"), "TODO", unit="points", worse="up", neutral=0.5, apart=("attack",)),
+    Measure("auc", _RATES, "AUC of an attack", unit="points", worse="up", neutral=0.5, apart=("attack",)),
     Measure(
         "balanced_accuracy",
-        ("attack", "tier", "model"),
-        "TODO",
+        _RATES,
+        "balanced accuracy at the best threshold",
         unit="points",
         worse="up",
         neutral=0.5,
         apart=("attack",),
     ),
     Measure(
-        "advantage", ("attack", "tier", "model"), "TODO", unit="points", worse="up", neutral=0.0, apart=("attack",)
+        "advantage",
+        _RATES,
+        "membership advantage at the best threshold",
+        unit="points",
+        worse="up",
+        neutral=0.0,
+        apart=("attack",),
     ),
     Measure(
         "balanced_accuracy_held_out",
-        ("attack", "tier", "model"),
-        "TODO",
+        _RATES,
+        "balanced accuracy, threshold from the other half",
         unit="points",
         worse="up",
         neutral=0.5,
@@ -185,35 +192,56 @@ MEASURES = (
     ),
     Measure(
         "advantage_held_out",
-        ("attack", "tier", "model"),
-        "TODO",
+        _RATES,
+        "membership advantage, threshold from the other half",
         unit="points",
         worse="up",
         neutral=0.0,
         apart=("attack",),
     ),
-    Measure("tpr", ("attack", "fpr", "model"), "TODO", unit="members", worse="up", apart=("attack",)),
-    Measure("hit_ratio", ("attack", "fpr", "model"), "TODO", unit="points", neutral=1.0, apart=("attack",)),
-    Measure("copied_members", ("match", "model"), "TODO", unit="members"),
-    Measure("copied_nonmembers", ("match", "model"), "TODO", unit="non-members"),
-    Measure("copies", ("match", "model", "side"), "TODO", unit="samples"),
+    Measure("tpr", _AT_FPR, "true positive rate at few false alarms", unit="members", worse="up", apart=("attack",)),
+    Measure("hit_ratio", _AT_FPR, "least ratio of hits to false alarms", unit="points", neutral=1.0, apart=("attack",)),
+    Measure("copied_members", _MADE, "share of members that samples repeat", unit="members"),
+    Measure("copied_nonmembers", _MADE, "share of non-members that samples repeat", unit="non-members"),
+    Measure("copies", ("side", *_MADE), "share of samples that repeat a point", unit="samples"),
     Measure(
         "epsilon_lower",
         ("attack", "method", "validity", "model"),
-        "TODO",
+        "proved lower bound of epsilon",
         unit="points",
         apart=("attack",),
         compared=False,
     ),
-    Measure("epsilon_ceiling", ("attack", "method", "model"), "TODO", unit="points", apart=("attack",), written="down"),
-    Measure("epsilon_credible", ("attack", "model"), "TODO", unit="points", apart=("attack",), compared=False),
-    Measure("epsilon_claimed", ("model",), "TODO", unit="claims", written="given"),
-    Measure("blind_auc", ("classifier",), "TODO", unit="points", neutral=0.5),
     Measure(
-        "leakage", ("access", "attack", "model"), "TODO", unit="points", worse="up", neutral=0.5, apart=("attack",)
+        "epsilon_ceiling",
+        ("attack", "method", "model"),
+        "largest epsilon that could be proved",
+        unit="points",
+        apart=("attack",),
+        written="down",
     ),
-    Measure("leakage_difference", ("access", "against", "model"), "TODO", unit="points", neutral=0.0),
-    Measure("utility", ("measure", "model"), "TODO", unit="samples"),
+    Measure(
+        "epsilon_credible", ("attack", "model"), "credible epsilon", unit="points", apart=("attack",), compared=False
+    ),
+    Measure("epsilon_claimed", ("model",), "claimed epsilon", unit="claims", written="given"),
+    Measure("blind_auc", ("classifier",), "AUC without the model", unit="points", neutral=0.5),
+    Measure(
+        "leakage",
+        ("access", "attack", "model"),
+        "AUC of the best attack",
+        unit="points",
+        worse="up",
+        neutral=0.5,
+        apart=("attack",),
+    ),
+    Measure(
+        "leakage_difference",
+        ("access", "against", "model"),
+        "difference in AUC of two models",
+        unit="points",
+        neutral=0.0,
+    ),
+    Measure("utility", ("measure", "model"), "quality of the model", unit="samples"),
 )
 
 AUDIT = AuditSpec(
