@@ -244,6 +244,14 @@ MEASURES = (
     Measure("utility", ("measure", "model"), "quality of the model", unit="samples"),
 )
 
+LIMITATIONS = (
+    "An attack that finds nothing proves no privacy: a better one may. Bounds of epsilon are from below only.",
+    "Numbers of one access are not to be set against numbers of another: who holds the weights can do more than who "
+    "holds samples.",
+    "All rates hold for these members and non-members. Intervals take them as random draws from one distribution; they "
+    "do not hold another training run.",
+)
+
 AUDIT = AuditSpec(
     name="membership",
     title="Membership inference and claims of privacy",
@@ -253,10 +261,8 @@ AUDIT = AuditSpec(
     ),
     summary="Can one tell which points a model was trained on, and does its claimed epsilon hold?",
     options=Options,
-    plan="audits.membership.inputs:plan",
-    run="audits.membership.report:run",
-    records="audits.membership.pairing",
-    demo="audits.membership.demo:prepare",
-    model=("model", "suite"),
+    package="audits.membership",
     measures=MEASURES,
+    limitations=LIMITATIONS,
+    model=("model", "suite"),
 )

@@ -1,16 +1,23 @@
-"""Which privacy is claimed: an epsilon as given, or what the noise, sampling and steps of a training amount to?"""
+"""The privacy that is claimed: an epsilon as given, or what noise, sampling and steps of a training amount to."""
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audits.intervals import Interval, exact
 from audits.membership import Options
-from audits.numbers import bounded, given
+from audits.numbers import UPPER_BOUND, bounded, given
 from probes.errors import InputError
 
 if TYPE_CHECKING:
     from probes.accounting import Stage
+
+
+ACCOUNTANT = "Renyi differential privacy of DP-SGD; the lower end is what these steps spend by any accountant"
+"""How an epsilon is accounted, in words."""
+CERTAIN = 0.95
+"""What stands as the level of a number that was not drawn, whatever level the run has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,14 @@ class Claim:
     def number(self) -> str:
         """Return the epsilon alone, never below what was accounted."""
         return given(self.epsilon) if self.least is None else bounded(self.epsilon, up=True)
+
+    @property
+    def interval(self) -> Interval:
+        """Return the epsilon as given, or from the least that the training spends up to what was accounted."""
+        if self.least is None:
+            return exact(self.epsilon, n=1, unit="claims", level=CERTAIN)
+        method, ends = f"{UPPER_BOUND} {ACCOUNTANT}", {"low": self.least, "high": self.epsilon}
+        return Interval(value=self.epsilon, **ends, method=method, n=1, unit="claims", level=CERTAIN)
 
 
 def claim_of(
@@ -178,10 +193,6 @@ def stated(options: Options) -> str:
     if options.coin_flip is not None:
         return "each point was put in by a fair coin of its own"
     return "every score is from a training run of its own" if options.independent else ""
-
-
-ACCOUNTANT = "Renyi differential privacy of DP-SGD; the lower end is what these steps spend by any accountant"
-"""How an epsilon is accounted, in words."""
 
 
 def accounted(claim: Claim, of: str = "") -> str:

@@ -1,4 +1,4 @@
-"""How many members does an attack find at few false alarms? Curves of hits, and the most that a claim allows.
+"""Curves of hits against false alarms, and the most that a claim allows.
 
 Hits stand against false alarms on scales of powers: on plain ones the rates that matter, those of few false alarms,
 would be one line at the left edge.
@@ -13,19 +13,20 @@ import numpy as np
 
 from audits.chart_parts import COLUMNS, HEIGHT, MOST_SERIES, OKABE_ITO, PANEL_WIDTH, UNDECIDED
 from audits.chart_text import distinct, plain_rows
+from audits.context import Draft
 from audits.membership.claims import Claim
 from audits.membership.drawing import (
     MOST_PANELS,
     TIERS,
-    Stage,
+    Names,
     best_first,
     figure_of,
-    model_of,
+    hit_rows,
     rest_of,
     table_of,
-    told_of,
 )
-from audits.membership.estimating import Judged
+from audits.membership.measure import Counts
+from audits.membership.rates import Judged
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
 from audits.statistics.epsilon_bounds import most_hits, upper_rate
@@ -54,32 +55,32 @@ class Line:
     told: Sequence[Estimate]
 
 
-def roc(stage: Stage) -> Figure:
+def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
     """Draw all attacks in one panel where they are few, else each in its own; of several models, the best by tier."""
-    found, more = best_first(stage.results.judged), ""
-    if stage.several:
-        models = list(stage.models)[:MOST_PANELS]
+    found, more = best_first(counts.judged), ""
+    if names.several:
+        models = list(names.models)[:MOST_PANELS]
         drawn = [one for model in models for one in _best_by_tier(found, model)]
         more = " Drawn is the attack with the highest AUC of each kind of access." + rest_of(
-            len(stage.models) - len(models), "model"
+            len(names.models) - len(models), "model"
         )
-        panels = [stage.models[model_of(one)] for one in drawn]
+        panels = [names.models[one.attack.model] for one in drawn]
         series = [TIERS[one.attack.tier] for one in drawn]
     else:
         drawn = found[: MOST_SERIES if len(found) <= MOST_SERIES else MOST_PANELS]
         apart = len(drawn) > MOST_SERIES
-        shown = [stage.names[one.attack.name] for one in drawn]
+        shown = [names.attacks[one.attack.name] for one in drawn]
         panels, series = (shown, ["attack"] * len(drawn)) if apart else ([""] * len(drawn), shown)
         more = rest_of(len(found) - len(drawn))
-    claims = {panel: stage.results.claims[model_of(one)] for one, panel in zip(drawn, panels, strict=True)
-              if model_of(one) in stage.results.claims}  # fmt: skip
+    claims = {panel: counts.claims[one.attack.model] for one, panel in zip(drawn, panels, strict=True)
+              if one.attack.model in counts.claims}  # fmt: skip
     lines = [
-        Line(panel=panel, series=name, attack=one.attack.name, curve=one.curve, told=told_of(stage, one))
+        Line(panel=panel, series=name, attack=one.attack.name, curve=one.curve, told=hit_rows(draft, one))
         for one, panel, name in zip(drawn, panels, series, strict=True)
     ]
     caption = (
         "Hits against false alarms at every threshold, both on scales of powers: the left end is where a call "
-        f"is nearly never wrong. Bands are {percent(stage.level)} intervals of the hits, each threshold for itself; "
+        f"is nearly never wrong. Bands are {percent(draft.level)} intervals of the hits, each threshold for itself; "
         "points are the rates in the tables. On the dashed line a call is no better than chance."
     )
     if claims:
@@ -89,30 +90,33 @@ def roc(stage: Stage) -> Figure:
         if free:
             whose = f"That of {listed(free)}" if len(claims) > len(free) else "It"
             caption += f" {whose} allows everything at all rates that so few non-members can show."
-    spec = roc_chart(lines, claims, stage.level)
+    spec = roc_chart(lines, claims, draft.level)
     return figure_of(
-        "roc", "At few false alarms, how many members are found?", caption + more, {**spec, **_rates(stage, drawn)}
+        "roc",
+        "At few false alarms, how many members are found?",
+        caption + more,
+        {**spec, **_rates(draft, names, drawn)},
     )
 
 
 def _best_by_tier(found: Sequence[Judged], model: str) -> list[Judged]:
     best: dict[str, Judged] = {}
     for one in found:
-        if model_of(one) == model:
+        if one.attack.model == model:
             best.setdefault(one.attack.tier, one)
     return [best[tier] for tier in TIERS if tier in best]
 
 
-def _rates(stage: Stage, drawn: Sequence[Judged]) -> Json:
+def _rates(draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
     """Return area and hits of the attacks that are drawn as a table, with their whole names."""
-    fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in told_of(stage, one)))
+    fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in hit_rows(draft, one)))
     rows = []
     for one in drawn:
-        told = {str(row.where["fpr"]): span(row) for row in told_of(stage, one)}
-        auc = stage.at(one.places["auc"])
-        head = [*([model_of(one)] if stage.several else []), one.attack.name, one.attack.tier]
+        told = {str(row.where["fpr"]): span(row) for row in hit_rows(draft, one)}
+        auc = draft.row("auc", **one.where, tier=one.attack.tier)
+        head = [*([one.attack.model] if names.several else []), one.attack.name, one.attack.tier]
         rows.append([*head, span(auc), *(told.get(fpr, "") for fpr in fprs)])
-    titles = [*(["model"] if stage.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
+    titles = [*(["model"] if names.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
     return table_of(titles, rows)
 
 

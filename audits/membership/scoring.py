@@ -1,4 +1,4 @@
-"""Which score does every attack give every point, at the settings that other points or models chose?"""
+"""The score that every attack gives every point, at the settings that other points or models chose."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,8 +8,9 @@ import numpy as np
 
 from audits.context import Context
 from audits.membership import Options
-from audits.membership.inputs import Inputs
 from audits.membership.pool import LEAST, Pool
+from audits.membership.reading import Inputs
+from audits.records import Warning
 from audits.statistics.roc import Bools, Floats, area
 from probes.attacks.likelihood_ratios import Ratios, count_gap, left_out, lira, rmia
 from probes.errors import InputError
@@ -74,9 +75,9 @@ class Attack:
     usable: Bools | None = None
 
     @property
-    def key(self) -> tuple[str, str]:
-        """Return the model and the attack."""
-        return self.where.get("model", ""), self.name
+    def model(self) -> str:
+        """The model that is attacked; empty where there is one."""
+        return self.where.get("model", "")
 
     def half(self, chooses: Bools) -> tuple[Bools, Bools]:
         """Return the points that choose and the points that are left, of those that have a score."""
@@ -91,18 +92,23 @@ class Attack:
 
 @dataclass(slots=True, kw_only=True)
 class Scored:
-    """All attacks of a run, and what was met on the way: id, message and place of each warning.
+    """All attacks of a run, and the warnings that came up on the way.
 
     `copies` are by model, under an empty name where there is one, of those whose samples were given.
     """
 
     attacks: list[Attack] = field(default_factory=list)
     copies: dict[str, "Copies"] = field(default_factory=dict)
-    warnings: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
 
-    def warn(self, id: str, message: str, where: Mapping[str, str]) -> None:
+    def warn(self, id: str, message: str, **where: str) -> None:
         """Keep a warning."""
-        self.warnings.append((id, message, where))
+        self.warnings.append(Warning(id=id, message=message, where=where))
+
+
+def model_where(model: str) -> dict[str, str]:
+    """Return the coordinates of the numbers of a model; none where it is the only one."""
+    return {"model": model} if model else {}
 
 
 def score(inputs: Inputs, options: Options, context: Context) -> Scored:
@@ -125,21 +131,21 @@ def score(inputs: Inputs, options: Options, context: Context) -> Scored:
 def settle_on(variants: Variants, pool: Pool, where: Mapping[str, str]) -> Attack:
     """Choose a setting on shadow models or on the choosing half, and judge it on the points that had no say."""
     judged = np.ones(len(pool), dtype=np.bool_)
-    place, how = 0, ""
+    chosen, how = 0, ""
     if len(variants.settings) > 1:
         if variants.merits is not None:
-            place, how = int(np.argmax(variants.merits)), ", chosen on shadow models"
+            chosen, how = int(np.argmax(variants.merits)), ", chosen on shadow models"
         else:
             half = pool.chooses
             merits = [area(row[half], pool.member[half]).value for row in variants.scores]
-            place, how = int(np.argmax(merits)), ", chosen on the other half"
+            chosen, how = int(np.argmax(merits)), ", chosen on the other half"
             judged = ~half
     return Attack(
         name=variants.name,
         tier=variants.tier,
         where=where,
-        setting=f"{variants.settings[place]}{how}",
-        scores=np.asarray(variants.scores[place], dtype=np.float64),
+        setting=f"{variants.settings[chosen]}{how}",
+        scores=np.asarray(variants.scores[chosen], dtype=np.float64),
         member=pool.member,
         judged=judged,
     )
@@ -171,7 +177,7 @@ def _from_models(found: Scored, given: ShadowScores, pool: Pool, options: Option
         try:
             ratios = make()
         except InputError as error:
-            found.warn("no-shadows", f"{name} was not made: {error.message}", {"attack": name})
+            found.warn("no-shadows", f"{name} was not made: {error.message}", attack=name)
             continue
         _add_ratio(found, name, ratios, pool, options.tier)
 
@@ -181,12 +187,12 @@ TINY = 1e-45
 
 
 def _add_ratio(found: Scored, name: str, ratios: Ratios, pool: Pool, tier: str) -> None:
-    """Place the scores of those that have one; the others are not judged, and too few are no attack."""
+    """Add the scores of those that have one; the others are not judged, and too few are no attack."""
     sides = [half & ratios.scored & (pool.member == kind) for half in (pool.chooses, ~pool.chooses) for kind in (0, 1)]
     # Each half of each side, since one chooses and the other is judged.
     if min(int(side.sum()) for side in sides) < LEAST // 2:
         text = f"{name} was not made: {int(ratios.scored.sum()):,} of {len(pool):,} points have enough other models."
-        found.warn("no-shadows", text, {"attack": name})
+        found.warn("no-shadows", text, attack=name)
         return
     # Any number would do for the others: `usable` keeps them out of all that is counted.
     scores = np.zeros(len(pool))
@@ -209,4 +215,4 @@ def _check_counts(found: Scored, given: ShadowScores, chosen: Bools) -> None:
             f"Members of the audited model are in {gap:+.2f} more of the other models than non-members are: the counts "
             "alone tell them apart. Draw the halves of shadow models without regard to each other, or in complements."
         )
-        found.warn("counts-tell", text, {})
+        found.warn("counts-tell", text)

@@ -1,18 +1,59 @@
-"""How are points matched over two runs of membership, and which areas under a curve do their scores give?"""
+"""The rows of records.csv, a row a point and attack, and how `miles compare` matches those of two runs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.records import Coverage, Skipped
+
+if TYPE_CHECKING:
+    from audits.membership.measure import Counts
+
+MOST_ROWS = 200_000
+"""Rows of records.csv; of more points, the first are listed, and a warning says so."""
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
 SOURCES = ("scores", "members", "nonmembers")
 """Roles of the files in which a point is known by its number."""
-
 LONGEST = 19
-"""Digits that a place in a file never has."""
+"""Digits that the number of a point in a file never has."""
+
+
+def coverage(counts: "Counts") -> Coverage:
+    """Return how many points were given and used, and why others were left out."""
+    pool = counts.pool
+    skipped = tuple(Skipped(reason=reason, count=count) for reason, count in sorted(pool.skipped.items()))
+    return Coverage(given=pool.given, used=len(pool), skipped=skipped)
+
+
+def records(counts: "Counts") -> list[Mapping[str, Any]]:
+    """Return the rows, all points of one attack together: who it is, its score, and what the points were used for."""
+    pool = counts.pool
+    several = any(one.where for one in counts.attacks)
+    rows: list[Mapping[str, Any]] = []
+    for attack in counts.attacks:
+        scores, judged = attack.scores.tolist(), attack.judged.tolist()
+        usable = None if attack.usable is None else attack.usable.tolist()
+        for point in range(listed_of(counts)):
+            row: dict[str, Any] = {"model": attack.model} if several else {}
+            row |= {
+                "attack": attack.name,
+                "tier": attack.tier,
+                "point": pool.names[point],
+                "member": int(pool.member[point]),
+                "score": scores[point] if usable is None or usable[point] else "",
+                "chooses": int(pool.chooses[point]),
+                "judged": int(judged[point]),
+            }
+            rows.append(row)
+    return rows
+
+
+def listed_of(counts: "Counts") -> int:
+    """Return how many points of each attack are listed."""
+    return min(max(1, MOST_ROWS // max(1, len(counts.attacks))), len(counts.pool))
 
 
 def keys(text: Words) -> tuple[Sequence[str | None], tuple[str, ...]]:
