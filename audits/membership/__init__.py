@@ -44,11 +44,14 @@ class Options:
         choices=("member", "nonmember"),
         metavar="member|nonmember",
         panel=_POINTS,
+        only_with=("scores",),
     )
     target: int | None = option(
         "Which model of a file with many is audited (0 the first). Default: the file's own word, or the last.",
         metavar="N",
         panel=_POINTS,
+        least=0,
+        only_with=("scores",),
     )
     tier: str = option(
         "What the attacker held who made the scores.", "full", choices=TIERS, metavar="|".join(TIERS), panel=_POINTS
@@ -67,6 +70,7 @@ class Options:
         "Network of bare weights: mlp-denoiser, mlp-generator, or module:factory of yours (with --allow-code).",
         metavar="NAME",
         panel=_MODEL,
+        only_with=("model",),
     )
     schedule: str | None = option(
         "Noise schedule of a denoiser of bare weights: linear, scaled_linear, cosine, or a JSON file.",
@@ -84,7 +88,7 @@ class Options:
     )
     discriminator_arch: str = option("Network of these weights.", "mlp-discriminator", metavar="NAME", panel=_MODEL)
     latent: int | None = option(
-        "Length of a generator's input, where its weights do not tell.", metavar="N", panel=_MODEL
+        "Length of a generator's input, where its weights do not tell.", metavar="N", panel=_MODEL, least=1
     )
     allow_code: bool = option("Let a factory of yours run.", False, panel=_MODEL)
     timesteps: tuple[str, ...] = option(
@@ -94,15 +98,17 @@ class Options:
         metavar="T,...",
         panel=_MODEL,
     )
-    draws: int = option("Draws of noise for each point and timestep.", 8, metavar="N", panel=_MODEL)
-    batch: int = option("Most points in one forward pass.", 512, metavar="N", panel=_MODEL)
-    epsilon: float | None = option("The epsilon that is claimed.", metavar="E", panel=_CLAIM)
-    delta: float = option("The delta of claim and bounds.", 1e-5, metavar="D", panel=_CLAIM)
+    draws: int = option("Draws of noise for each point and timestep.", 8, metavar="N", panel=_MODEL, least=1)
+    batch: int = option("Most points in one forward pass.", 512, metavar="N", panel=_MODEL, least=1)
+    epsilon: float | None = option("The epsilon that is claimed.", metavar="E", panel=_CLAIM, least=0)
+    delta: float = option("The delta of claim and bounds.", 1e-5, metavar="D", panel=_CLAIM, least=0, under=1)
     noise_multiplier: float | None = option(
-        "Or: standard deviation of the noise over the clipping norm in DP-SGD,", metavar="S", panel=_CLAIM
+        "Or: standard deviation of the noise over the clipping norm in DP-SGD,", metavar="S", panel=_CLAIM, above=0
     )
-    sample_rate: float | None = option("the share of the data in a Poisson batch,", metavar="Q", panel=_CLAIM)
-    steps: int | None = option("and the number of steps.", metavar="N", panel=_CLAIM)
+    sample_rate: float | None = option(
+        "the share of the data in a Poisson batch,", metavar="Q", panel=_CLAIM, above=0, most=1
+    )
+    steps: int | None = option("and the number of steps.", metavar="N", panel=_CLAIM, least=1)
     history: Path | None = option(
         "Or: a checkpoint of Opacus, or JSON, that holds the accountant's history. Looked for in --model too.",
         metavar="FILE",
@@ -143,11 +149,12 @@ class Options:
         0,
         metavar="N",
         panel=_SHADOWS,
+        only_with=("model",),
     )
-    shadow_steps: int = option("Training steps of each.", 4000, metavar="N", panel=_SHADOWS)
-    shadow_batch: int = option("Points in a step.", 128, metavar="N", panel=_SHADOWS)
-    shadow_rate: float = option("Learning rate (Adam).", 1e-3, metavar="X", panel=_SHADOWS)
-    workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=_SHADOWS)
+    shadow_steps: int = option("Training steps of each.", 4000, metavar="N", panel=_SHADOWS, least=1)
+    shadow_batch: int = option("Points in a step.", 128, metavar="N", panel=_SHADOWS, least=1)
+    shadow_rate: float = option("Learning rate (Adam).", 1e-3, metavar="X", panel=_SHADOWS, above=0)
+    workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=_SHADOWS, least=0)
     backend: str = option(
         "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
         "loky",

@@ -19,9 +19,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
     for warning in counts.warnings:
         draft.warn(warning.id, warning.message, **warning.where)
     for one in counts.judged:
-        _add_area(draft, one)
-        _add_thresholds(draft, one, counts.pool.chooses)
-        _add_hits(draft, one, counts.inputs.settings.fprs)
+        add_rates(draft, one, counts.pool.chooses, counts.inputs.settings.fprs)
     for model, claim in counts.claims.items():
         draft.add("epsilon_claimed", claim.interval, **model_where(model))
     for hit in counts.hits:
@@ -29,7 +27,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
     for copying in counts.copying:
         _add_copies(draft, copying)
     for bounds in counts.bounds:
-        _add_bounds(draft, bounds)
+        add_bounds(draft, bounds)
     _add_blind(draft, counts)
     for leak in counts.leaks:
         _add_leak(draft, leak)
@@ -40,6 +38,13 @@ def estimates(draft: Draft, counts: Counts) -> None:
             why = "Every non-member has the same loss: that tells nothing of how others would differ."
             draft.warn("no-interval", why, **model_where(model))
         draft.add("utility", found, **model_where(model), measure=measure)
+
+
+def add_rates(draft: Draft, one: Judged, chooses: Bools, fprs: tuple[float, ...]) -> None:
+    """Add area, gains and hits of an attack, and what is to be known of them."""
+    _add_area(draft, one)
+    _add_thresholds(draft, one, chooses)
+    _add_hits(draft, one, fprs)
 
 
 def _add_area(draft: Draft, one: Judged) -> None:
@@ -89,7 +94,8 @@ def _add_copies(draft: Draft, copying: Copying) -> None:
         draft.add("copies", copying.copies(side, draft.level), side=side, **copying.where)
 
 
-def _add_bounds(draft: Draft, bounds: Bounds) -> None:
+def add_bounds(draft: Draft, bounds: Bounds) -> None:
+    """Add the bounds of an attack, each with its ceiling, and what is believed of epsilon after the same counts."""
     where = bounds.judged.where
     for method, one in bounds.proved.items():
         draft.add("epsilon_lower", one.bound, **where, method=method, validity=one.validity)

@@ -1,10 +1,10 @@
-"""Do the options make sense together, before any file is read?"""
+"""What the options amount to, and what of them is refused before any file is read."""
 
 import math
 from dataclasses import dataclass
 
 from audits.membership import MOST_FPR, Options
-from audits.options import check_least, numbers
+from audits.options import numbers
 from probes.errors import InputError
 from probes.executor import Workers
 
@@ -82,15 +82,10 @@ def _check_inputs(options: Options) -> None:
                 raise InputError(
                     f"{flag} is missing.", where=flag, hint="Without scores, the points themselves are needed."
                 )
-        for flag, value in (("--higher-is", options.higher_is), ("--target", options.target)):
-            if value is not None:
-                raise InputError(f"{flag} speaks of a file of scores.", where=flag, hint="Leave it out.")
     elif (options.members is None) != (options.nonmembers is None):
         raise InputError(
             "Members and non-members come together.", where="--members, --nonmembers", hint="Give both, or neither."
         )
-    if options.model is None and options.arch is not None:
-        raise InputError("--arch is of a --model.", where="--arch", hint="Give --model too.")
     if options.suite is not None:
         for flag, given in (
             ("--epsilon", options.epsilon),
@@ -103,8 +98,6 @@ def _check_inputs(options: Options) -> None:
                 raise InputError(
                     f"{flag} claims the same for all.", where=flag, hint="Write each model's claim into the suite."
                 )
-    if options.shadows and options.model is None:
-        raise InputError("Shadows are of a --model.", where="--shadows", hint="Give --model, or leave it out.")
     if options.independent and options.scores is None:
         raise InputError(
             "All scores of one model are of one training run.",
@@ -120,17 +113,7 @@ def _check_inputs(options: Options) -> None:
 
 
 def _check_ranges(options: Options) -> None:
-    check_least(
-        (
-            ("--draws", options.draws, 1),
-            ("--batch", options.batch, 1),
-            ("--shadow-steps", options.shadow_steps, 1),
-            ("--shadow-batch", options.shadow_batch, 1),
-            ("--latent", options.latent, 1),
-            ("--target", options.target, 0),
-        )
-    )
-    if not 0 < options.shadow_rate < math.inf:
+    if math.isinf(options.shadow_rate):
         raise InputError(f"{options.shadow_rate} is no learning rate.", where="--shadow-rate", hint="Such as 0.001.")
     if options.shadows and (options.shadows < LEAST_SHADOWS or options.shadows % 2):
         raise InputError(

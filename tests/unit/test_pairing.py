@@ -207,7 +207,8 @@ def test_the_records_of_every_audit_give_its_numbers(prepared: Path, run: str) -
     folder = prepared / "work" / "runs" / run
     report, records = read_report(folder), read_table(folder)
     assert isinstance(records, Table)
-    pairing: Any = importlib.import_module(registry.find(report.audit).records)
+    spec = registry.find(report.audit)
+    pairing: Any = spec.module("records") if spec.package else importlib.import_module(spec.records)
     found = matched((report, report), (records, records), pairing)
     assert isinstance(found, Matching) and found.alone == (0, 0)
     paired = set()
@@ -283,7 +284,7 @@ def test_rows_of_several_blocks_are_read_in_order(tmp_path: Path, monkeypatch: p
 
 
 def test_points_without_an_id_are_known_only_in_the_same_files() -> None:
-    pairing = importlib.import_module("audits.membership.pairing")
+    pairing = importlib.import_module("audits.membership.records")
     columns = {"attack": ["x"] * 2, "tier": ["full"] * 2, "member": [1, 0], "judged": [1, 1], "score": [0.5, ""]}
     numbered, named = (table(point=names, **columns).text for names in (["0", "1"], ["a", "1"]))
     assert pairing.keys(numbered)[1] and not pairing.keys(named)[1]
@@ -291,7 +292,7 @@ def test_points_without_an_id_are_known_only_in_the_same_files() -> None:
 
 
 def test_ids_of_digits_are_ids_where_they_cannot_be_places() -> None:
-    pairing = importlib.import_module("audits.membership.pairing")
+    pairing = importlib.import_module("audits.membership.records")
     same = {"attack": ["x", "x", "y", "y"], "tier": ["full"] * 4, "member": [1] * 4, "judged": [1] * 4}
 
     def known_by_place(*points: str) -> bool:
