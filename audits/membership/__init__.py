@@ -103,12 +103,12 @@ class Options:
     epsilon: float | None = option("The epsilon that is claimed.", metavar="E", panel=_CLAIM, least=0)
     delta: float = option("The delta of claim and bounds.", 1e-5, metavar="D", panel=_CLAIM, least=0, under=1)
     noise_multiplier: float | None = option(
-        "Or: standard deviation of the noise over the clipping norm in DP-SGD,", metavar="S", panel=_CLAIM, above=0
+        "Or, of DP-SGD: standard deviation of the noise over the clipping norm.", metavar="S", panel=_CLAIM, above=0
     )
     sample_rate: float | None = option(
-        "the share of the data in a Poisson batch,", metavar="Q", panel=_CLAIM, above=0, most=1
+        "With it: share of the data in a Poisson batch.", metavar="Q", panel=_CLAIM, above=0, most=1
     )
-    steps: int | None = option("and the number of steps.", metavar="N", panel=_CLAIM, least=1)
+    steps: int | None = option("With both: number of steps.", metavar="N", panel=_CLAIM, least=1)
     history: Path | None = option(
         "Or: a checkpoint of Opacus, or JSON, that holds the accountant's history. Looked for in --model too.",
         metavar="FILE",
