@@ -4,6 +4,7 @@ And does what can be told contradict the differential privacy that was claimed?
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from audits.measures import Measure
@@ -167,89 +168,34 @@ class Options:
     )
 
 
+_attacked = partial(Measure, unit="points", apart=("attack",))
+_leaking = partial(_attacked, worse="up")
 _RATES, _AT_FPR, _MADE = ("attack", "tier", "model"), ("attack", "fpr", "model"), ("match", "model")
 MEASURES = (
-    Measure("auc", _RATES, "AUC of an attack", unit="points", worse="up", neutral=0.5, apart=("attack",)),
-    Measure(
-        "balanced_accuracy",
-        _RATES,
-        "balanced accuracy at the best threshold",
-        unit="points",
-        worse="up",
-        neutral=0.5,
-        apart=("attack",),
-    ),
-    Measure(
-        "advantage",
-        _RATES,
-        "membership advantage at the best threshold",
-        unit="points",
-        worse="up",
-        neutral=0.0,
-        apart=("attack",),
-    ),
-    Measure(
-        "balanced_accuracy_held_out",
-        _RATES,
-        "balanced accuracy, threshold from the other half",
-        unit="points",
-        worse="up",
-        neutral=0.5,
-        apart=("attack",),
-    ),
-    Measure(
-        "advantage_held_out",
-        _RATES,
-        "membership advantage, threshold from the other half",
-        unit="points",
-        worse="up",
-        neutral=0.0,
-        apart=("attack",),
-    ),
-    Measure("tpr", _AT_FPR, "true positive rate at few false alarms", unit="members", worse="up", apart=("attack",)),
-    Measure("hit_ratio", _AT_FPR, "least ratio of hits to false alarms", unit="points", neutral=1.0, apart=("attack",)),
+    _leaking("auc", _RATES, "AUC of an attack", neutral=0.5),
+    _leaking("balanced_accuracy", _RATES, "balanced accuracy at the best threshold", neutral=0.5),
+    _leaking("advantage", _RATES, "membership advantage at the best threshold", neutral=0.0),
+    _leaking("balanced_accuracy_held_out", _RATES, "balanced accuracy, threshold from the other half", neutral=0.5),
+    _leaking("advantage_held_out", _RATES, "membership advantage, threshold from the other half", neutral=0.0),
+    _leaking("tpr", _AT_FPR, "true positive rate at few false alarms", unit="members"),
+    _attacked("hit_ratio", _AT_FPR, "least ratio of hits to false alarms", neutral=1.0),
     Measure("copied_members", _MADE, "share of members that samples repeat", unit="members"),
     Measure("copied_nonmembers", _MADE, "share of non-members that samples repeat", unit="non-members"),
     Measure("copies", ("side", *_MADE), "share of samples that repeat a point", unit="samples"),
-    Measure(
-        "epsilon_lower",
-        ("attack", "method", "validity", "model"),
-        "proved lower bound of epsilon",
-        unit="points",
-        apart=("attack",),
-        compared=False,
+    _attacked(
+        "epsilon_lower", ("attack", "method", "validity", "model"), "proved lower bound of epsilon", compared=False
     ),
-    Measure(
-        "epsilon_ceiling",
-        ("attack", "method", "model"),
-        "largest epsilon that could be proved",
-        unit="points",
-        apart=("attack",),
-        written="down",
+    _attacked(
+        "epsilon_ceiling", ("attack", "method", "model"), "largest epsilon that could be proved", written="down"
     ),
-    Measure(
-        "epsilon_credible", ("attack", "model"), "credible epsilon", unit="points", apart=("attack",), compared=False
-    ),
+    _attacked("epsilon_credible", ("attack", "model"), "credible epsilon", compared=False),
     Measure("epsilon_claimed", ("model",), "claimed epsilon", unit="claims", written="given"),
     Measure("blind_auc", ("classifier",), "AUC without the model", unit="points", neutral=0.5),
-    Measure(
-        "leakage",
-        ("access", "attack", "model"),
-        "AUC of the best attack",
-        unit="points",
-        worse="up",
-        neutral=0.5,
-        apart=("attack",),
-    ),
-    Measure(
-        "leakage_difference",
-        ("access", "against", "model"),
-        "difference in AUC of two models",
-        unit="points",
-        neutral=0.0,
-    ),
+    _leaking("leakage", ("access", "attack", "model"), "AUC of the best attack", neutral=0.5),
+    Measure("leakage_difference", ("access", "against", "model"), "difference in AUC of two models", unit="points",
+            neutral=0.0),
     Measure("utility", ("measure", "model"), "quality of the model", unit="samples"),
-)
+)  # fmt: skip
 
 LIMITATIONS = (
     "An attack that finds nothing proves no privacy: a better one may. Bounds of epsilon are from below only.",

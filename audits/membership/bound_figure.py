@@ -109,8 +109,8 @@ def bounds_chart(proved: Sequence[Proved], claim: Claim | None, edge: float) -> 
 
     names = [one.method for one in proved]
     off = ", off the chart" if claim is not None and claim.epsilon > edge else ""
-    told = "" if claim is None else f" (claimed: {claim.words}{off})"
-    axis = {"title": f"Epsilon{told}", "labelSeparation": 8, "tickCount": 6}
+    claimed = "" if claim is None else f" (claimed: {claim.words}{off})"
+    axis = {"title": f"Epsilon{claimed}", "labelSeparation": 8, "tickCount": 6}
     x = {"type": "quantitative", "scale": {"domain": [0, float(f"{edge:.4g}")], "nice": False}, "axis": axis}
     y = {"field": "method", "type": "ordinal", "sort": names, "axis": {"title": None, "labelLimit": 0}}
     layers = _marks_of_bounds(x, y)

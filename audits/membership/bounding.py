@@ -179,18 +179,18 @@ def _selected(options: Options, tried: int) -> str:
     }[options.selection]
 
 
-def _credible(case: _Case, met: Call) -> Interval:
+def _credible(case: _Case, call: Call) -> Interval:
     """Return what is believed of epsilon after these counts, which is no confidence interval."""
-    misses, right = met.members - met.hits, met.others - met.alarms
-    low, high = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=case.level)
+    misses, right = call.members - call.hits, call.others - call.alarms
+    low, high = joint_beta(call.hits, right, call.alarms, misses, delta=case.delta, level=case.level)
     # The ends of an interval of nearly no level: the median.
-    middle, _ = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=1e-6)
+    middle, _ = joint_beta(call.hits, right, call.alarms, misses, delta=case.delta, level=1e-6)
     return Interval(
         value=min(max(middle, low), high),
         low=low,
         high=high,
         method="posterior median and credible interval, joint beta (Zanella-Beguelin et al. 2022)",
-        n=met.members + met.others,
+        n=call.members + call.others,
         unit="points",
     )
 

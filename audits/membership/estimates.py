@@ -49,7 +49,7 @@ def add_rates(draft: Draft, one: Judged, chooses: Bools, fprs: tuple[float, ...]
 
 def _add_area(draft: Draft, one: Judged) -> None:
     where = {**one.where, "tier": one.attack.tier}
-    row = draft.add("auc", one.told(of_area(one.area, draft.level)), **where)
+    row = draft.add("auc", one.unless_constant(of_area(one.area, draft.level)), **where)
     if one.constant:
         text = f"All scores of {one.attack.label} are equal: they tell nobody apart, and nothing of what leaks."
         draft.warn("constant-scores", f"{text} Its numbers are those of a coin, without intervals.", **where)
@@ -70,13 +70,13 @@ def _add_thresholds(draft: Draft, one: Judged, chooses: Bools) -> None:
     gains = {"": best_threshold(one, draft.level), "_held_out": held_out(one, chooses, draft.level)}
     for suffix, gain in gains.items():
         for name, found in (("advantage", gain), ("balanced_accuracy", balanced(gain))):
-            draft.add(name + suffix, one.told(found), **one.where, tier=one.attack.tier)
+            draft.add(name + suffix, one.unless_constant(found), **one.where, tier=one.attack.tier)
 
 
 def _add_hits(draft: Draft, one: Judged, fprs: tuple[float, ...]) -> None:
     """Add how many members are found at each rate of false alarms that the non-members can resolve."""
-    for rate, met in one.calls.items():
-        draft.add("tpr", one.told(hit_rate(met, draft.level)), **one.where, fpr=rate)
+    for rate, call in one.calls.items():
+        draft.add("tpr", one.unless_constant(hit_rate(call, draft.level)), **one.where, fpr=rate)
     coarse = [rate for rate in fprs if rate not in one.calls]
     if coarse:
         others = one.curve.others

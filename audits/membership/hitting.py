@@ -46,28 +46,28 @@ def hits_of(found: Sequence[Judged], level: float) -> list[Hit]:
         if one.constant or not one.calls:
             continue
         rate = min((rate for rate in one.calls if rate >= RATE), default=max(one.calls))
-        met, alpha = one.calls[rate], (1 - level) / len(found)
-        times = ratio(met.hits, met, rate, alpha)
+        call, alpha = one.calls[rate], (1 - level) / len(found)
+        times = ratio(call.hits, call, rate, alpha)
         bound = Interval(
             value=times,
             low=times,
-            high=max(times, ratio(met.members, met, rate, alpha)),
+            high=max(times, ratio(call.members, call, rate, alpha)),
             method=f"{LOWER_BOUND} one-sided Clopper-Pearson, hits over false alarms, error shared by {len(found)} "
             "attacks; the upper end is what a perfect attack would reach",
-            n=met.members + met.others,
+            n=call.members + call.others,
             unit="points",
         )
         made.append(Hit(judged=one, rate=rate, ratio=bound))
     return made
 
 
-def ratio(hits: int, met: Call, rate: float, alpha: float) -> float:
+def ratio(hits: int, call: Call, rate: float, alpha: float) -> float:
     """Return the lower limit of hits over the upper one of false alarms, both with half of the error.
 
     The threshold is set by the non-members: that which so many of them reach. What share of all others reaches it has
     a beta distribution, whose quantile is the limit of Clopper and Pearson for as many alarms as were allowed.
     """
     # As `call_at` counts: a product of floats may fall just below a whole number.
-    allowed = math.floor(rate * met.others + 1e-9)
-    low = 1 - float(upper_rate(met.members - hits, met.members, alpha / 2))
-    return low / float(upper_rate(allowed, met.others, alpha / 2))
+    allowed = math.floor(rate * call.others + 1e-9)
+    low = 1 - float(upper_rate(call.members - hits, call.members, alpha / 2))
+    return low / float(upper_rate(allowed, call.others, alpha / 2))

@@ -97,15 +97,15 @@ def _hits(draft: Draft, leak: Leak, hit: Hit | None) -> tuple[str, list[Estimate
     """
     if hit is not None:
         row, ratio = draft.row("tpr", **hit.where), draft.row("hit_ratio", **hit.where)
-        whose = "" if hit.judged is leak.judged else f" of {hit.judged.attack.name}"
+        of = "" if hit.judged is leak.judged else f" of {hit.judged.attack.name}"
         text = (
-            f" The threshold{whose} that {hit.call.alarms:,} of {hit.call.others:,} non-members reach finds {span(row)}"
+            f" The threshold{of} that {hit.call.alarms:,} of {hit.call.others:,} non-members reach finds {span(row)}"
             f" of the members, {point(ratio)} times as often as non-members at the least."
         )
         return text, [row, ratio]
     if not leak.judged.calls or leak.was_chosen:
         return "", []
-    rate, met = next(iter(leak.judged.calls.items()))
+    rate, call = next(iter(leak.judged.calls.items()))
     row = draft.row("tpr", **leak.judged.where, fpr=rate)
-    text = f" The threshold that {met.alarms:,} of {met.others:,} non-members reach finds {span(row)} of the members."
+    text = f" The threshold that {call.alarms:,} of {call.others:,} non-members reach finds {span(row)} of the members."
     return text, [row]

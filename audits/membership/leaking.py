@@ -111,8 +111,8 @@ def leaks_of(found: Sequence[Judged], pool: Pool, models: Sequence[str]) -> list
     # By ranks, whose variance is known where nothing is told apart: DeLong's is estimated from the scores.
     raw = [_p_null(cell[3]) for cell in cells]
     return [
-        Leak(model=model, access=access, judged=best, area=met, p=p)
-        for (model, access, best, met), p in zip(cells, adjust(raw, "holm"), strict=True)
+        Leak(model=model, access=access, judged=best, area=area, p=p)
+        for (model, access, best, area), p in zip(cells, adjust(raw, "holm"), strict=True)
     ]
 
 
@@ -135,12 +135,12 @@ def _best(held: Sequence[Judged], pool: Pool, *, alone: bool) -> tuple[Judged, A
     return best, area(best.attack.scores[rest], pool.member[rest])
 
 
-def _p_null(met: Area) -> float:
+def _p_null(found: Area) -> float:
     """Return how probable so large an area is by chance alone: Mann and Whitney (1947), normal."""
     from scipy.stats import norm
 
-    m, n = len(met.of_members), len(met.of_others)
-    return float(norm.sf((met.value - 0.5) / np.sqrt((m + n + 1) / (12 * m * n))))
+    m, n = len(found.of_members), len(found.of_others)
+    return float(norm.sf((found.value - 0.5) / np.sqrt((m + n + 1) / (12 * m * n))))
 
 
 def gaps_of(leaks: Sequence[Leak], level: float) -> list[Difference]:
@@ -155,10 +155,10 @@ def gaps_of(leaks: Sequence[Leak], level: float) -> list[Difference]:
     ]
 
 
-def detectable(met: Area, level: float) -> float:
+def detectable(found: Area, level: float) -> float:
     """Return the area that an audit of this size shows in four of five runs."""
     from scipy.stats import norm
 
-    m, n = len(met.of_members), len(met.of_others)
+    m, n = len(found.of_members), len(found.of_others)
     error = float(np.sqrt((m + n + 1) / (12 * m * n)))
     return min(1.0, 0.5 + float(norm.isf(1 - level) + norm.isf(0.2)) * error)

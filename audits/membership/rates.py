@@ -48,7 +48,7 @@ class Judged:
         """How many points the numbers of the attack rest on."""
         return self.curve.members + self.curve.others
 
-    def told(self, found: Interval) -> Interval:
+    def unless_constant(self, found: Interval) -> Interval:
         """Return a number without its interval where all scores are equal: a spread would look like evidence."""
         return replace(found, low=None, high=None, method="none") if self.constant else found
 
@@ -91,7 +91,7 @@ def held_out(one: Judged, chooses: Bools, level: float) -> Interval:
     return advantage_of(call(attack.scores[rest], attack.member[rest], threshold), level)
 
 
-def advantage_of(met: Call, level: float) -> Interval:
+def advantage_of(made: Call, level: float) -> Interval:
     """Return TPR - FPR of a threshold with the interval of Newcombe (1998, method 10).
 
     >>> found = advantage_of(Call(0.0, 9, 10, 3, 10), 0.95)
@@ -101,12 +101,12 @@ def advantage_of(met: Call, level: float) -> Interval:
     from statsmodels.stats.proportion import confint_proportions_2indep
 
     low, high = confint_proportions_2indep(
-        met.hits, met.members, met.alarms, met.others, method="newcomb", compare="diff", alpha=1 - level
+        made.hits, made.members, made.alarms, made.others, method="newcomb", compare="diff", alpha=1 - level
     )
-    value = met.hits / met.members - met.alarms / met.others
+    value = made.hits / made.members - made.alarms / made.others
     # Its roots of sums may pass the ends of the range by a rounding.
     low, high = max(-1.0, min(float(low), value)), min(1.0, max(float(high), value))
-    return Interval(value=value, low=low, high=high, method=HELD_OUT, n=met.members + met.others, unit="points")
+    return Interval(value=value, low=low, high=high, method=HELD_OUT, n=made.members + made.others, unit="points")
 
 
 def balanced(advantage: Interval) -> Interval:
@@ -116,8 +116,8 @@ def balanced(advantage: Interval) -> Interval:
     return replace(advantage, value=value, low=low, high=high)
 
 
-def hit_rate(met: Call, level: float) -> Interval:
+def hit_rate(made: Call, level: float) -> Interval:
     """Return the share of members that a threshold finds."""
-    low, high = clopper_pearson(met.hits, met.members, level=level)
-    value = met.hits / met.members
-    return Interval(value=value, low=low, high=high, method=GIVEN_THRESHOLD, n=met.members, unit="members")
+    low, high = clopper_pearson(made.hits, made.members, level=level)
+    value = made.hits / made.members
+    return Interval(value=value, low=low, high=high, method=GIVEN_THRESHOLD, n=made.members, unit="members")

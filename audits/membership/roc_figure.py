@@ -30,7 +30,7 @@ from audits.membership.rates import Judged
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
 from audits.statistics.epsilon_bounds import most_hits, upper_rate
-from audits.statistics.roc import Floats, Roc, call_at
+from audits.statistics.roc import Floats, call_at
 from audits.wording import listed, span
 
 MOST_POINTS, LEAST_POINTS, ALL_POINTS = 120, 16, 720
@@ -50,9 +50,8 @@ class Line:
 
     panel: str
     series: str
-    attack: str
-    curve: Roc
-    told: Sequence[Estimate]
+    judged: Judged
+    hits: Sequence[Estimate]
 
 
 def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
@@ -75,7 +74,7 @@ def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
     claims = {panel: counts.claims[one.attack.model] for one, panel in zip(drawn, panels, strict=True)
               if one.attack.model in counts.claims}  # fmt: skip
     lines = [
-        Line(panel=panel, series=name, attack=one.attack.name, curve=one.curve, told=hit_rows(draft, one))
+        Line(panel=panel, series=name, judged=one, hits=hit_rows(draft, one))
         for one, panel, name in zip(drawn, panels, series, strict=True)
     ]
     caption = (
@@ -86,10 +85,14 @@ def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
     if claims:
         name = claim_name(list(claims.values()))
         caption += f" Grey, {name}: no attack on a model that keeps its claim is above it, on average."
-        free = [panel for panel, claim in claims.items() if allows_all(claim, max(line.curve.others for line in lines))]
+        free = [
+            panel
+            for panel, claim in claims.items()
+            if allows_all(claim, max(line.judged.curve.others for line in lines))
+        ]
         if free:
-            whose = f"That of {listed(free)}" if len(claims) > len(free) else "It"
-            caption += f" {whose} allows everything at all rates that so few non-members can show."
+            which = f"That of {listed(free)}" if len(claims) > len(free) else "It"
+            caption += f" {which} allows everything at all rates that so few non-members can show."
     spec = roc_chart(lines, claims, draft.level)
     return figure_of(
         "roc",
@@ -112,10 +115,10 @@ def _rates(draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
     fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in hit_rows(draft, one)))
     rows = []
     for one in drawn:
-        told = {str(row.where["fpr"]): span(row) for row in hit_rows(draft, one)}
+        found = {str(row.where["fpr"]): span(row) for row in hit_rows(draft, one)}
         auc = draft.row("auc", **one.where, tier=one.attack.tier)
         head = [*([one.attack.model] if names.several else []), one.attack.name, one.attack.tier]
-        rows.append([*head, span(auc), *(told.get(fpr, "") for fpr in fprs)])
+        rows.append([*head, span(auc), *(found.get(fpr, "") for fpr in fprs)])
     titles = [*(["model"] if names.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
     return table_of(titles, rows)
 
@@ -131,7 +134,7 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
         Of the intervals of Clopper and Pearson, each threshold for itself.
     """
     panels = list(dict.fromkeys(line.panel for line in lines))
-    floors = [min(1 / getattr(line.curve, side) for line in lines) for side in ("others", "members")]
+    floors = [min(1 / getattr(line.judged.curve, side) for line in lines) for side in ("others", "members")]
     # Shared by the lines, so that a page of many models is no larger than one of few.
     most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(lines)))
     rows = [row for line in lines for row in _of_curve(line, most, floors[1], level)]
@@ -148,8 +151,10 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
 
 def claim_name(claims: Sequence[Claim]) -> str:
     """Return what the line of the claims is called."""
-    met = {claim.number for claim in claims}
-    return f"most that epsilon = {met.pop()} allows" if len(met) == 1 else "most that the claimed epsilon allows"
+    numbers = {claim.number for claim in claims}
+    return (
+        f"most that epsilon = {numbers.pop()} allows" if len(numbers) == 1 else "most that the claimed epsilon allows"
+    )
 
 
 def allows_all(claim: Claim, others: int) -> bool:
@@ -158,12 +163,12 @@ def allows_all(claim: Claim, others: int) -> bool:
 
 
 def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
-    curve = line.curve
+    curve = line.judged.curve
     alarms = np.geomspace(1, curve.others, most).round()
     # The rates that are told are among those drawn, so that their points lie on the line.
     # The slack keeps 0.29 x 100 from being 28.
-    told = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in line.told]
-    alarms = np.unique(np.concatenate((alarms, told)))
+    shown = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in line.hits]
+    alarms = np.unique(np.concatenate((alarms, shown)))
     hits = np.array([call_at(curve, count / curve.others).hits for count in alarms])
     high = upper_rate(hits, curve.members, (1 - level) / 2)
     low = 1 - upper_rate(curve.members - hits, curve.members, (1 - level) / 2)
@@ -175,9 +180,15 @@ def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
             alarms / curve.others, hits / curve.members, np.maximum(low, floor), np.maximum(high, floor)
         )
     ]
-    for row in line.told:
+    for row in line.hits:
         if row.value > 0:
-            found = {"attack": line.attack, "at": row.where["fpr"], "tpr": row.value, "from": row.low, "to": row.high}
+            found = {
+                "attack": line.judged.attack.name,
+                "at": row.where["fpr"],
+                "tpr": row.value,
+                "from": row.low,
+                "to": row.high,
+            }
             rows.append({**common, **found})
     return rows
 

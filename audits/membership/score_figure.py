@@ -19,10 +19,10 @@ def scores(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     best = best_first(counts.judged)[0]
     attack = best.attack
     threshold, words = None, ""
-    for told in sorted(hit_rows(draft, best), key=lambda row: float(row.where["fpr"])):
-        if told.value > 0:
-            rate = f"{100 * float(told.where['fpr']):g} %"
-            threshold = call_at(best.curve, float(told.where["fpr"])).threshold, f"{rate} false alarms"
+    for row in sorted(hit_rows(draft, best), key=lambda row: float(row.where["fpr"])):
+        if row.value > 0:
+            rate = f"{100 * float(row.where['fpr']):g} %"
+            threshold = call_at(best.curve, float(row.where["fpr"])).threshold, f"{rate} false alarms"
             words = f" Dashed: the threshold that {rate} of the non-members reach."
             break
     spec = scores_chart(attack.scores[attack.judged], attack.member[attack.judged], threshold, draft.level)

@@ -79,25 +79,17 @@ def _check_inputs(options: Options) -> None:
     if options.scores is None:
         for flag, path in (("--members", options.members), ("--nonmembers", options.nonmembers)):
             if path is None:
-                raise InputError(
-                    f"{flag} is missing.", where=flag, hint="Without scores, the points themselves are needed."
-                )
+                hint = "Without scores, the points themselves are needed."
+                raise InputError(f"{flag} is missing.", where=flag, hint=hint)
     elif (options.members is None) != (options.nonmembers is None):
         raise InputError(
             "Members and non-members come together.", where="--members, --nonmembers", hint="Give both, or neither."
         )
     if options.suite is not None:
-        for flag, given in (
-            ("--epsilon", options.epsilon),
-            ("--history", options.history),
-            ("--noise-multiplier", options.noise_multiplier),
-            ("--sample-rate", options.sample_rate),
-            ("--steps", options.steps),
-        ):
-            if given is not None:
-                raise InputError(
-                    f"{flag} claims the same for all.", where=flag, hint="Write each model's claim into the suite."
-                )
+        for name in ("epsilon", "history", "noise_multiplier", "sample_rate", "steps"):
+            if getattr(options, name) is not None:
+                flag, hint = f"--{name.replace('_', '-')}", "Write each model's claim into the suite."
+                raise InputError(f"{flag} claims the same for all.", where=flag, hint=hint)
     if options.independent and options.scores is None:
         raise InputError(
             "All scores of one model are of one training run.",
