@@ -12,12 +12,13 @@ from audits.membership.blind import compare_blindly
 from audits.membership.bounding import Bounds, bound_all
 from audits.membership.claims import Claim
 from audits.membership.copying import Copying, copies_of
+from audits.membership.given_scores import take_scores
 from audits.membership.hitting import Hit, hits_of
 from audits.membership.leaking import Difference, Leak, gaps_of, leaks_of
 from audits.membership.pool import Pool
 from audits.membership.rates import Judged, judge_all
 from audits.membership.reading import Inputs
-from audits.membership.scoring import Attack, score
+from audits.membership.scoring import Attack, Scored
 from audits.records import Warning
 from audits.statistics.roc import Area
 
@@ -116,3 +117,16 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         utilities=utilities,
         warnings=tuple(scored.warnings),
     )
+
+
+def score(inputs: Inputs, options: Options, context: Context) -> Scored:
+    """Run or read every attack."""
+    found = Scored()
+    if inputs.given is not None:
+        take_scores(found, inputs.given, inputs.pool, options)
+    else:
+        # With torch behind it, which scores do not need.
+        from audits.membership.attacking import attack_all
+
+        attack_all(found, inputs, options, context)
+    return found

@@ -13,11 +13,11 @@ from audits.context import Cache, Context, Draft
 from audits.membership import Options, attacking
 from audits.membership.attacking import FEW_SHADOWS, attack_all
 from audits.membership.estimates import estimates
-from audits.membership.measure import Counts
+from audits.membership.measure import Counts, score
 from audits.membership.pool import LEAST, Pool, pool_of_labels
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
-from audits.membership.scoring import Scored, score
+from audits.membership.scoring import Scored
 from audits.membership.settings import LIRA, Settings
 from probes.attacks.denoiser import Request
 from probes.diffusion import Denoiser, linear
