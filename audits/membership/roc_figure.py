@@ -15,16 +15,7 @@ from audits.chart_parts import COLUMNS, HEIGHT, MOST_SERIES, OKABE_ITO, PANEL_WI
 from audits.chart_text import distinct, plain_rows
 from audits.context import Draft
 from audits.membership.claims import Claim
-from audits.membership.drawing import (
-    MOST_PANELS,
-    TIERS,
-    Names,
-    best_first,
-    figure_of,
-    hit_rows,
-    rest_of,
-    table_of,
-)
+from audits.membership.drawing import MOST_PANELS, TIERS, Names, best_first, figure_of, hit_rows, rest_of, table_of
 from audits.membership.measure import Counts
 from audits.membership.rates import Judged
 from audits.numbers import percent
@@ -85,21 +76,13 @@ def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
     if claims:
         name = claim_name(list(claims.values()))
         caption += f" Grey, {name}: no attack on a model that keeps its claim is above it, on average."
-        free = [
-            panel
-            for panel, claim in claims.items()
-            if allows_all(claim, max(line.judged.curve.others for line in lines))
-        ]
+        others = max(line.judged.curve.others for line in lines)
+        free = [panel for panel, claim in claims.items() if allows_all(claim, others)]
         if free:
             which = f"That of {listed(free)}" if len(claims) > len(free) else "It"
             caption += f" {which} allows everything at all rates that so few non-members can show."
-    spec = roc_chart(lines, claims, draft.level)
-    return figure_of(
-        "roc",
-        "At few false alarms, how many members are found?",
-        caption + more,
-        {**spec, **_rates(draft, names, drawn)},
-    )
+    spec = {**roc_chart(lines, claims, draft.level), **_rates(draft, names, drawn)}
+    return figure_of("roc", "At few false alarms, how many members are found?", caption + more, spec)
 
 
 def _best_by_tier(found: Sequence[Judged], model: str) -> list[Judged]:
@@ -151,10 +134,8 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
 
 def claim_name(claims: Sequence[Claim]) -> str:
     """Return what the line of the claims is called."""
-    numbers = {claim.number for claim in claims}
-    return (
-        f"most that epsilon = {numbers.pop()} allows" if len(numbers) == 1 else "most that the claimed epsilon allows"
-    )
+    each = {claim.number for claim in claims}
+    return f"most that epsilon = {each.pop()} allows" if len(each) == 1 else "most that the claimed epsilon allows"
 
 
 def allows_all(claim: Claim, others: int) -> bool:
@@ -182,14 +163,8 @@ def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
     ]
     for row in line.hits:
         if row.value > 0:
-            found = {
-                "attack": line.judged.attack.name,
-                "at": row.where["fpr"],
-                "tpr": row.value,
-                "from": row.low,
-                "to": row.high,
-            }
-            rows.append({**common, **found})
+            found = {"attack": line.judged.attack.name, "at": row.where["fpr"], "tpr": row.value}
+            rows.append({**common, **found, "from": row.low, "to": row.high})
     return rows
 
 
