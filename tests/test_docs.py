@@ -456,10 +456,10 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
         bounding,
         copying,
         hitting,
-        judging,
-        listing,
-        outlook,
+        leak_findings,
         pool,
+        preflight,
+        records,
         settings,
         utility,
     )
@@ -474,19 +474,19 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
     options = spec_of("membership").options()
     assert MOST_FPR == 3 and "`--fpr` names up to three rates of false alarms: " in text
     assert (separability.FOLDS, denoiser_attacks._STRIDES, utility.K) == (5, 100, 5)
-    assert (outlook.UNLIKELY, outlook.RARE) == (0.1, 0.001)
+    assert (preflight.UNLIKELY, preflight.RARE) == (0.1, 0.001)
     assert "less than once in a thousand times" in text and "rarer than one in ten" in text
     steps = {name: [f"{100 * part:g}" for part in one.fractions] for name, one in denoiser.DENOISER_ATTACKS.items()}
     shares = [f"{100 * share:g}" for share in bounding.SHARES]
     for said in (
-        f"the low end of its AUC is {judging.LARGE:.2f} or more",
-        f"or the `hit_ratio` {hitting.LARGE_TIMES} or more; `medium` from {judging.NOTABLE:.2f}, or "
+        f"the low end of its AUC is {leak_findings.LARGE:.2f} or more",
+        f"or the `hit_ratio` {hitting.LARGE_TIMES} or more; `medium` from {leak_findings.NOTABLE:.2f}, or "
         f"{hitting.NOTABLE_TIMES}.",
         f"whose `hit_ratio` is {hitting.NOTABLE_TIMES} or more",
         f"the lowest that is told and not below {hitting.RATE:g}",
-        f"fewer than {outlook.FEW} points of a side",
-        f"more than {outlook.TIED:.0%} of the scores".replace("%", " %"),
-        f"at most {listing.MOST_ROWS:,} rows",
+        f"fewer than {preflight.FEW} points of a side",
+        f"more than {preflight.TIED:.0%} of the scores".replace("%", " %"),
+        f"at most {records.MOST_ROWS:,} rows",
         f"at least {pool.LEAST} points of each side",
         f"warns of fewer than {attacking.FEW_SHADOWS}, and",
         f"`few-shadows` | fewer than {attacking.FEW_SHADOWS} shadow models",

@@ -4,6 +4,7 @@ And does what can be told contradict the differential privacy that was claimed?
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from audits.measures import Measure
@@ -16,204 +17,166 @@ TIERS = ("samples", "generator", "denoiser", "full")
 SELECTIONS = ("split", "bonferroni", "fixed")
 MOST_FPR = 3
 BACKENDS = ("loky", "dask", "ray")
-_POINTS, _MODEL, _CLAIM, _STATISTICS, _SHADOWS = (
-    "Points", "Models and samples", "Claimed privacy", "Numbers and intervals", "Shadow models"
-)  # fmt: skip
+_points, _model, _claim = (
+    partial(option, panel=panel) for panel in ("Points", "Models and samples", "Claimed privacy")
+)
+_numbers, _shadow = (partial(option, panel=panel) for panel in ("Numbers and intervals", "Shadow models"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What `miles membership` can be asked."""
 
-    scores: Path | None = option(
+    scores: Path | None = _points(
         "Scores by any attack with membership: CSV, NPZ, or a folder of LiRA or Privacy Meter. Needs no model.",
         metavar="FILE|DIR",
-        panel=_POINTS,
     )
-    members: Path | None = option(
-        "Points that the model was trained on: a folder of images, NPY, NPZ or CSV.", metavar="PATH", panel=_POINTS
+    members: Path | None = _points(
+        "Points that the model was trained on: a folder of images, NPY, NPZ or CSV.", metavar="PATH"
     )
-    nonmembers: Path | None = option(
-        "Points of the same distribution that it never saw, in the same forms.", metavar="PATH", panel=_POINTS
+    nonmembers: Path | None = _points(
+        "Points of the same distribution that it never saw, in the same forms.", metavar="PATH"
     )
-    reference: Path | None = option(
-        "Further points of the distribution that the attacker holds, disjoint from both.", metavar="PATH", panel=_POINTS
+    reference: Path | None = _points(
+        "Further points of the distribution that the attacker holds, disjoint from both.", metavar="PATH"
     )
-    higher_is: str | None = option(
+    higher_is: str | None = _points(
         "Of whom high scores speak; needed unless the column is named loss.",
         choices=("member", "nonmember"),
         metavar="member|nonmember",
-        panel=_POINTS,
+        only_with=("scores",),
     )
-    target: int | None = option(
+    target: int | None = _points(
         "Which model of a file with many is audited (0 the first). Default: the file's own word, or the last.",
         metavar="N",
-        panel=_POINTS,
+        least=0,
+        only_with=("scores",),
     )
-    tier: str = option(
-        "What the attacker held who made the scores.", "full", choices=TIERS, metavar="|".join(TIERS), panel=_POINTS
+    tier: str = _points("What the attacker held who made the scores.", "full", choices=TIERS, metavar="|".join(TIERS))
+    samples: Path | None = _model("What the model generated, in the forms of --members.", metavar="PATH")
+    model: str | None = _model("The released model: a diffusers folder, or weights with --arch.", metavar="PATH")
+    suite: Path | None = _model(
+        "Several models to be compared, with their samples and claims: a TOML file.", metavar="FILE"
     )
-    samples: Path | None = option("What the model generated, in the forms of --members.", metavar="PATH", panel=_MODEL)
-    model: str | None = option(
-        "The released model: a diffusers folder, or weights with --arch.", metavar="PATH", panel=_MODEL
-    )
-    suite: Path | None = option(
-        "Several models to be compared, with their samples and claims: a TOML file.", metavar="FILE", panel=_MODEL
-    )
-    attack: tuple[str, ...] = option(
-        "Attacks to run. Default: all that the access allows.", (), metavar="NAME,...", panel=_MODEL
-    )
-    arch: str | None = option(
+    attack: tuple[str, ...] = _model("Attacks to run. Default: all that the access allows.", (), metavar="NAME,...")
+    arch: str | None = _model(
         "Network of bare weights: mlp-denoiser, mlp-generator, or module:factory of yours (with --allow-code).",
         metavar="NAME",
-        panel=_MODEL,
+        only_with=("model",),
     )
-    schedule: str | None = option(
+    schedule: str | None = _model(
         "Noise schedule of a denoiser of bare weights: linear, scaled_linear, cosine, or a JSON file.",
         metavar="NAME|FILE",
-        panel=_MODEL,
     )
-    prediction: str | None = option(
+    prediction: str | None = _model(
         "What a denoiser of bare weights predicts. Default: epsilon.",
         choices=("epsilon", "v_prediction", "sample"),
         metavar="epsilon|v_prediction|sample",
-        panel=_MODEL,
     )
-    discriminator: Path | None = option(
-        "Weights of the discriminator, where that was released too.", metavar="FILE", panel=_MODEL
-    )
-    discriminator_arch: str = option("Network of these weights.", "mlp-discriminator", metavar="NAME", panel=_MODEL)
-    latent: int | None = option(
-        "Length of a generator's input, where its weights do not tell.", metavar="N", panel=_MODEL
-    )
-    allow_code: bool = option("Let a factory of yours run.", False, panel=_MODEL)
-    timesteps: tuple[str, ...] = option(
+    discriminator: Path | None = _model("Weights of the discriminator, where that was released too.", metavar="FILE")
+    discriminator_arch: str = _model("Network of these weights.", "mlp-discriminator", metavar="NAME")
+    latent: int | None = _model("Length of a generator's input, where its weights do not tell.", metavar="N", least=1)
+    allow_code: bool = _model("Let a factory of yours run.", False)
+    timesteps: tuple[str, ...] = _model(
         "Timesteps at which a denoiser is attacked. Several: the best is chosen on points that are not reported, or on "
         "shadow models. Default: 1, 3, 5, 10, 20 and 40 % of the schedule.",
         (),
         metavar="T,...",
-        panel=_MODEL,
     )
-    draws: int = option("Draws of noise for each point and timestep.", 8, metavar="N", panel=_MODEL)
-    batch: int = option("Most points in one forward pass.", 512, metavar="N", panel=_MODEL)
-    epsilon: float | None = option("The epsilon that is claimed.", metavar="E", panel=_CLAIM)
-    delta: float = option("The delta of claim and bounds.", 1e-5, metavar="D", panel=_CLAIM)
-    noise_multiplier: float | None = option(
-        "Or: standard deviation of the noise over the clipping norm in DP-SGD,", metavar="S", panel=_CLAIM
+    draws: int = _model("Draws of noise for each point and timestep.", 8, metavar="N", least=1)
+    batch: int = _model("Most points in one forward pass.", 512, metavar="N", least=1)
+    epsilon: float | None = _claim("The epsilon that is claimed.", metavar="E", least=0)
+    delta: float = _claim("The delta of claim and bounds.", 1e-5, metavar="D", least=0, under=1)
+    noise_multiplier: float | None = _claim(
+        "Or, of DP-SGD: standard deviation of the noise over the clipping norm.", metavar="S", above=0
     )
-    sample_rate: float | None = option("the share of the data in a Poisson batch,", metavar="Q", panel=_CLAIM)
-    steps: int | None = option("and the number of steps.", metavar="N", panel=_CLAIM)
-    history: Path | None = option(
+    sample_rate: float | None = _claim("With it: share of the data in a Poisson batch.", metavar="Q", above=0, most=1)
+    steps: int | None = _claim("With both: number of steps.", metavar="N", least=1)
+    history: Path | None = _claim(
         "Or: a checkpoint of Opacus, or JSON, that holds the accountant's history. Looked for in --model too.",
         metavar="FILE",
-        panel=_CLAIM,
     )
-    coin_flip: float | None = option(
+    coin_flip: float | None = _claim(
         "Your word that each point was put in by a fair coin of its own (0.5), in one training run: allows the one-run "
         "bounds.",
         metavar="0.5",
-        panel=_CLAIM,
     )
-    independent: bool = option(
-        "Your word that every score is from a training run of its own: bounds then are certified.", False, panel=_CLAIM
+    independent: bool = _claim(
+        "Your word that every score is from a training run of its own: bounds then are certified.", False
     )
-    selection: str = option(
+    selection: str = _numbers(
         "How the threshold of a bound is found: on the other half of the points, among many that share the error, or "
         "given by --threshold.",
         "split",
         choices=SELECTIONS,
         metavar="|".join(SELECTIONS),
-        panel=_STATISTICS,
     )
-    threshold: float | None = option(
+    threshold: float | None = _numbers(
         "Score from which, or loss up to which, a point is called a member (fixed), in the file's own units; with the "
         "one-run bounds, the share of the points that is guessed.",
         metavar="X",
-        panel=_STATISTICS,
     )
-    fpr: tuple[str, ...] = option(
-        "Rates of false alarms at which hits are told.", ("0.1", "0.01", "0.001"), metavar="F,...", panel=_STATISTICS
+    fpr: tuple[str, ...] = _numbers(
+        "Rates of false alarms at which hits are told.", ("0.1", "0.01", "0.001"), metavar="F,..."
     )
-    blind: bool = option(
-        "Look whether members and non-members can be told apart without the model.", True, panel=_STATISTICS
-    )
-    shadows: int = option(
+    blind: bool = _numbers("Look whether members and non-members can be told apart without the model.", True)
+    shadows: int = _shadow(
         "Models of the same kind to train on random halves of the points (even, 4 or more): LiRA, and the choice of "
         "timesteps.",
         0,
         metavar="N",
-        panel=_SHADOWS,
+        only_with=("model",),
     )
-    shadow_steps: int = option("Training steps of each.", 4000, metavar="N", panel=_SHADOWS)
-    shadow_batch: int = option("Points in a step.", 128, metavar="N", panel=_SHADOWS)
-    shadow_rate: float = option("Learning rate (Adam).", 1e-3, metavar="X", panel=_SHADOWS)
-    workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=_SHADOWS)
-    backend: str = option(
+    shadow_steps: int = _shadow("Training steps of each.", 4000, metavar="N", least=1)
+    shadow_batch: int = _shadow("Points in a step.", 128, metavar="N", least=1)
+    shadow_rate: float = _shadow("Learning rate (Adam).", 1e-3, metavar="X", above=0)
+    workers: int = _shadow("Processes that train; 0: one for each core.", 0, metavar="N", least=0)
+    backend: str = _shadow(
         "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
         "loky",
         choices=BACKENDS,
         metavar="|".join(BACKENDS),
-        panel=_SHADOWS,
     )
-    scheduler: str | None = option(
-        "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS", panel=_SHADOWS
+    scheduler: str | None = _shadow(
+        "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS"
     )
 
 
+_attacked = partial(Measure, unit="points", apart=("attack",))
+_leaking = partial(_attacked, worse="up")
+_RATES, _AT_FPR, _MADE = ("attack", "tier", "model"), ("attack", "fpr", "model"), ("match", "model")
 MEASURES = (
-    Measure("auc", ("attack", "tier", "model"), "TODO", unit="points", worse="up", neutral=0.5, apart=("attack",)),
-    Measure(
-        "balanced_accuracy",
-        ("attack", "tier", "model"),
-        "TODO",
-        unit="points",
-        worse="up",
-        neutral=0.5,
-        apart=("attack",),
+    _leaking("auc", _RATES, "AUC of an attack", neutral=0.5),
+    _leaking("balanced_accuracy", _RATES, "balanced accuracy at the best threshold", neutral=0.5),
+    _leaking("advantage", _RATES, "membership advantage at the best threshold", neutral=0.0),
+    _leaking("balanced_accuracy_held_out", _RATES, "balanced accuracy, threshold from the other half", neutral=0.5),
+    _leaking("advantage_held_out", _RATES, "membership advantage, threshold from the other half", neutral=0.0),
+    _leaking("tpr", _AT_FPR, "true positive rate at few false alarms", unit="members"),
+    _attacked("hit_ratio", _AT_FPR, "least ratio of hits to false alarms", neutral=1.0),
+    Measure("copied_members", _MADE, "share of members that samples repeat", unit="members"),
+    Measure("copied_nonmembers", _MADE, "share of non-members that samples repeat", unit="non-members"),
+    Measure("copies", ("side", *_MADE), "share of samples that repeat a point", unit="samples"),
+    _attacked(
+        "epsilon_lower", ("attack", "method", "validity", "model"), "proved lower bound of epsilon", compared=False
     ),
-    Measure(
-        "advantage", ("attack", "tier", "model"), "TODO", unit="points", worse="up", neutral=0.0, apart=("attack",)
+    _attacked(
+        "epsilon_ceiling", ("attack", "method", "model"), "largest epsilon that could be proved", written="down"
     ),
-    Measure(
-        "balanced_accuracy_held_out",
-        ("attack", "tier", "model"),
-        "TODO",
-        unit="points",
-        worse="up",
-        neutral=0.5,
-        apart=("attack",),
-    ),
-    Measure(
-        "advantage_held_out",
-        ("attack", "tier", "model"),
-        "TODO",
-        unit="points",
-        worse="up",
-        neutral=0.0,
-        apart=("attack",),
-    ),
-    Measure("tpr", ("attack", "fpr", "model"), "TODO", unit="members", worse="up", apart=("attack",)),
-    Measure("hit_ratio", ("attack", "fpr", "model"), "TODO", unit="points", neutral=1.0, apart=("attack",)),
-    Measure("copied_members", ("match", "model"), "TODO", unit="members"),
-    Measure("copied_nonmembers", ("match", "model"), "TODO", unit="non-members"),
-    Measure("copies", ("match", "model", "side"), "TODO", unit="samples"),
-    Measure(
-        "epsilon_lower",
-        ("attack", "method", "validity", "model"),
-        "TODO",
-        unit="points",
-        apart=("attack",),
-        compared=False,
-    ),
-    Measure("epsilon_ceiling", ("attack", "method", "model"), "TODO", unit="points", apart=("attack",), written="down"),
-    Measure("epsilon_credible", ("attack", "model"), "TODO", unit="points", apart=("attack",), compared=False),
-    Measure("epsilon_claimed", ("model",), "TODO", unit="claims", written="given"),
-    Measure("blind_auc", ("classifier",), "TODO", unit="points", neutral=0.5),
-    Measure(
-        "leakage", ("access", "attack", "model"), "TODO", unit="points", worse="up", neutral=0.5, apart=("attack",)
-    ),
-    Measure("leakage_difference", ("access", "against", "model"), "TODO", unit="points", neutral=0.0),
-    Measure("utility", ("measure", "model"), "TODO", unit="samples"),
+    _attacked("epsilon_credible", ("attack", "model"), "credible epsilon", compared=False),
+    Measure("epsilon_claimed", ("model",), "claimed epsilon", unit="claims", written="given"),
+    Measure("blind_auc", ("classifier",), "AUC without the model", unit="points", neutral=0.5),
+    _leaking("leakage", ("access", "attack", "model"), "AUC of the best attack", neutral=0.5),
+    Measure("leakage_difference", ("access", "against", "model"), "difference in AUC of two models", unit="points",
+            neutral=0.0),
+    Measure("utility", ("measure", "model"), "quality of the model", unit="samples"),
+)  # fmt: skip
+
+LIMITATIONS = (
+    "An attack that finds nothing proves no privacy: a better one may. Bounds of epsilon are from below only.",
+    "Numbers of one access are not to be set against numbers of another: who holds the weights can do more than who "
+    "holds samples.",
+    "All rates hold for these members and non-members. Intervals take them as random draws from one distribution; they "
+    "do not hold another training run.",
 )
 
 AUDIT = AuditSpec(
@@ -225,10 +188,8 @@ AUDIT = AuditSpec(
     ),
     summary="Can one tell which points a model was trained on, and does its claimed epsilon hold?",
     options=Options,
-    plan="audits.membership.inputs:plan",
-    run="audits.membership.report:run",
-    records="audits.membership.pairing",
-    demo="audits.membership.demo:prepare",
-    model=("model", "suite"),
+    package="audits.membership",
     measures=MEASURES,
+    limitations=LIMITATIONS,
+    model=("model", "suite"),
 )

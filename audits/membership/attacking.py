@@ -1,4 +1,4 @@
-"""Which attacks does a release allow, and what do they give every point?"""
+"""The attacks that a release allows, run at every point."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from audits.context import Context
 from audits.membership import Options
-from audits.membership.inputs import Inputs
+from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE, workers_of
@@ -199,7 +199,7 @@ def _check_shadows(found: Scored, made: Sequence[Variants], shadows: Shadows) ->
             f"On the shadow models no attack reaches an AUC above {best:.3f}: they leak nothing that could choose a "
             "timestep. Train them as long as the audited model: --shadow-steps, --shadow-batch, --shadow-rate."
         )
-        found.warn("weak-shadows", text, {})
+        found.warn("weak-shadows", text)
 
 
 def _check_likeness(
@@ -208,12 +208,12 @@ def _check_likeness(
     """Warn where the audited model lies outside what its shadows do with points that they have not seen."""
     if len(shadows.keep) < FEW_SHADOWS:
         text = f"{len(shadows.keep)} shadow models are few: {len(shadows.keep) // 2} with each point. Take 16."
-        found.warn("few-shadows", text, {})
+        found.warn("few-shadows", text)
     member = inputs.pool.member
     half = len(member) // 2
     if not 0.5 <= half / int(member.sum()) <= 2:
         text = f"Shadow models are trained on {half:,} points, the audited one on {int(member.sum()):,} of those given."
-        found.warn("other-shadows", text, {})
+        found.warn("other-shadows", text)
     for request in (one for one in requests if one.attack == LIRA_ON):
         rivals = np.where(shadows.keep, np.nan, _log(shadows.scores[request]))
         # Of the shadows that have not seen the point: the audited model has not seen its non-members either.
@@ -227,7 +227,7 @@ def _check_likeness(
                 f"that they have not seen: by {abs(apart) / spread if spread else np.inf:.1f} standard deviations. "
                 "Likelihood ratios rest on their being alike: train them as it was trained."
             )
-            found.warn("other-shadows", text, {"attack": LIRA_ON})
+            found.warn("other-shadows", text, attack=LIRA_ON)
             return
 
 

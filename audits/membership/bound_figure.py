@@ -1,12 +1,14 @@
-"""How large must epsilon at least be? Bounds by method, against what is claimed and what could be proved at most."""
+"""Bounds of epsilon by method, against what is claimed and what could be proved at most."""
 
 from collections.abc import Sequence
 
 from audits.chart_parts import OKABE_ITO, UNDECIDED
 from audits.chart_text import plain_rows
+from audits.context import Draft
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds, Proved
 from audits.membership.claims import Claim
-from audits.membership.drawing import MOST_PANELS, Stage, figure_of, model_of, rest_of, stacked, table_of
+from audits.membership.drawing import MOST_PANELS, Names, figure_of, rest_of, stacked, table_of
+from audits.membership.measure import Counts
 from audits.numbers import bounded, percent
 from audits.records import Figure, Json
 
@@ -22,13 +24,13 @@ ROW = 40
 """Pixels of a bound, which holds its words and, under them, its line."""
 
 
-def bounds(stage: Stage) -> Figure | None:
+def bounds(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     """Draw the bounds of the attacks that prove most; None where there is no bound."""
-    shown, left = _leading(stage)
+    shown, left = _leading(counts, names)
     if not shown:
         return None
     proved = [one for own in shown for one in own.proved.values()]
-    claims = [claim.epsilon for claim in stage.results.claims.values()]
+    claims = [claim.epsilon for claim in counts.claims.values()]
     # What a perfect attack proves under an assumption, or a claim far beyond all that can be proved, would leave no
     # room for the rest.
     plain = [one.ceiling for one in proved if one.validity != ASSUMES_GDP]
@@ -38,16 +40,16 @@ def bounds(stage: Stage) -> Figure | None:
     edge = max([edge, *(1.1 * claim for claim in near)])
     views = [
         (
-            stage.called(one.judged),
-            bounds_chart(list(one.proved.values()), stage.results.claims.get(model_of(one.judged)), edge),
+            names.called(one.judged),
+            bounds_chart(list(one.proved.values()), counts.claims.get(one.judged.attack.model), edge),
         )
         for one in shown
     ]
     caption = (
-        f"Lower bounds of epsilon ({percent(stage.level)}) of {_whose(stage, shown)}, by method; the line to the right "
-        "ends where a perfect attack on as many points would be, or with an arrow where that is off the chart. Circle: "
-        "certified. Diamond: heuristic, since points of one training run are no independent trials. Triangle: holds if "
-        "the trade-off curve is Gaussian."
+        f"Lower bounds of epsilon ({percent(draft.level)}) of {_attacks(names, shown)}, by method; the line to the "
+        "right ends where a perfect attack on as many points would be, or with an arrow where that is off the chart. "
+        "Circle: certified. Diamond: heuristic, since points of one training run are no independent trials. Triangle: "
+        "holds if the trade-off curve is Gaussian."
     )
     if claims:
         caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim if it holds; the "
@@ -56,38 +58,38 @@ def bounds(stage: Stage) -> Figure | None:
         "epsilon",
         "How large must epsilon at least be?",
         caption + rest_of(left),
-        {**stacked(views), **_listed(stage, shown)},
+        {**stacked(views), **_listed(counts, names, shown)},
     )
 
 
-def _leading(stage: Stage) -> tuple[list[Bounds], int]:
+def _leading(counts: Counts, names: Names) -> tuple[list[Bounds], int]:
     """Return the bounds that are drawn, those of the attacks that prove most, and how many are not."""
-    found = sorted((one for one in stage.results.bounds if one.proved), key=lambda one: -one.leading.epsilon)
-    if not stage.several:
+    found = sorted((one for one in counts.bounds if one.proved), key=lambda one: -one.leading.epsilon)
+    if not names.several:
         return found[:MOST_BOUNDS], len(found) - MOST_BOUNDS
-    first = [next((one for one in found if model_of(one.judged) == model), None) for model in stage.models]
+    first = [next((one for one in found if one.judged.attack.model == model), None) for model in names.models]
     shown = [one for one in first if one is not None][:MOST_PANELS]
     return shown, len(found) - len(shown)
 
 
-def _whose(stage: Stage, shown: Sequence[Bounds]) -> str:
-    if stage.several:
+def _attacks(names: Names, shown: Sequence[Bounds]) -> str:
+    if names.several:
         return "the attack on each model that proves most"
     if len(shown) > 1:
         return f"the {len(shown)} attacks that prove most"
-    return stage.called(shown[0].judged)
+    return names.called(shown[0].judged)
 
 
-def _listed(stage: Stage, shown: Sequence[Bounds]) -> Json:
+def _listed(counts: Counts, names: Names, shown: Sequence[Bounds]) -> Json:
     rows = []
     for own in shown:
-        claim = stage.results.claims.get(model_of(own.judged))
-        head = [*([model_of(own.judged)] if stage.several else []), own.judged.attack.name]
+        claim = counts.claims.get(own.judged.attack.model)
+        head = [*([own.judged.attack.model] if names.several else []), own.judged.attack.name]
         for one in own.proved.values():
             ends = [bounded(one.epsilon), bounded(one.ceiling), "" if claim is None else claim.words]
             rows.append([*head, one.method, one.validity, *ends])
     titles = [
-        *(["model"] if stage.several else []),
+        *(["model"] if names.several else []),
         "attack",
         "method",
         "standing",
@@ -107,8 +109,8 @@ def bounds_chart(proved: Sequence[Proved], claim: Claim | None, edge: float) -> 
 
     names = [one.method for one in proved]
     off = ", off the chart" if claim is not None and claim.epsilon > edge else ""
-    told = "" if claim is None else f" (claimed: {claim.words}{off})"
-    axis = {"title": f"Epsilon{told}", "labelSeparation": 8, "tickCount": 6}
+    claimed = "" if claim is None else f" (claimed: {claim.words}{off})"
+    axis = {"title": f"Epsilon{claimed}", "labelSeparation": 8, "tickCount": 6}
     x = {"type": "quantitative", "scale": {"domain": [0, float(f"{edge:.4g}")], "nice": False}, "axis": axis}
     y = {"field": "method", "type": "ordinal", "sort": names, "axis": {"title": None, "labelLimit": 0}}
     layers = _marks_of_bounds(x, y)

@@ -1,31 +1,29 @@
-"""How large must epsilon at least be, given what the attacks reached, and how sure can one be of that?
+"""Lower bounds of epsilon from what the attacks reached, and on what each of them rests.
 
 Rates of one model's points are no independent trials of the game that epsilon is defined by: their bounds are called
 heuristic. Where each point was put in by a coin of its own, the one-run bounds hold; where every score is from a
 training run of its own, the plain ones do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
+from audits.intervals import Interval
 from audits.membership import Options
 from audits.membership.claims import Claim
-from audits.membership.estimating import Judged, where_of
 from audits.membership.pool import Pool
+from audits.membership.rates import Judged
 from audits.numbers import LOWER_BOUND
-from audits.records import Estimate
 from audits.statistics import generator
 from audits.statistics.epsilon_bounds import ceiling
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import Guesses, count_guesses, one_run_epsilon
 from audits.statistics.one_run_fdp import one_run_fdp_epsilon
-from audits.statistics.roc import Bools, Floats
-from audits.statistics.threshold_selection import Bound, bound
+from audits.statistics.roc import Bools, Call, Floats
+from audits.statistics.threshold_selection import bound
 
 CERTIFIED, HEURISTIC, ASSUMES_GDP = "certified", "heuristic", "assumes-gdp"
 CLOPPER_PEARSON, GDP, ONE_RUN, ONE_RUN_FDP = "clopper-pearson", "gdp", "one-run", "one-run-fdp"
@@ -35,14 +33,31 @@ SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
-    """A lower bound of epsilon: `place` is that of its estimate."""
+    """A lower bound of epsilon.
+
+    Parameters
+    ----------
+    bound
+        From the bound to the ceiling: an audit of this size can prove no more.
+    credible
+        What is believed of epsilon after the same counts, which is no confidence interval; None where it is not told.
+    """
 
     method: str
     validity: str
-    epsilon: float
-    ceiling: float
-    place: int
-    ceiling_place: int
+    bound: Interval
+    credible: Interval | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """What was proved."""
+        return self.bound.value
+
+    @property
+    def ceiling(self) -> float:
+        """What a perfect attack on as many points would prove, or the bound where that is larger."""
+        assert self.bound.high is not None
+        return self.bound.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,83 +70,68 @@ class Bounds:
 
     @property
     def leading(self) -> Proved:
-        """Return the bound that holds with the fewest assumptions."""
+        """The bound that holds with the fewest assumptions."""
         return self.proved[ONE_RUN] if ONE_RUN in self.proved else self.proved[CLOPPER_PEARSON]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One attack whose bounds share the error `alpha` with those of `rivals` in all; `seed` orders points that tie."""
+
+    one: Judged
+    pool: Pool
+    options: Options
+    delta: float
+    alpha: float
+    rivals: int
+    level: float
+    seed: int
+
+    def bound(self, epsilon: float, ceiling: float, n: int, how: str) -> Interval:
+        """Return a bound, with what a perfect attack would prove as the upper end."""
+        shared = f", error shared by {self.rivals} attacks" if self.rivals > 1 else ""
+        method = f"{LOWER_BOUND} {how}{shared}; the upper end is what a perfect attack would prove"
+        return Interval(value=epsilon, low=epsilon, high=max(ceiling, epsilon), method=method, n=n, unit="points")
+
+
 def bound_all(
-    draft: Draft, found: Sequence[Judged], pool: Pool, options: Options, claims: Mapping[str, Claim], context: Context
+    found: Sequence[Judged], pool: Pool, options: Options, claims: Mapping[str, Claim], *, level: float, seed: int
 ) -> list[Bounds]:
-    """Add the bounds of all attacks.
+    """Return the bounds of all attacks.
 
     Those on one model share the error, since the largest of them is looked at; so do those on all models with a claim.
     """
     made = []
     for one in found:
-        model = one.attack.where.get("model", "")
+        model = one.attack.model
         # Models with a claim are one family: a suite is told of whichever claim breaks.
         beside = set(claims) if model in claims else {model}
         # Bonferroni: attacks on the same points depend on each other in no way that is known.
-        rivals = sum(other.attack.where.get("model", "") in beside for other in found)
-        delta = claims[model].delta if model in claims else options.delta
-        alpha = (1 - context.level) / rivals
-        case = _Case(draft=draft, one=one, delta=delta, alpha=alpha, rivals=rivals, context=context)
-        made.append(_bounds(case, pool, options))
+        rivals = sum(other.attack.model in beside for other in found)
+        case = _Case(
+            one=one,
+            pool=pool,
+            options=options,
+            delta=claims[model].delta if model in claims else options.delta,
+            alpha=(1 - level) / rivals,
+            rivals=rivals,
+            level=level,
+            seed=seed,
+        )
+        plain = _plain(case) if options.coin_flip is None or options.selection != "fixed" else ()
+        runs = _one_run(case) if options.coin_flip is not None else ()
+        made.append(Bounds(judged=one, proved={row.method: row for row in (*plain, *runs)}, rivals=rivals))
     return made
 
 
-def _bounds(case: "_Case", pool: Pool, options: Options) -> Bounds:
-    proved: dict[str, Proved] = {}
-    if options.coin_flip is None or options.selection != "fixed":
-        proved |= _plain(case, pool, options)
-    if options.coin_flip is not None:
-        proved |= _one_run(case, pool, options)
-    return Bounds(judged=case.one, proved=proved, rivals=case.rivals)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """One attack whose bounds share the error `alpha` with those of `rivals` in all."""
-
-    draft: Draft
-    one: Judged
-    delta: float
-    alpha: float
-    rivals: int
-    context: Context
-
-    def add(self, method: str, validity: str, epsilon: float, ceiling: float, n: int, how: str) -> Proved:
-        """Add a bound and its ceiling to the draft."""
-        where, shared = self.one.attack, f", error shared by {self.rivals} attacks" if self.rivals > 1 else ""
-        common: dict[str, Any] = {"name": "epsilon_lower", "n": n, "unit": "points", "level": self.context.level}
-        # What an audit of this size can prove ends at its ceiling.
-        most = max(ceiling, epsilon)
-        place = self.draft.add(
-            Estimate(
-                **common,
-                value=epsilon,
-                low=epsilon,
-                high=most,
-                method=f"{LOWER_BOUND} {how}{shared}; the upper end is what a perfect attack would prove",
-                where=where_of(where, method=method, validity=validity),
-            )
-        )
-        top: dict[str, Any] = {"name": "epsilon_ceiling", "value": most, "n": n, "unit": "points", "method": "exact"}
-        ceiling_place = self.draft.add(Estimate(**top, where=where_of(where, method=method)))
-        return Proved(
-            method=method, validity=validity, epsilon=epsilon, ceiling=most, place=place, ceiling_place=ceiling_place
-        )
-
-
-def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
-    """Return the bounds from one threshold's counts."""
-    attack = case.one.attack
+def _plain(case: _Case) -> Iterator[Proved]:
+    """Yield the bounds from one threshold's counts."""
+    attack, pool, options = case.one.attack, case.pool, case.options
     split = options.selection == "split"
     # The half that chooses a threshold may be the one that chose the attack's setting.
     chooses, rest = attack.half(pool.chooses)
     # With split, points that chose a setting may choose the threshold too; without it, nothing may rest on them.
     used = chooses | rest if split else attack.judged
-    proved = {}
     for method, validity in ((CLOPPER_PEARSON, CERTIFIED if options.independent else HEURISTIC), (GDP, ASSUMES_GDP)):
         if method == GDP and not case.delta:
             continue
@@ -148,12 +148,10 @@ def _plain(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
         missed, alarms = made.call.members - made.call.hits, made.call.alarms
         counts = f"{missed:,} of {made.call.members:,} members missed, {alarms:,} of {made.call.others:,} others called"
         how = f"{_NAMES[method]}, {_selected(options, made.tried)}: {counts}"
-        n = made.call.members + made.call.others
-        proved[method] = case.add(method, validity, made.epsilon, made.ceiling, n, how)
+        reached = case.bound(made.epsilon, made.ceiling, made.call.members + made.call.others, how)
         # Of equal scores there would be a prior, and nothing else.
-        if method == CLOPPER_PEARSON and not case.one.constant:
-            _credible(case, made)
-    return proved
+        credible = _credible(case, made.call) if method == CLOPPER_PEARSON and not case.one.constant else None
+        yield Proved(method=method, validity=validity, bound=reached, credible=credible)
 
 
 _NAMES = {
@@ -181,37 +179,31 @@ def _selected(options: Options, tried: int) -> str:
     }[options.selection]
 
 
-def _credible(case: _Case, made: Bound) -> None:
-    """Add what is believed of epsilon after these counts, which is no confidence interval."""
-    met = made.call
-    misses, right = met.members - met.hits, met.others - met.alarms
-    low, high = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=case.context.level)
+def _credible(case: _Case, call: Call) -> Interval:
+    """Return what is believed of epsilon after these counts, which is no confidence interval."""
+    misses, right = call.members - call.hits, call.others - call.alarms
+    low, high = joint_beta(call.hits, right, call.alarms, misses, delta=case.delta, level=case.level)
     # The ends of an interval of nearly no level: the median.
-    middle, _ = joint_beta(met.hits, right, met.alarms, misses, delta=case.delta, level=1e-6)
-    case.draft.add(
-        Estimate(
-            name="epsilon_credible",
-            value=min(max(middle, low), high),
-            low=low,
-            high=high,
-            level=case.context.level,
-            method="posterior median and credible interval, joint beta (Zanella-Beguelin et al. 2022)",
-            n=met.members + met.others,
-            unit="points",
-            where=where_of(case.one.attack),
-        )
+    middle, _ = joint_beta(call.hits, right, call.alarms, misses, delta=case.delta, level=1e-6)
+    return Interval(
+        value=min(max(middle, low), high),
+        low=low,
+        high=high,
+        method="posterior median and credible interval, joint beta (Zanella-Beguelin et al. 2022)",
+        n=call.members + call.others,
+        unit="points",
     )
 
 
-def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
-    """Return the bounds from guesses about canaries that each had a coin of its own."""
-    attack = case.one.attack
+def _one_run(case: _Case) -> Iterator[Proved]:
+    """Yield the bounds from guesses about canaries that each had a coin of its own."""
+    attack, options = case.one.attack, case.options
     alpha = case.alpha
     tried: tuple[float, ...] = SHARES
     judged = attack.judged
     # Of points with equal scores any may be guessed, as long as it is not their place in the file that says which.
-    order = generator(case.context.seed, "ties").permutation(len(attack.scores))
-    chooses, rest = attack.half(pool.chooses)
+    order = generator(case.seed, "ties").permutation(len(attack.scores))
+    chooses, rest = attack.half(case.pool.chooses)
     if options.selection == "fixed":
         tried = (options.threshold or 0.0,)
     elif options.selection == "bonferroni":
@@ -222,7 +214,6 @@ def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
         tried = (SHARES[int(np.argmax([_epsilon(one, case.delta, alpha) for one in chosen]))],)
         judged = rest
     made = _guesses(attack.scores[judged], attack.member[judged], tried, order[judged])
-    proved = {}
     n = int(judged.sum())
     for method, validity, of in ((ONE_RUN, CERTIFIED, _epsilon), (ONE_RUN_FDP, ASSUMES_GDP, _epsilon_fdp)):
         if method == ONE_RUN_FDP and not case.delta:
@@ -230,12 +221,9 @@ def _one_run(case: _Case, pool: Pool, options: Options) -> dict[str, Proved]:
         reached = [of(one, case.delta, alpha) for one in made]
         best = made[int(np.argmax(reached))][0]
         # A perfect attack gains by guessing more: its ceiling is over all shares that may be chosen.
-        shares = tried if options.selection == "fixed" else SHARES
-        perfect = _most(of, shares, n, case.delta, alpha)
+        perfect = _most(of, tried if options.selection == "fixed" else SHARES, n, case.delta, alpha)
         how = f"{_NAMES[method]}, {best.guesses:,} of {n:,} guessed, {best.correct:,} right"
-        bounds = [max(reached), perfect]
-        proved[method] = case.add(method, validity, bounds[0], bounds[1], n, how)
-    return proved
+        yield Proved(method=method, validity=validity, bound=case.bound(max(reached), perfect, n, how))
 
 
 def provable(pool: Pool, options: Options, attacks: int, level: float) -> float | None:

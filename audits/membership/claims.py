@@ -1,16 +1,23 @@
-"""Which privacy is claimed: an epsilon as given, or what the noise, sampling and steps of a training amount to?"""
+"""The privacy that is claimed: an epsilon as given, or what noise, sampling and steps of a training amount to."""
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audits.intervals import Interval, exact
 from audits.membership import Options
-from audits.numbers import bounded, given
+from audits.numbers import UPPER_BOUND, bounded, given
 from probes.errors import InputError
 
 if TYPE_CHECKING:
     from probes.accounting import Stage
+
+
+ACCOUNTANT = "Renyi differential privacy of DP-SGD; the lower end is what these steps spend by any accountant"
+"""How an epsilon is accounted, in words."""
+CERTAIN = 0.95
+"""What stands as the level of a number that was not drawn, whatever level the run has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,14 @@ class Claim:
         """Return the epsilon alone, never below what was accounted."""
         return given(self.epsilon) if self.least is None else bounded(self.epsilon, up=True)
 
+    @property
+    def interval(self) -> Interval:
+        """Return the epsilon as given, or from the least that the training spends up to what was accounted."""
+        if self.least is None:
+            return exact(self.epsilon, n=1, unit="claims", level=CERTAIN)
+        method, ends = f"{UPPER_BOUND} {ACCOUNTANT}", {"low": self.least, "high": self.epsilon}
+        return Interval(value=self.epsilon, **ends, method=method, n=1, unit="claims", level=CERTAIN)
+
 
 def claim_of(
     *,
@@ -73,9 +88,8 @@ def claim_of_options(options: Options) -> Claim | None:
     Raises
     ------
     InputError
-        Where several claims are given, or one is incomplete or out of range.
+        Where several claims are given, or one is incomplete or infinite.
     """
-    check_delta(options.delta, "--delta")
     training = {
         "--noise-multiplier": options.noise_multiplier,
         "--sample-rate": options.sample_rate,
@@ -161,13 +175,8 @@ def _stage(options: Options) -> "Stage":
 
     sigma, rate, steps = options.noise_multiplier, options.sample_rate, options.steps
     assert sigma is not None and rate is not None and steps is not None
-    for flag, value, fits, mend in (
-        ("--noise-multiplier", sigma, 0 < sigma < math.inf, "Give a number above 0."),
-        ("--sample-rate", rate, 0 < rate <= 1, "Give a share above 0, at most 1."),
-        ("--steps", steps, steps >= 1, "Give 1 or more."),
-    ):
-        if not fits:
-            raise InputError(f"{value} cannot be.", where=flag, hint=mend)
+    if math.isinf(sigma):
+        raise InputError(f"{sigma} cannot be.", where="--noise-multiplier", hint="Give a number above 0.")
     if options.delta == 0:
         raise InputError("With delta 0, Gaussian noise gives no epsilon.", where="--delta", hint="Such as 1e-5.")
     return Stage(noise_multiplier=sigma, sample_rate=rate, steps=steps)
@@ -178,10 +187,6 @@ def stated(options: Options) -> str:
     if options.coin_flip is not None:
         return "each point was put in by a fair coin of its own"
     return "every score is from a training run of its own" if options.independent else ""
-
-
-ACCOUNTANT = "Renyi differential privacy of DP-SGD; the lower end is what these steps spend by any accountant"
-"""How an epsilon is accounted, in words."""
 
 
 def accounted(claim: Claim, of: str = "") -> str:

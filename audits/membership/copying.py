@@ -1,4 +1,4 @@
-"""Do samples repeat members, and more of them than of points that were not trained on?
+"""Samples that repeat members, and more of them than of points that were not trained on.
 
 Whoever repeats a member gives away more than that it is one. But discrete data repeat by themselves: only what is
 copied more often of members than of non-members is a leak.
@@ -6,83 +6,92 @@ copied more often of members than of non-members is a leak.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from audits.context import Context, Draft
-from audits.membership.pool import Bools, Pool
-from audits.membership.scoring import Scored
+from audits.intervals import Interval
+from audits.membership.pool import Bools
+from audits.membership.scoring import model_where
 from audits.numbers import bounded
-from audits.records import Estimate
 from audits.statistics import adjust, clopper_pearson
+
+if TYPE_CHECKING:
+    # With torch behind it, which scores do not need.
+    from probes.attacks.copies import Copies
 
 EXACT, NEAR = "exact", "near"
 MEMBERS, OTHERS = "members", "nonmembers"
 CLEARLY = 2
 """Times by which members are copied more often than others, by the ends of both intervals, for a grave finding."""
-_UNITS = {MEMBERS: "members", OTHERS: "non-members"}
+UNITS = {MEMBERS: "members", OTHERS: "non-members"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Copying:
     """What samples of one model repeat, by one measure of a copy.
 
     Parameters
     ----------
-    samples
-        Samples that repeat a point of each side.
+    radius
+        The distance up to which a sample is a copy.
+    points, samples
+        By side: which of its points are repeated, and which of the samples repeat one.
     p
         Of as many copied members if sides were copied alike, one-sided, adjusted over models and measures by Holm.
-    points_at, samples_at
-        Places of the estimates by side.
     """
 
     model: str
     match: str
-    samples: Mapping[str, int]
+    radius: float
+    points: Mapping[str, Bools]
+    samples: Mapping[str, Bools]
     p: float
-    points_at: Mapping[str, int]
-    samples_at: Mapping[str, int]
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The coordinates of its estimates."""
+        return {"match": self.match, **model_where(self.model)}
+
+    def copied(self, side: str, level: float) -> Interval:
+        """Return the share of the points of a side that are repeated."""
+        return self._share(self.points[side], UNITS[side], level)
+
+    def copies(self, side: str, level: float) -> Interval:
+        """Return the share of the samples that repeat a point of a side."""
+        return self._share(self.samples[side], "samples", level)
+
+    def _share(self, hits: Bools, unit: str, level: float) -> Interval:
+        count, n = int(hits.sum()), len(hits)
+        low, high = clopper_pearson(count, n, level=level)
+        near = f"distance at most {bounded(self.radius, up=True)}"
+        return Interval(
+            value=count / n,
+            low=min(low, count / n),
+            high=max(high, count / n),
+            method=f"Clopper-Pearson, {near if self.match == NEAR else 'equal in every number'}",
+            n=n,
+            unit=unit,
+        )
 
 
-def copies_of(draft: Draft, scored: Scored, pool: Pool, context: Context) -> list[Copying]:
-    """Add the shares of points that are repeated, and of samples that repeat, and test the sides against each other."""
+def copies_of(found: Mapping[str, "Copies"], member: Bools) -> list[Copying]:
+    """Return what is repeated of each side by model and measure of a copy, with the test of one against the other."""
     cells = [
         (model, match, copied, radius)
-        for model, found in scored.copies.items()
-        for match, copied, radius in ((EXACT, found.exact, 0.0), (NEAR, found.near, found.radius))
+        for model, copies in found.items()
+        for match, copied, radius in ((EXACT, copies.exact, 0.0), (NEAR, copies.near, copies.radius))
     ]
-    adjusted = adjust([p_alike(copied.points, pool.member) for _, _, copied, _ in cells], "holm") if cells else []
-    made = []
-    for (model, match, copied, radius), p in zip(cells, adjusted, strict=True):
-        how = f", distance at most {bounded(radius, up=True)}" if match == NEAR else ", equal in every number"
-        where = {"match": match, **({"model": model} if model else {})}
-        points_at, samples_at, samples = {}, {}, {}
-        for side, of, repeats in (
-            (MEMBERS, pool.member, copied.of_members),
-            (OTHERS, ~pool.member, copied.of_others),
-        ):
-            row = _share(copied.points[of], f"copied_{side}", _UNITS[side], how, where, context)
-            points_at[side] = draft.add(row)
-            row = _share(repeats, "copies", "samples", how, {"side": side, **where}, context)
-            samples_at[side] = draft.add(row)
-            samples[side] = int(repeats.sum())
-        made.append(Copying(model=model, match=match, samples=samples, p=p, points_at=points_at, samples_at=samples_at))
-    return made
-
-
-def _share(hits: Bools, name: str, unit: str, how: str, where: Mapping[str, str], context: Context) -> Estimate:
-    count, n = int(hits.sum()), len(hits)
-    low, high = clopper_pearson(count, n, level=context.level)
-    return Estimate(
-        name=name,
-        value=count / n,
-        low=min(low, count / n),
-        high=max(high, count / n),
-        level=context.level,
-        method=f"Clopper-Pearson{how}",
-        n=n,
-        unit=unit,
-        where=where,
-    )
+    adjusted = adjust([p_alike(copied.points, member) for _, _, copied, _ in cells], "holm") if cells else []
+    return [
+        Copying(
+            model=model,
+            match=match,
+            radius=radius,
+            points={MEMBERS: copied.points[member], OTHERS: copied.points[~member]},
+            samples={MEMBERS: copied.of_members, OTHERS: copied.of_others},
+            p=p,
+        )
+        for (model, match, copied, radius), p in zip(cells, adjusted, strict=True)
+    ]
 
 
 def p_alike(copied: Bools, member: Bools) -> float:
@@ -98,6 +107,6 @@ def p_alike(copied: Bools, member: Bools) -> float:
     return float(hypergeom.sf(hits - 1, len(member), int(copied.sum()), int(member.sum())))
 
 
-def told_of(found: Sequence[Copying], model: str, level: float) -> Copying | None:
+def shown_of(found: Sequence[Copying], model: str, level: float) -> Copying | None:
     """Return the measure by which members of a model are shown to be copied more: exact copies before near ones."""
     return next((one for one in found if one.model == model and one.p < 1 - level), None)

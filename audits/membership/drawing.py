@@ -1,19 +1,16 @@
-"""What do the charts of attacks have in common? The results, what attacks and models are called, forests, tables."""
+"""What the charts of attacks have in common: what attacks and models are called, forests, tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from audits.chart_parts import STACKED_WIDTH
 from audits.chart_text import finer, span_of
 from audits.charts import Axis, forest
 from audits.context import Draft
-from audits.membership.estimating import Judged
+from audits.membership.rates import Judged
 from audits.records import Estimate, Figure, Json
 from audits.wording import many
-
-if TYPE_CHECKING:
-    from audits.membership.report import Results
 
 LONGEST, HALF = 24, 12
 """Letters of a name on a chart, so that it leaves room for the chart on a phone, and of its ends where it is longer."""
@@ -23,28 +20,21 @@ TIERS = {"samples": "From samples", "generator": "With the generator", "denoiser
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What all figures are drawn from; `names` and `models` are what attacks and models are called on a chart."""
+class Names:
+    """What attacks and models are called on a chart, by their names."""
 
-    draft: Draft
-    results: "Results"
-    names: Mapping[str, str]
+    attacks: Mapping[str, str]
     models: Mapping[str, str]
-    level: float
 
     @property
     def several(self) -> bool:
-        """Tell whether models are compared."""
+        """Whether models are compared."""
         return len(self.models) > 1
-
-    def at(self, place: int) -> Estimate:
-        """Return an estimate by its place in the report."""
-        return self.draft.estimates[place]
 
     def called(self, one: Judged) -> str:
         """Return what an attack is called where those of all models stand together."""
-        name = self.names[one.attack.name]
-        return f"{name} · {self.models[model_of(one)]}" if self.several else name
+        name = self.attacks[one.attack.name]
+        return f"{name} · {self.models[one.attack.model]}" if self.several else name
 
 
 def names_of(full: Sequence[str]) -> dict[str, str]:
@@ -62,11 +52,6 @@ def names_of(full: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def model_of(one: Judged) -> str:
-    """Return the model that an attack is on; empty where there is one."""
-    return str(one.attack.where.get("model", ""))
-
-
 def best_first(found: Sequence[Judged]) -> list[Judged]:
     """Return attacks by falling AUC."""
     return sorted(found, key=lambda one: -one.area.value)
@@ -77,9 +62,9 @@ def rest_of(left: int, noun: str = "attack") -> str:
     return f" {many(left, f'more {noun} is', f'more {noun}s are')} in the tables only." if left > 0 else ""
 
 
-def told_of(stage: Stage, one: Judged) -> list[Estimate]:
+def hit_rows(draft: Draft, one: Judged) -> list[Estimate]:
     """Return the hits of an attack at the rates of false alarms that are told."""
-    return [stage.at(place) for key, place in one.places.items() if key.startswith("tpr ")]
+    return [draft.row("tpr", **one.where, fpr=rate) for rate in one.calls]
 
 
 def table_of(titles: Sequence[str], rows: list[list[str]]) -> Json:
@@ -102,14 +87,14 @@ def forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
     room = 0.03 * (high - low) or 0.05
     ends = round(max(0.0, low - room), 4), round(min(1.0, high + room), 4)
     views = []
-    for place, (title, rows) in enumerate(groups.items()):
+    for number, (title, rows) in enumerate(groups.items()):
         label = next(iter(rows[0]))
         view = forest(rows, label=label, value=value, low="low", high="high", reference=0.5, greyed="as chance",
                       ranked=False)  # fmt: skip
         for layer in view["layer"]:
             side = layer["encoding"]["x"]
             side["scale"] = {"domain": list(ends), "nice": False}
-            side["title"] = value.title if place == len(groups) - 1 else None
+            side["title"] = value.title if number == len(groups) - 1 else None
             if "axis" in side:
                 side["axis"] |= {"format": finer(value.format, *ends), "title": side["title"]}
         views.append((title, view))

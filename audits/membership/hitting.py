@@ -1,4 +1,4 @@
-"""How many members are found where a call is hardly ever wrong, and how much more often than non-members, at least?
+"""How much more often members are hit than non-members, at the least, where a call is hardly ever wrong.
 
 The threshold is that of few false alarms. An average over all thresholds, as the area is, hides an attack that is right
 about one member in twenty and of the rest knows nothing.
@@ -8,10 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audits.context import Context, Draft
-from audits.membership.estimating import Judged, where_of
+from audits.intervals import Interval
+from audits.membership.rates import Judged
 from audits.numbers import LOWER_BOUND
-from audits.records import Estimate
 from audits.statistics.epsilon_bounds import upper_rate
 from audits.statistics.roc import Call
 
@@ -23,49 +22,52 @@ LARGE_TIMES, NOTABLE_TIMES = 5, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """Hits of an attack at few false alarms: members are hit at least so many `times` as often as non-members."""
+    """Hits of an attack at one rate of false alarms, and by how much they outnumber these at the least."""
 
     judged: Judged
-    call: Call
-    times: float
-    tpr_at: int
-    place: int
+    rate: float
+    ratio: Interval
+
+    @property
+    def call(self) -> Call:
+        """What the threshold of the rate does."""
+        return self.judged.calls[self.rate]
+
+    @property
+    def where(self) -> dict[str, str | float]:
+        """The coordinates of both the hits and their ratio to the false alarms."""
+        return {**self.judged.where, "fpr": self.rate}
 
 
-def hits_of(draft: Draft, found: Sequence[Judged], context: Context) -> list[Hit]:
-    """Add how much more often members are hit than non-members, at least; all attacks together hold at the level."""
+def hits_of(found: Sequence[Judged], level: float) -> list[Hit]:
+    """Return how much more often members are hit than non-members, at least; all attacks together hold at the level."""
     made = []
     for one in found:
-        rates = [float(name.removeprefix("tpr ")) for name in one.calls]
-        if one.constant or not rates:
+        if one.constant or not one.calls:
             continue
-        rate = min((rate for rate in rates if rate >= RATE), default=max(rates))
-        met = one.calls[f"tpr {rate:g}"]
-        alpha = (1 - context.level) / len(found)
-        times = ratio(met.hits, met, rate, alpha)
-        row = Estimate(
-            name="hit_ratio",
+        rate = min((rate for rate in one.calls if rate >= RATE), default=max(one.calls))
+        call, alpha = one.calls[rate], (1 - level) / len(found)
+        times = ratio(call.hits, call, rate, alpha)
+        bound = Interval(
             value=times,
             low=times,
-            high=max(times, ratio(met.members, met, rate, alpha)),
-            level=context.level,
+            high=max(times, ratio(call.members, call, rate, alpha)),
             method=f"{LOWER_BOUND} one-sided Clopper-Pearson, hits over false alarms, error shared by {len(found)} "
             "attacks; the upper end is what a perfect attack would reach",
-            n=met.members + met.others,
+            n=call.members + call.others,
             unit="points",
-            where=where_of(one.attack, fpr=rate),
         )
-        made.append(Hit(judged=one, call=met, times=times, tpr_at=one.places[f"tpr {rate:g}"], place=draft.add(row)))
+        made.append(Hit(judged=one, rate=rate, ratio=bound))
     return made
 
 
-def ratio(hits: int, met: Call, rate: float, alpha: float) -> float:
+def ratio(hits: int, call: Call, rate: float, alpha: float) -> float:
     """Return the lower limit of hits over the upper one of false alarms, both with half of the error.
 
     The threshold is set by the non-members: that which so many of them reach. What share of all others reaches it has
     a beta distribution, whose quantile is the limit of Clopper and Pearson for as many alarms as were allowed.
     """
     # As `call_at` counts: a product of floats may fall just below a whole number.
-    allowed = math.floor(rate * met.others + 1e-9)
-    low = 1 - float(upper_rate(met.members - hits, met.members, alpha / 2))
-    return low / float(upper_rate(allowed, met.others, alpha / 2))
+    allowed = math.floor(rate * call.others + 1e-9)
+    low = 1 - float(upper_rate(call.members - hits, call.members, alpha / 2))
+    return low / float(upper_rate(allowed, call.others, alpha / 2))

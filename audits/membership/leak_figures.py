@@ -1,8 +1,10 @@
-"""Which of several models leaks more, and does it because it learnt more?"""
+"""Leaks of several models side by side, and against what each model learnt."""
 
 from audits.chart_planes import plane
 from audits.charts import Axis
-from audits.membership.drawing import MOST_ROWS, Stage, figure_of, forests, row_of
+from audits.context import Draft
+from audits.membership.drawing import MOST_ROWS, Names, figure_of, forests, row_of
+from audits.membership.measure import Counts
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
 
@@ -11,23 +13,25 @@ MEASURES = {"held_out_loss": "Loss on non-members (lower: better)", "recall": "R
 PRIVATE, OPEN = "claims privacy", "claims none"
 
 
-def leakage(stage: Stage) -> Figure | None:
+def leakage(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     """Draw what the best attack on each model finds, by access; None of one model."""
-    if not stage.several:
+    if not names.several:
         return None
-    shown = list(stage.models)[:MOST_ROWS]
+    shown = list(names.models)[:MOST_ROWS]
     groups: dict[str, list[Json]] = {}
     for access, title in ACCESS.items():
-        own = [leak for leak in stage.results.leaks if leak.access == access and leak.model in shown]
+        own = [leak for leak in counts.leaks if leak.access == access and leak.model in shown]
         own.sort(key=lambda leak: -leak.area.value)
         groups[title] = [
-            row_of(stage.at(leak.place), "model", stage.models[leak.model], attack=leak.judged.attack.name)
+            row_of(
+                draft.row("leakage", **leak.where), "model", names.models[leak.model], attack=leak.judged.attack.name
+            )
             for leak in own
         ]
     if not any(groups.values()):
         return None
     caption = (
-        f"AUC of each model's best attack with each access, with its {percent(stage.level)} interval. The attack was "
+        f"AUC of each model's best attack with each access, with its {percent(draft.level)} interval. The attack was "
         "chosen on one half of the points and is judged on the other. Models are compared within a panel, never across "
         "panels: who holds more can do more. Grey: the interval holds 0.5."
     )
@@ -35,21 +39,21 @@ def leakage(stage: Stage) -> Figure | None:
     return figure_of("leakage", "Who leaks more, with which access?", caption, spec)
 
 
-def utility(stage: Stage) -> Figure | None:
+def utility(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     """Set leaks against the first measure of quality that two models share; None where there is none."""
-    measure = next((one for one in MEASURES if len(_measured(stage, one)) > 1), None)
-    if not stage.several or measure is None:
+    measure = next((one for one in MEASURES if len(_measured(draft, one)) > 1), None)
+    if not names.several or measure is None:
         return None
-    good = _measured(stage, measure)
-    leaks = [leak for leak in stage.results.leaks if leak.model in good]
+    good = _measured(draft, measure)
+    leaks = [leak for leak in counts.leaks if leak.model in good]
     # The access by which most of them can be compared; not every release has weights.
     access = max(("weights", "samples", "full"), key=lambda access: sum(leak.access == access for leak in leaks))
     rows: list[Json] = []
     for leak in leaks:
         if leak.access == access:
-            row = {"model": stage.models[leak.model], "n": len(leak.area.of_members), "hollow": False, "named": True}
-            row |= {"kind": PRIVATE if leak.model in stage.results.claims else OPEN, "order": None}
-            rows.append(row | _both(good[leak.model], measure) | _both(stage.at(leak.place), "leakage"))
+            row = {"model": names.models[leak.model], "n": len(leak.area.of_members), "hollow": False, "named": True}
+            row |= {"kind": PRIVATE if leak.model in counts.claims else OPEN, "order": None}
+            rows.append(row | _both(good[leak.model], measure) | _both(draft.row("leakage", **leak.where), "leakage"))
     # One model alone says nothing of whether learning and leaking go together.
     if len(rows) < 2:
         return None
@@ -63,18 +67,18 @@ def utility(stage: Stage) -> Figure | None:
     )
     # No line joins the models, and one without points would leave the scales without an end.
     spec["layer"] = spec["layer"][1:]
-    kind = "private models" if stage.results.claims else "models"
+    kind = "private models" if counts.claims else "models"
     better = "left" if measure == "held_out_loss" else "right"
     caption = (
         f"Leakage {ACCESS[access].lower()} against how well each model does its work, on points that it did not see; "
-        f"bars are {percent(stage.level)} intervals. Models further to the {better} learnt more. One that leaks less "
+        f"bars are {percent(draft.level)} intervals. Models further to the {better} learnt more. One that leaks less "
         "and learnt less may owe its privacy to that. Circle: epsilon is claimed; square: it is not."
     )
     return figure_of("utility", f"Do {kind} leak less because they learnt less?", caption, spec)
 
 
-def _measured(stage: Stage, measure: str) -> dict[str, Estimate]:
-    return {model: stage.at(place) for (model, name), place in stage.results.utilities.items() if name == measure}
+def _measured(draft: Draft, measure: str) -> dict[str, Estimate]:
+    return {str(row.where.get("model", "")): row for row in draft.select("utility", measure=measure)}
 
 
 def _both(row: Estimate, key: str) -> Json:

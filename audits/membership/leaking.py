@@ -1,20 +1,20 @@
-"""How much can be told by somebody with a given access, whichever attack is best, and does one model leak more?
+"""How much somebody with a given access can tell, by whichever attack is best, and whether one model leaks more.
 
 The best of several attacks is chosen on one half of the points and judged on the other: its area is no maximum.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
-from audits.context import Context, Draft
-from audits.membership.estimating import Judged
+from audits.intervals import Interval
 from audits.membership.pool import Pool
-from audits.records import Estimate
+from audits.membership.rates import Judged, of_area
+from audits.membership.scoring import model_where
 from audits.statistics import adjust
-from audits.statistics.roc import Area, area, area_interval, difference
+from audits.statistics.roc import Area, Gap, area, difference
 
 ACCESS: Mapping[str, tuple[str, ...]] = {
     "samples": ("samples",),
@@ -36,8 +36,6 @@ class Leak:
         On the points that had no say in the choice; the same points for all models.
     p
         Of no leak at all, one-sided, adjusted over all cells by Holm.
-    place
-        Of its estimate.
     """
 
     model: str
@@ -45,7 +43,30 @@ class Leak:
     judged: Judged
     area: Area
     p: float
-    place: int
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The coordinates of its estimate."""
+        return {"access": self.access, "attack": self.judged.attack.name, **model_where(self.model)}
+
+    @property
+    def was_chosen(self) -> bool:
+        """Whether the attack was chosen on one half of the points, and its area is of the other."""
+        return self.area is not self.judged.area
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether all scores are equal: an area of a half that nothing varies."""
+        return self.area.value == 0.5 and self.area.variance() == 0
+
+    def interval(self, level: float) -> Interval:
+        """Return the area of the attack; without an interval where all scores are equal."""
+        found = of_area(self.area, level)
+        if self.says_nothing:
+            return replace(found, low=None, high=None, method="none")
+        return replace(
+            found, method=f"AUC, {found.method}" + (", attack chosen on the other half" if self.was_chosen else "")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +75,29 @@ class Difference:
 
     first: Leak
     second: Leak
+    gap: Gap
     p: float
-    place: int
+
+    @property
+    def where(self) -> dict[str, str]:
+        """The coordinates of its estimate."""
+        return {"access": self.first.access, "model": self.first.model, "against": self.second.model}
+
+    @property
+    def interval(self) -> Interval:
+        """The difference in area, first less second."""
+        gap, points = self.gap, len(self.first.area.of_members) + len(self.first.area.of_others)
+        method = "paired DeLong on the same points"
+        return Interval(value=gap.value, low=gap.low, high=gap.high, method=method, n=points, unit="points")
 
 
-def leaks_of(draft: Draft, found: Sequence[Judged], pool: Pool, models: Sequence[str], context: Context) -> list[Leak]:
-    """Add the leak of each model with each access that its release, or another of the suite, allows."""
+def leaks_of(found: Sequence[Judged], pool: Pool, models: Sequence[str]) -> list[Leak]:
+    """Return the leak of each model with each access that its release, or another of the suite, allows."""
     cells: list[tuple[str, str, Judged, Area]] = []
     tiers = {one.attack.tier for one in found}
     known = [access for access, own in NEWEST.items() if tiers & set(own)]
     for model in models:
-        own = [one for one in found if one.attack.where.get("model", "") == model]
+        own = [one for one in found if one.attack.model == model]
         seen: set[tuple[str, ...]] = set()
         for access in known:
             held = [one for one in own if one.attack.tier in ACCESS[access]]
@@ -77,11 +110,10 @@ def leaks_of(draft: Draft, found: Sequence[Judged], pool: Pool, models: Sequence
                 seen.add(names)
     # By ranks, whose variance is known where nothing is told apart: DeLong's is estimated from the scores.
     raw = [_p_null(cell[3]) for cell in cells]
-    made = []
-    for (model, access, best, met), p in zip(cells, adjust(raw, "holm"), strict=True):
-        place = _add(draft, model, access, best, met, context)
-        made.append(Leak(model=model, access=access, judged=best, area=met, p=p, place=place))
-    return made
+    return [
+        Leak(model=model, access=access, judged=best, area=area, p=p)
+        for (model, access, best, area), p in zip(cells, adjust(raw, "holm"), strict=True)
+    ]
 
 
 def _best(held: Sequence[Judged], pool: Pool, *, alone: bool) -> tuple[Judged, Area]:
@@ -103,66 +135,30 @@ def _best(held: Sequence[Judged], pool: Pool, *, alone: bool) -> tuple[Judged, A
     return best, area(best.attack.scores[rest], pool.member[rest])
 
 
-def _p_null(met: Area) -> float:
+def _p_null(found: Area) -> float:
     """Return how probable so large an area is by chance alone: Mann and Whitney (1947), normal."""
     from scipy.stats import norm
 
-    m, n = len(met.of_members), len(met.of_others)
-    return float(norm.sf((met.value - 0.5) / np.sqrt((m + n + 1) / (12 * m * n))))
+    m, n = len(found.of_members), len(found.of_others)
+    return float(norm.sf((found.value - 0.5) / np.sqrt((m + n + 1) / (12 * m * n))))
 
 
-def _add(draft: Draft, model: str, access: str, best: Judged, met: Area, context: Context) -> int:
-    low, high, method = area_interval(met, context.level)
-    chosen = best.area is not met
-    where = {"access": access, "attack": best.attack.name} | ({"model": model} if model else {})
-    ends: dict[str, Any] = {"low": min(low, met.value), "high": max(high, met.value)}
-    ends["method"] = f"AUC, {method}" + (", attack chosen on the other half" if chosen else "")
-    if tells_nothing(met):
-        ends = {"method": "none"}
-        if not best.constant:
-            text = f"All scores of {best.attack.label} that judge it are equal: they tell nothing of what leaks."
-            draft.warn("constant-scores", text, **where)
-    common: dict[str, Any] = {"level": context.level, "n": len(met.of_members) + len(met.of_others), "unit": "points"}
-    return draft.add(Estimate(name="leakage", value=met.value, **ends, **common, where=where))
-
-
-def tells_nothing(met: Area) -> bool:
-    """Tell whether all scores are equal: an area of a half that nothing varies."""
-    return met.value == 0.5 and met.variance() == 0
-
-
-def gaps_of(draft: Draft, leaks: Sequence[Leak], context: Context) -> list[Difference]:
-    """Add the differences of all pairs of models within each access, on the same points."""
+def gaps_of(leaks: Sequence[Leak], level: float) -> list[Difference]:
+    """Return the differences of all pairs of models within each access, on the same points."""
     pairs = [
-        (one, other)
-        for place, one in enumerate(leaks)
-        for other in leaks[place + 1 :]
-        if one.access == other.access and one.model != other.model
+        (one, other) for one, other in combinations(leaks, 2) if one.access == other.access and one.model != other.model
     ]
-    gaps = [difference(one.area, other.area, context.level) for one, other in pairs]
-    made = []
-    for (one, other), gap, p in zip(pairs, gaps, adjust([gap.p for gap in gaps], "holm"), strict=True):
-        place = draft.add(
-            Estimate(
-                name="leakage_difference",
-                value=gap.value,
-                low=gap.low,
-                high=gap.high,
-                level=context.level,
-                method="paired DeLong on the same points",
-                n=len(one.area.of_members) + len(one.area.of_others),
-                unit="points",
-                where={"access": one.access, "model": one.model, "against": other.model},
-            )
-        )
-        made.append(Difference(first=one, second=other, p=p, place=place))
-    return made
+    gaps = [difference(one.area, other.area, level) for one, other in pairs]
+    return [
+        Difference(first=one, second=other, gap=gap, p=p)
+        for (one, other), gap, p in zip(pairs, gaps, adjust([gap.p for gap in gaps], "holm"), strict=True)
+    ]
 
 
-def detectable(met: Area, level: float) -> float:
+def detectable(found: Area, level: float) -> float:
     """Return the area that an audit of this size shows in four of five runs."""
     from scipy.stats import norm
 
-    m, n = len(met.of_members), len(met.of_others)
+    m, n = len(found.of_members), len(found.of_others)
     error = float(np.sqrt((m + n + 1) / (12 * m * n)))
     return min(1.0, 0.5 + float(norm.isf(1 - level) + norm.isf(0.2)) * error)

@@ -1,4 +1,4 @@
-"""Which points are audited: members and non-members, each once, and none that is both?"""
+"""The points that are audited: members and non-members, each once, and none that is both."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

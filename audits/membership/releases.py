@@ -83,10 +83,10 @@ def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]
     found = Release(name="", samples=samples)
     if options.model is not None:
         kind = "generator" if options.arch in GENERATORS or options.latent is not None else "denoiser"
-        with _told("", "--arch"):
-            found = _with_model(found, kind, Path(options.model).expanduser(), _loading(options), options, shape)
+        with _options_named("", "--arch"):
+            found = _with_model(found, kind, Path(options.model).expanduser(), options, shape)
     if options.discriminator is not None:
-        with _told("", "--discriminator-arch"):
+        with _options_named("", "--discriminator-arch"):
             loaded = _discriminator(options.discriminator, options.discriminator_arch, options, shape)
         found = replace(found, discriminator=loaded)
     claim = claim_of_options(options)
@@ -98,27 +98,13 @@ def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]
     return (replace(found, claim=claim),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loading:
-    arch: str | None
-    schedule: str | None
-    prediction: str | None
-    latent: int | None
-
-
-def _loading(options: Options) -> _Loading:
-    return _Loading(arch=options.arch, schedule=options.schedule, prediction=options.prediction, latent=options.latent)
-
-
-def _with_model(
-    release: Release, kind: str, path: Path, loading: _Loading, options: Options, shape: tuple[int, ...]
-) -> Release:
+def _with_model(release: Release, kind: str, path: Path, options: Options, shape: tuple[int, ...]) -> Release:
     """Load the weights of a generator or of a denoiser into a release."""
-    arch, factory = _network(loading.arch)
+    arch, factory = _network(options.arch)
     common: dict[str, Any] = {"arch": arch, "factory": factory, "allow_code": options.allow_code, "shape": shape}
     if kind == "generator":
-        return replace(release, generator=load_generator(path, latent=loading.latent, **common))
-    denoiser = load_denoiser(path, schedule=loading.schedule, prediction=loading.prediction, **common)
+        return replace(release, generator=load_generator(path, latent=options.latent, **common))
+    denoiser = load_denoiser(path, schedule=options.schedule, prediction=options.prediction, **common)
     return replace(release, denoiser=denoiser)
 
 
@@ -179,16 +165,15 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     found = Release(name=name, claim=_claim(row, paths, where, options))
     if "samples" in paths:
         found = replace(found, samples=read_points(paths["samples"], role=f"{where}, samples:", shape=shape))
-    loading = _Loading(
-        arch=row.get("arch"), schedule=row.get("schedule"), prediction=row.get("prediction"), latent=row.get("latent")
-    )
+    arch, schedule, prediction, latent = (row.get(key) for key in ("arch", "schedule", "prediction", "latent"))
+    own = replace(options, arch=arch, schedule=schedule, prediction=prediction, latent=latent)
     for kind in ("denoiser", "generator"):
         if kind in paths:
-            with _told(f"{where}, {kind}:", "arch"):
-                found = _with_model(found, kind, paths[kind], loading, options, shape)
+            with _options_named(f"{where}, {kind}:", "arch"):
+                found = _with_model(found, kind, paths[kind], own, shape)
     if "discriminator" in paths:
         network = row.get("discriminator_arch", options.discriminator_arch)
-        with _told(f"{where}, discriminator:", "discriminator_arch"):
+        with _options_named(f"{where}, discriminator:", "discriminator_arch"):
             found = replace(found, discriminator=_discriminator(paths["discriminator"], network, options, shape))
     return found
 
@@ -204,13 +189,13 @@ def _placed(name: str, places: Places, folder: Path, where: str) -> Path:
 
 
 @contextmanager
-def _told(place: str, option: str) -> Iterator[None]:
+def _options_named(file: str, option: str) -> Iterator[None]:
     """Name the options as this command has them, whose --arch takes factories too."""
     try:
         yield
     except InputError as error:
         where, hint = (text.replace("--factory", option) for text in (error.where, error.hint))
-        raise InputError(error.message, where=f"{place} {where}".strip(), hint=hint) from error
+        raise InputError(error.message, where=f"{file} {where}".strip(), hint=hint) from error
 
 
 def _claim(row: Mapping[str, Any], paths: Mapping[str, Path], where: str, options: Options) -> Claim | None:

@@ -1,4 +1,4 @@
-"""How many members does an attack find at few false alarms? Curves of hits, and the most that a claim allows.
+"""Curves of hits against false alarms, and the most that a claim allows.
 
 Hits stand against false alarms on scales of powers: on plain ones the rates that matter, those of few false alarms,
 would be one line at the left edge.
@@ -13,23 +13,15 @@ import numpy as np
 
 from audits.chart_parts import COLUMNS, HEIGHT, MOST_SERIES, OKABE_ITO, PANEL_WIDTH, UNDECIDED
 from audits.chart_text import distinct, plain_rows
+from audits.context import Draft
 from audits.membership.claims import Claim
-from audits.membership.drawing import (
-    MOST_PANELS,
-    TIERS,
-    Stage,
-    best_first,
-    figure_of,
-    model_of,
-    rest_of,
-    table_of,
-    told_of,
-)
-from audits.membership.estimating import Judged
+from audits.membership.drawing import MOST_PANELS, TIERS, Names, best_first, figure_of, hit_rows, rest_of, table_of
+from audits.membership.measure import Counts
+from audits.membership.rates import Judged
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
 from audits.statistics.epsilon_bounds import most_hits, upper_rate
-from audits.statistics.roc import Floats, Roc, call_at
+from audits.statistics.roc import Floats, call_at
 from audits.wording import listed, span
 
 MOST_POINTS, LEAST_POINTS, ALL_POINTS = 120, 16, 720
@@ -49,70 +41,68 @@ class Line:
 
     panel: str
     series: str
-    attack: str
-    curve: Roc
-    told: Sequence[Estimate]
+    judged: Judged
+    hits: Sequence[Estimate]
 
 
-def roc(stage: Stage) -> Figure:
+def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
     """Draw all attacks in one panel where they are few, else each in its own; of several models, the best by tier."""
-    found, more = best_first(stage.results.judged), ""
-    if stage.several:
-        models = list(stage.models)[:MOST_PANELS]
+    found, more = best_first(counts.judged), ""
+    if names.several:
+        models = list(names.models)[:MOST_PANELS]
         drawn = [one for model in models for one in _best_by_tier(found, model)]
         more = " Drawn is the attack with the highest AUC of each kind of access." + rest_of(
-            len(stage.models) - len(models), "model"
+            len(names.models) - len(models), "model"
         )
-        panels = [stage.models[model_of(one)] for one in drawn]
+        panels = [names.models[one.attack.model] for one in drawn]
         series = [TIERS[one.attack.tier] for one in drawn]
     else:
         drawn = found[: MOST_SERIES if len(found) <= MOST_SERIES else MOST_PANELS]
         apart = len(drawn) > MOST_SERIES
-        shown = [stage.names[one.attack.name] for one in drawn]
+        shown = [names.attacks[one.attack.name] for one in drawn]
         panels, series = (shown, ["attack"] * len(drawn)) if apart else ([""] * len(drawn), shown)
         more = rest_of(len(found) - len(drawn))
-    claims = {panel: stage.results.claims[model_of(one)] for one, panel in zip(drawn, panels, strict=True)
-              if model_of(one) in stage.results.claims}  # fmt: skip
+    claims = {panel: counts.claims[one.attack.model] for one, panel in zip(drawn, panels, strict=True)
+              if one.attack.model in counts.claims}  # fmt: skip
     lines = [
-        Line(panel=panel, series=name, attack=one.attack.name, curve=one.curve, told=told_of(stage, one))
+        Line(panel=panel, series=name, judged=one, hits=hit_rows(draft, one))
         for one, panel, name in zip(drawn, panels, series, strict=True)
     ]
     caption = (
         "Hits against false alarms at every threshold, both on scales of powers: the left end is where a call "
-        f"is nearly never wrong. Bands are {percent(stage.level)} intervals of the hits, each threshold for itself; "
+        f"is nearly never wrong. Bands are {percent(draft.level)} intervals of the hits, each threshold for itself; "
         "points are the rates in the tables. On the dashed line a call is no better than chance."
     )
     if claims:
         name = claim_name(list(claims.values()))
         caption += f" Grey, {name}: no attack on a model that keeps its claim is above it, on average."
-        free = [panel for panel, claim in claims.items() if allows_all(claim, max(line.curve.others for line in lines))]
+        others = max(line.judged.curve.others for line in lines)
+        free = [panel for panel, claim in claims.items() if allows_all(claim, others)]
         if free:
-            whose = f"That of {listed(free)}" if len(claims) > len(free) else "It"
-            caption += f" {whose} allows everything at all rates that so few non-members can show."
-    spec = roc_chart(lines, claims, stage.level)
-    return figure_of(
-        "roc", "At few false alarms, how many members are found?", caption + more, {**spec, **_rates(stage, drawn)}
-    )
+            which = f"That of {listed(free)}" if len(claims) > len(free) else "It"
+            caption += f" {which} allows everything at all rates that so few non-members can show."
+    spec = {**roc_chart(lines, claims, draft.level), **_rates(draft, names, drawn)}
+    return figure_of("roc", "At few false alarms, how many members are found?", caption + more, spec)
 
 
 def _best_by_tier(found: Sequence[Judged], model: str) -> list[Judged]:
     best: dict[str, Judged] = {}
     for one in found:
-        if model_of(one) == model:
+        if one.attack.model == model:
             best.setdefault(one.attack.tier, one)
     return [best[tier] for tier in TIERS if tier in best]
 
 
-def _rates(stage: Stage, drawn: Sequence[Judged]) -> Json:
+def _rates(draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
     """Return area and hits of the attacks that are drawn as a table, with their whole names."""
-    fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in told_of(stage, one)))
+    fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in hit_rows(draft, one)))
     rows = []
     for one in drawn:
-        told = {str(row.where["fpr"]): span(row) for row in told_of(stage, one)}
-        auc = stage.at(one.places["auc"])
-        head = [*([model_of(one)] if stage.several else []), one.attack.name, one.attack.tier]
-        rows.append([*head, span(auc), *(told.get(fpr, "") for fpr in fprs)])
-    titles = [*(["model"] if stage.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
+        found = {str(row.where["fpr"]): span(row) for row in hit_rows(draft, one)}
+        auc = draft.row("auc", **one.where, tier=one.attack.tier)
+        head = [*([one.attack.model] if names.several else []), one.attack.name, one.attack.tier]
+        rows.append([*head, span(auc), *(found.get(fpr, "") for fpr in fprs)])
+    titles = [*(["model"] if names.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
     return table_of(titles, rows)
 
 
@@ -127,7 +117,7 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
         Of the intervals of Clopper and Pearson, each threshold for itself.
     """
     panels = list(dict.fromkeys(line.panel for line in lines))
-    floors = [min(1 / getattr(line.curve, side) for line in lines) for side in ("others", "members")]
+    floors = [min(1 / getattr(line.judged.curve, side) for line in lines) for side in ("others", "members")]
     # Shared by the lines, so that a page of many models is no larger than one of few.
     most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(lines)))
     rows = [row for line in lines for row in _of_curve(line, most, floors[1], level)]
@@ -144,8 +134,8 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
 
 def claim_name(claims: Sequence[Claim]) -> str:
     """Return what the line of the claims is called."""
-    met = {claim.number for claim in claims}
-    return f"most that epsilon = {met.pop()} allows" if len(met) == 1 else "most that the claimed epsilon allows"
+    each = {claim.number for claim in claims}
+    return f"most that epsilon = {each.pop()} allows" if len(each) == 1 else "most that the claimed epsilon allows"
 
 
 def allows_all(claim: Claim, others: int) -> bool:
@@ -154,12 +144,12 @@ def allows_all(claim: Claim, others: int) -> bool:
 
 
 def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
-    curve = line.curve
+    curve = line.judged.curve
     alarms = np.geomspace(1, curve.others, most).round()
     # The rates that are told are among those drawn, so that their points lie on the line.
     # The slack keeps 0.29 x 100 from being 28.
-    told = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in line.told]
-    alarms = np.unique(np.concatenate((alarms, told)))
+    shown = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in line.hits]
+    alarms = np.unique(np.concatenate((alarms, shown)))
     hits = np.array([call_at(curve, count / curve.others).hits for count in alarms])
     high = upper_rate(hits, curve.members, (1 - level) / 2)
     low = 1 - upper_rate(curve.members - hits, curve.members, (1 - level) / 2)
@@ -171,10 +161,10 @@ def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
             alarms / curve.others, hits / curve.members, np.maximum(low, floor), np.maximum(high, floor)
         )
     ]
-    for row in line.told:
+    for row in line.hits:
         if row.value > 0:
-            found = {"attack": line.attack, "at": row.where["fpr"], "tpr": row.value, "from": row.low, "to": row.high}
-            rows.append({**common, **found})
+            found = {"attack": line.judged.attack.name, "at": row.where["fpr"], "tpr": row.value}
+            rows.append({**common, **found, "from": row.low, "to": row.high})
     return rows
 
 

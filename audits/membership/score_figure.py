@@ -1,9 +1,11 @@
-"""How are the scores of an attack spread over members and non-members?"""
+"""The scores of an attack, spread over members and non-members."""
 
 import numpy as np
 
 from audits.charts import Axis, interval_lines
-from audits.membership.drawing import Stage, best_first, figure_of, told_of
+from audits.context import Draft
+from audits.membership.drawing import Names, best_first, figure_of, hit_rows
+from audits.membership.measure import Counts
 from audits.numbers import percent
 from audits.records import Figure, Json
 from audits.statistics import wilson
@@ -12,23 +14,23 @@ from audits.statistics.roc import Bools, Floats, call_at
 MOST_BINS = 60
 
 
-def scores(stage: Stage) -> Figure | None:
+def scores(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     """Draw how the scores of the attack with the highest AUC are spread over members and non-members."""
-    best = best_first(stage.results.judged)[0]
+    best = best_first(counts.judged)[0]
     attack = best.attack
     threshold, words = None, ""
-    for told in sorted(told_of(stage, best), key=lambda row: float(row.where["fpr"])):
-        if told.value > 0:
-            rate = f"{100 * float(told.where['fpr']):g} %"
-            threshold = call_at(best.curve, float(told.where["fpr"])).threshold, f"{rate} false alarms"
+    for row in sorted(hit_rows(draft, best), key=lambda row: float(row.where["fpr"])):
+        if row.value > 0:
+            rate = f"{100 * float(row.where['fpr']):g} %"
+            threshold = call_at(best.curve, float(row.where["fpr"])).threshold, f"{rate} false alarms"
             words = f" Dashed: the threshold that {rate} of the non-members reach."
             break
-    spec = scores_chart(attack.scores[attack.judged], attack.member[attack.judged], threshold, stage.level)
+    spec = scores_chart(attack.scores[attack.judged], attack.member[attack.judged], threshold, draft.level)
     if spec is None:
         return None
     caption = (
-        f"The attack with the highest AUC, {stage.called(best)}: its scores in bins, of which the outermost hold all "
-        f"beyond them. Each side adds up to 1; bands are {percent(stage.level)} intervals (Wilson), each bin for "
+        f"The attack with the highest AUC, {names.called(best)}: its scores in bins, of which the outermost hold all "
+        f"beyond them. Each side adds up to 1; bands are {percent(draft.level)} intervals (Wilson), each bin for "
         f"itself. Where the two lines are one, a score tells nothing.{words}"
     )
     return figure_of("scores", "What do the scores look like?", caption, spec)

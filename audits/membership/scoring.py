@@ -1,26 +1,18 @@
-"""Which score does every attack give every point, at the settings that other points or models chose?"""
+"""An attack: the score that it gives every point, at the setting that other points or models chose."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audits.context import Context
-from audits.membership import Options
-from audits.membership.inputs import Inputs
-from audits.membership.pool import LEAST, Pool
+from audits.membership.pool import Pool
+from audits.records import Warning
 from audits.statistics.roc import Bools, Floats, area
-from probes.attacks.likelihood_ratios import Ratios, count_gap, left_out, lira, rmia
-from probes.errors import InputError
-from probes.loading.membership_scores import ScoreSet, ShadowScores
 
 if TYPE_CHECKING:
     # With torch behind it, which scores do not need.
     from probes.attacks.copies import Copies
-
-SCORES = "scores"
-"""Name of the attack where a file does not tell one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,9 +66,9 @@ class Attack:
     usable: Bools | None = None
 
     @property
-    def key(self) -> tuple[str, str]:
-        """Return the model and the attack."""
-        return self.where.get("model", ""), self.name
+    def model(self) -> str:
+        """The model that is attacked; empty where there is one."""
+        return self.where.get("model", "")
 
     def half(self, chooses: Bools) -> tuple[Bools, Bools]:
         """Return the points that choose and the points that are left, of those that have a score."""
@@ -91,122 +83,43 @@ class Attack:
 
 @dataclass(slots=True, kw_only=True)
 class Scored:
-    """All attacks of a run, and what was met on the way: id, message and place of each warning.
+    """All attacks of a run, and the warnings that came up on the way.
 
     `copies` are by model, under an empty name where there is one, of those whose samples were given.
     """
 
     attacks: list[Attack] = field(default_factory=list)
     copies: dict[str, "Copies"] = field(default_factory=dict)
-    warnings: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
 
-    def warn(self, id: str, message: str, where: Mapping[str, str]) -> None:
+    def warn(self, id: str, message: str, **where: str) -> None:
         """Keep a warning."""
-        self.warnings.append((id, message, where))
+        self.warnings.append(Warning(id=id, message=message, where=where))
 
 
-def score(inputs: Inputs, options: Options, context: Context) -> Scored:
-    """Run or read every attack."""
-    found = Scored()
-    if isinstance(inputs.given, ScoreSet):
-        for name, scores in inputs.given.scores.items():
-            found.attacks.append(_given(name, scores, inputs.pool, options.tier))
-    elif isinstance(inputs.given, ShadowScores):
-        _from_models(found, inputs.given, inputs.pool, options)
-    else:
-        from audits.membership.attacking import attack_all
-
-        attack_all(found, inputs, options, context)
-    if inputs.given is not None and options.attack:
-        found.attacks = [one for one in found.attacks if one.name in options.attack]
-    return found
+def model_where(model: str) -> dict[str, str]:
+    """Return the coordinates of the numbers of a model; none where it is the only one."""
+    return {"model": model} if model else {}
 
 
 def settle_on(variants: Variants, pool: Pool, where: Mapping[str, str]) -> Attack:
     """Choose a setting on shadow models or on the choosing half, and judge it on the points that had no say."""
     judged = np.ones(len(pool), dtype=np.bool_)
-    place, how = 0, ""
+    chosen, how = 0, ""
     if len(variants.settings) > 1:
         if variants.merits is not None:
-            place, how = int(np.argmax(variants.merits)), ", chosen on shadow models"
+            chosen, how = int(np.argmax(variants.merits)), ", chosen on shadow models"
         else:
             half = pool.chooses
             merits = [area(row[half], pool.member[half]).value for row in variants.scores]
-            place, how = int(np.argmax(merits)), ", chosen on the other half"
+            chosen, how = int(np.argmax(merits)), ", chosen on the other half"
             judged = ~half
     return Attack(
         name=variants.name,
         tier=variants.tier,
         where=where,
-        setting=f"{variants.settings[place]}{how}",
-        scores=np.asarray(variants.scores[place], dtype=np.float64),
+        setting=f"{variants.settings[chosen]}{how}",
+        scores=np.asarray(variants.scores[chosen], dtype=np.float64),
         member=pool.member,
         judged=judged,
     )
-
-
-def _given(name: str, scores: Floats, pool: Pool, tier: str) -> Attack:
-    everybody = np.ones(len(pool), dtype=np.bool_)
-    return Attack(name=name, tier=tier, setting="", scores=scores, member=pool.member, judged=everybody)
-
-
-def _from_models(found: Scored, given: ShadowScores, pool: Pool, options: Options) -> None:
-    """Attack the audited model of a file with the others as its shadows."""
-    own = given.scores[given.target]
-    found.attacks.append(_given("threshold", own.mean(axis=1), pool, options.tier))
-    # Its complement is left out with it, or the number of models that hold a point would tell its members.
-    chosen = left_out(given.keep, given.target)
-    _check_counts(found, given, chosen)
-    others, keep = given.scores[chosen], given.keep[chosen]
-    made: dict[str, Callable[[], Ratios]] = {
-        "lira-online": lambda: lira(own, others, keep, mode="online", variance="pooled"),
-        "lira-offline": lambda: lira(own, others, keep, mode="offline", variance="pooled"),
-    }
-    reference = given.reference
-    if reference is not None and given.scale == "probability":
-        # A probability of 0, which float32 makes of the smallest ones, has no logarithm.
-        logs = [np.log(np.maximum(part, TINY)) for part in (own.mean(1), others.mean(2), reference)]
-        made["rmia"] = lambda: rmia(logs[0], logs[1], keep, logs[2][given.target], logs[2][chosen])
-    for name, make in made.items():
-        try:
-            ratios = make()
-        except InputError as error:
-            found.warn("no-shadows", f"{name} was not made: {error.message}", {"attack": name})
-            continue
-        _add_ratio(found, name, ratios, pool, options.tier)
-
-
-TINY = 1e-45
-"""Probability below which none is taken to be: float32's smallest."""
-
-
-def _add_ratio(found: Scored, name: str, ratios: Ratios, pool: Pool, tier: str) -> None:
-    """Place the scores of those that have one; the others are not judged, and too few are no attack."""
-    sides = [half & ratios.scored & (pool.member == kind) for half in (pool.chooses, ~pool.chooses) for kind in (0, 1)]
-    # Each half of each side, since one chooses and the other is judged.
-    if min(int(side.sum()) for side in sides) < LEAST // 2:
-        text = f"{name} was not made: {int(ratios.scored.sum()):,} of {len(pool):,} points have enough other models."
-        found.warn("no-shadows", text, {"attack": name})
-        return
-    # Any number would do for the others: `usable` keeps them out of all that is counted.
-    scores = np.zeros(len(pool))
-    scores[ratios.scored] = ratios.scores
-    attack = Attack(
-        name=name, tier=tier, setting="", scores=scores, member=pool.member, judged=ratios.scored, usable=ratios.scored
-    )
-    found.attacks.append(attack)
-
-
-def _check_counts(found: Scored, given: ShadowScores, chosen: Bools) -> None:
-    """Warn where the number of shadow models tells who is a member, whatever the scores."""
-    gap = count_gap(given.keep, given.target, chosen)
-    member = given.keep[given.target]
-    spread = given.keep[chosen].sum(0).std()
-    # Four standard errors of a difference of means: halves that were drawn at random stay below that.
-    chance = 4 * spread * np.sqrt(1 / max(1, member.sum()) + 1 / max(1, (~member).sum()))
-    if abs(gap) > max(chance, 1e-9):
-        text = (
-            f"Members of the audited model are in {gap:+.2f} more of the other models than non-members are: the counts "
-            "alone tell them apart. Draw the halves of shadow models without regard to each other, or in complements."
-        )
-        found.warn("counts-tell", text, {})

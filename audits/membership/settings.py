@@ -1,10 +1,10 @@
-"""Do the options make sense together, before any file is read?"""
+"""What the options amount to, and what of them is refused before any file is read."""
 
 import math
 from dataclasses import dataclass
 
 from audits.membership import MOST_FPR, Options
-from audits.options import check_least, numbers
+from audits.options import numbers
 from probes.errors import InputError
 from probes.executor import Workers
 
@@ -79,32 +79,17 @@ def _check_inputs(options: Options) -> None:
     if options.scores is None:
         for flag, path in (("--members", options.members), ("--nonmembers", options.nonmembers)):
             if path is None:
-                raise InputError(
-                    f"{flag} is missing.", where=flag, hint="Without scores, the points themselves are needed."
-                )
-        for flag, value in (("--higher-is", options.higher_is), ("--target", options.target)):
-            if value is not None:
-                raise InputError(f"{flag} speaks of a file of scores.", where=flag, hint="Leave it out.")
+                hint = "Without scores, the points themselves are needed."
+                raise InputError(f"{flag} is missing.", where=flag, hint=hint)
     elif (options.members is None) != (options.nonmembers is None):
         raise InputError(
             "Members and non-members come together.", where="--members, --nonmembers", hint="Give both, or neither."
         )
-    if options.model is None and options.arch is not None:
-        raise InputError("--arch is of a --model.", where="--arch", hint="Give --model too.")
     if options.suite is not None:
-        for flag, given in (
-            ("--epsilon", options.epsilon),
-            ("--history", options.history),
-            ("--noise-multiplier", options.noise_multiplier),
-            ("--sample-rate", options.sample_rate),
-            ("--steps", options.steps),
-        ):
-            if given is not None:
-                raise InputError(
-                    f"{flag} claims the same for all.", where=flag, hint="Write each model's claim into the suite."
-                )
-    if options.shadows and options.model is None:
-        raise InputError("Shadows are of a --model.", where="--shadows", hint="Give --model, or leave it out.")
+        for name in ("epsilon", "history", "noise_multiplier", "sample_rate", "steps"):
+            if getattr(options, name) is not None:
+                flag, hint = f"--{name.replace('_', '-')}", "Write each model's claim into the suite."
+                raise InputError(f"{flag} claims the same for all.", where=flag, hint=hint)
     if options.independent and options.scores is None:
         raise InputError(
             "All scores of one model are of one training run.",
@@ -120,17 +105,7 @@ def _check_inputs(options: Options) -> None:
 
 
 def _check_ranges(options: Options) -> None:
-    check_least(
-        (
-            ("--draws", options.draws, 1),
-            ("--batch", options.batch, 1),
-            ("--shadow-steps", options.shadow_steps, 1),
-            ("--shadow-batch", options.shadow_batch, 1),
-            ("--latent", options.latent, 1),
-            ("--target", options.target, 0),
-        )
-    )
-    if not 0 < options.shadow_rate < math.inf:
+    if math.isinf(options.shadow_rate):
         raise InputError(f"{options.shadow_rate} is no learning rate.", where="--shadow-rate", hint="Such as 0.001.")
     if options.shadows and (options.shadows < LEAST_SHADOWS or options.shadows % 2):
         raise InputError(

@@ -1,13 +1,13 @@
-"""How good are the models? One that learnt nothing leaks nothing, and its privacy is no achievement."""
+"""How well the models do their work: one that learnt nothing leaks nothing, and its privacy is no achievement."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
+from audits.context import Context
+from audits.intervals import Interval, Undefined
 from audits.membership import Options
-from audits.membership.inputs import Inputs
+from audits.membership.reading import Inputs
 from audits.membership.releases import Release
-from audits.records import Estimate
 from audits.statistics import generator, wilson
 from audits.statistics.mean_intervals import mean_interval
 from probes import knn
@@ -21,28 +21,30 @@ STEPS = 10
 K = 5
 MOST = 2000
 """Samples and reference points that are compared."""
-Places = dict[tuple[str, str], int]
+SUPPORT = {"precision": "samples", "recall": "points"}
+"""What each share of the supports is a share of."""
+Utilities = dict[tuple[str, str], Interval | Undefined]
+"""By model and measure."""
 
 
-def utilities(draft: Draft, inputs: Inputs, options: Options, context: Context) -> Places:
-    """Add how well each release does its work; return the places of the estimates by model and measure."""
-    found: Places = {}
+def utilities(inputs: Inputs, options: Options, context: Context) -> Utilities:
+    """Return how well each release does its work, by model and measure."""
+    found: Utilities = {}
     for release in inputs.releases:
         if release.denoiser is not None:
-            found[release.name, "held_out_loss"] = _loss(draft, release, inputs, options, context)
+            found[release.name, "held_out_loss"] = _loss(release, inputs, options, context)
         if release.samples is not None:
-            for name, place in _support(draft, release, inputs, context).items():
-                found[release.name, name] = place
+            found |= {(release.name, name): one for name, one in _support(release, inputs, context).items()}
     return found
 
 
-def _loss(draft: Draft, release: Release, inputs: Inputs, options: Options, context: Context) -> int:
-    """Add the mean squared error of the predicted noise on non-members, over the whole schedule."""
+def _loss(release: Release, inputs: Inputs, options: Options, context: Context) -> Interval:
+    """Return the mean squared error of the predicted noise on non-members, over the whole schedule."""
     denoiser, pool = release.denoiser, inputs.pool
     assert denoiser is not None and pool.points is not None
     total = len(denoiser.alphas_bar)
     # The middles of equal stretches, so that no end of the schedule counts for more than its share.
-    steps = sorted({int((place + 0.5) * total / STEPS) for place in range(STEPS)})
+    steps = sorted({int((part + 0.5) * total / STEPS) for part in range(STEPS)})
     others = np.flatnonzero(~pool.member)
     scores = score_denoiser(
         denoiser,
@@ -60,60 +62,35 @@ def _loss(draft: Draft, release: Release, inputs: Inputs, options: Options, cont
     )
     values = -np.mean(list(scores.values()), axis=0)
     made = mean_interval(values, level=context.level, positive=True)
-    if made is None:
-        why = "Every non-member has the same loss: that tells nothing of how others would differ."
-        draft.warn("no-interval", why, **release.where)
     method, (low, high) = made or ("none", (None, None))
-    return draft.add(
-        Estimate(
-            name="utility",
-            value=float(values.mean()),
-            low=low,
-            high=high,
-            level=context.level,
-            method=method if made is None else f"{method}; squared error of the noise at {len(steps)} timesteps",
-            n=len(values),
-            unit="non-members",
-            where={**release.where, "measure": "held_out_loss"},
-        )
-    )
+    if made is not None:
+        method += f"; squared error of the noise at {len(steps)} timesteps"
+    return Interval(value=float(values.mean()), low=low, high=high, method=method, n=len(values), unit="non-members")
 
 
-def _support(draft: Draft, release: Release, inputs: Inputs, context: Context) -> dict[str, int]:
-    """Add precision and recall of the samples against points that were not trained on."""
+def _support(release: Release, inputs: Inputs, context: Context) -> dict[str, Interval | Undefined]:
+    """Return precision and recall of the samples against points that were not trained on."""
     samples, against = release.samples, inputs.reference
     assert samples is not None and inputs.pool.points is not None
     if against is None:
         against = inputs.pool.points.take(np.flatnonzero(~inputs.pool.member))
     size = min(len(samples), len(against), MOST)
     if size < 10 * K:
-        where = {**release.where}
-        draft.warn("few-samples", f"{size} samples and reference points are too few for precision and recall.", **where)
-        return {}
+        why = f"{size} samples and reference points are too few for precision and recall."
+        return dict.fromkeys(SUPPORT, Undefined(why, id="few-samples", where=release.where))
     rows = [_drawn(one, size, role, context) for one, role in ((against, "reference"), (samples, "samples"))]
     own, others = (knn.points(part, rows[0].mean(0, dtype=np.float64)) for part in rows)
     sides = [Side(knn.neighbours(part, K), np.ones((1, size), dtype=np.int32)) for part in (own, others)]
     drawn = [balls(side, [K])[0] for side in sides]
     near = knn.pairs(own, others, reach([drawn[0]]), reach([drawn[1]]))
     scores = evaluate(ground(drawn[0]), drawn[1], near)
-    found = {}
-    for name in ("precision", "recall"):
-        value = float(scores[name][0])
-        low, high = wilson(round(value * size), size, level=context.level)
-        found[name] = draft.add(
-            Estimate(
-                name="utility",
-                value=value,
-                low=min(low, value),
-                high=max(high, value),
-                level=context.level,
-                method=f"{K} nearest neighbours, Wilson given the balls of the other side",
-                n=size,
-                unit="samples" if name == "precision" else "points",
-                where={**release.where, "measure": name},
-            )
-        )
-    return found
+    return {name: _share(float(scores[name][0]), size, unit, context.level) for name, unit in SUPPORT.items()}
+
+
+def _share(value: float, size: int, unit: str, level: float) -> Interval:
+    low, high = wilson(round(value * size), size, level=level)
+    method = f"{K} nearest neighbours, Wilson given the balls of the other side"
+    return Interval(value=value, low=min(low, value), high=max(high, value), method=method, n=size, unit=unit)
 
 
 def _drawn(points: PointSet, size: int, role: str, context: Context) -> NDArray[np.float32]:

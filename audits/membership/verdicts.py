@@ -1,88 +1,75 @@
-"""Does what was proved contradict a claim, could it have, and on whose word does that rest?"""
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+"""Whether what was proved contradicts a claim, whether it could have, and on whose word that rests."""
 
 import numpy as np
 
-from audits.context import Context, Draft
+from audits.context import Draft
 from audits.membership import Options
 from audits.membership.bounding import CERTIFIED, Bounds, Proved
 from audits.membership.claims import Claim, stated
+from audits.membership.measure import Counts
+from audits.membership.scoring import model_where
 from audits.numbers import bounded, percent
 from audits.records import Severity
 
-if TYPE_CHECKING:
-    from audits.membership.report import Results
+VIOLATION, VACUOUS, CONSISTENT = "violation", "vacuous", "consistent"
+MOST_DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """What one attack's leading bound says of a claim."""
-
-    bounds: Bounds
-    verdict: str
-    severity: Severity
-    statement: str
-
-
-def judge_claims(draft: Draft, results: "Results", context: Context) -> None:
+def find_verdicts(draft: Draft, counts: Counts) -> None:
     """Add the verdicts on each claim: every violation; or else that of the attack which proves most.
 
     Attacks whose scores are the wrong way round, or all equal, are left out; with no other left, there is no verdict.
     """
-    for model, claim in results.claims.items():
-        of = [one for one in results.bounds if one.judged.attack.where.get("model", "") == model]
+    for model, claim in counts.claims.items():
+        of = [one for one in counts.bounds if one.judged.attack.model == model]
         # A bound counts wrong guesses too: of flipped scores it would speak of non-members. Of equal ones it is 0 by
         # itself, and a claim that nothing was held against is not upheld.
         sound = (one for one in of if not (one.judged.flipped or one.judged.constant))
         own = sorted(sound, key=lambda one: -one.leading.epsilon)
         if not own:
-            where = {"model": model} if model else {}
-            kinds = [
-                word
-                for word, met in (
-                    ("equal", any(one.judged.constant for one in of)),
-                    ("the wrong way round", any(one.judged.flipped for one in of)),
-                )
-                if met
-            ]
-            text = f"all scores are {' or '.join(kinds)}" if of else "no attack was made on it"
-            draft.warn("no-verdict", f"The claimed epsilon of {claim.words} was not judged: {text}.", **where)
-            continue
-        made = [_verdict(draft, results, one, claim, context) for one in own]
-        broken = [one for one in made if one.verdict == "violation"]
-        for verdict in broken or made[:1]:
-            attack, leading = verdict.bounds.judged.attack, verdict.bounds.leading
-            evidence = [leading.place, leading.ceiling_place, results.claims_at[model]]
-            where = {"attack": attack.name, **attack.where, "verdict": verdict.verdict}
-            draft.find("membership.verdict", verdict.severity, verdict.statement, evidence, **where)
+            kinds = ["equal"] * any(one.judged.constant for one in of)
+            kinds += ["the wrong way round"] * any(one.judged.flipped for one in of)
+            why = f"all scores are {' or '.join(kinds)}" if of else "no attack was made on it"
+            text = f"The claimed epsilon of {claim.words} was not judged: {why}."
+            draft.warn("no-verdict", text, **model_where(model))
+        broken = [one for one in own if _verdict(one.leading, claim) == VIOLATION]
+        for one in broken or own[:1]:
+            _find_verdict(draft, counts, one, claim)
 
 
-def _verdict(draft: Draft, results: "Results", bounds: Bounds, claim: Claim, context: Context) -> _Verdict:
-    leading, attack, rivals = bounds.leading, bounds.judged.attack, bounds.rivals
-    name = f" for {attack.where['model']}" if attack.where else ""
-    claimed = f"The claimed epsilon of {claim.words}{name}"
-    tried = f", one of {rivals} attacks that share the error," if rivals > 1 else ""
-    least = f"{attack.name}{tried} bounds it from below by {_told(leading.epsilon, claim)} ({percent(context.level)}"
-    least += f", delta {claim.delta:g})"
-    most = f"with {_size(draft, bounds, results)}, a perfect attack would prove {_told(leading.ceiling, claim)}"
-    rest = _basis(leading.validity, results.options) + _between(leading, claim)
+def _verdict(leading: Proved, claim: Claim) -> str:
     if leading.epsilon > claim.epsilon:
-        grave: Severity = "high" if leading.validity == CERTIFIED else "medium"
-        text = f"{claimed} is contradicted: {least}. {rest}"
-        return _Verdict(bounds, "violation", grave, text)
-    if leading.ceiling < claim.epsilon:
-        text = f"{claimed} could not have been refuted by this audit: {most}. As it is, {least}. {rest}"
-        return _Verdict(bounds, "vacuous", "medium", text)
-    text = f"{claimed} is not contradicted: {least}; {most}. {rest}"
-    return _Verdict(bounds, "consistent", "info", text)
+        return VIOLATION
+    return VACUOUS if leading.ceiling < claim.epsilon else CONSISTENT
 
 
-MOST_DIGITS = 9
+def _find_verdict(draft: Draft, counts: Counts, bounds: Bounds, claim: Claim) -> None:
+    leading, attack, rivals = bounds.leading, bounds.judged.attack, bounds.rivals
+    verdict, where = _verdict(leading, claim), bounds.judged.where
+    claimed = f"The claimed epsilon of {claim.words}" + (f" for {attack.model}" if attack.model else "")
+    tried = f", one of {rivals} attacks that share the error," if rivals > 1 else ""
+    least = (
+        f"{attack.name}{tried} bounds it from below by {_written(leading.epsilon, claim)} ({percent(draft.level)}, "
+        f"delta {claim.delta:g})"
+    )
+    most = f"with {_size(bounds)}, a perfect attack would prove {_written(leading.ceiling, claim)}"
+    text = {
+        VIOLATION: f"{claimed} is contradicted: {least}. ",
+        VACUOUS: f"{claimed} could not have been refuted by this audit: {most}. As it is, {least}. ",
+        CONSISTENT: f"{claimed} is not contradicted: {least}; {most}. ",
+    }[verdict]
+    text += _basis(leading.validity, counts.options) + _between(leading, claim)
+    evidence = [
+        draft.row("epsilon_lower", **where, method=leading.method, validity=leading.validity),
+        draft.row("epsilon_ceiling", **where, method=leading.method),
+        draft.row("epsilon_claimed", **attack.where),
+    ]
+    certified = leading.validity == CERTIFIED
+    severity: Severity = "info" if verdict == CONSISTENT else "high" if certified and verdict == VIOLATION else "medium"
+    draft.find("membership.verdict", severity, text, evidence, **where, verdict=verdict)
 
 
-def _told(bound: float, claim: Claim) -> str:
+def _written(bound: float, claim: Claim) -> str:
     """Return a bound rounded down, in as few digits as leave it on its own side of the claim."""
     written = [bounded(bound, digits=digits) for digits in range(3, MOST_DIGITS + 1)]
     side = np.sign(bound - claim.epsilon)
@@ -99,11 +86,10 @@ def _between(leading: Proved, claim: Claim) -> str:
     )
 
 
-def _size(draft: Draft, bounds: Bounds, results: "Results") -> str:
+def _size(bounds: Bounds) -> str:
     """Return how many points prove, as a reader can count them."""
-    member = bounds.judged.attack.member
+    member, n = bounds.judged.attack.member, bounds.leading.bound.n
     whole = f"{int(member.sum()):,} members and {int((~member).sum()):,} non-members"
-    n = draft.estimates[bounds.leading.place].n
     return whole if n == len(member) else f"the bound resting on {n:,} of {len(member):,} points ({whole})"
 
 

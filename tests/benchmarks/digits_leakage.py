@@ -184,9 +184,8 @@ def show(found: Mapping[tuple[str, str], Floats], place: int | None) -> int:
 def compare(folder: Path, seed: int, cache: Any) -> None:
     """Print what the audit says of both models with each access."""
     from audits.context import Context
-    from audits.membership import Options
-    from audits.membership.inputs import plan
-    from audits.membership.report import run
+    from audits.membership import AUDIT, Options
+    from audits.testing import drafted
 
     with tempfile.TemporaryDirectory() as place:
         suite = Path(place) / "suite.toml"
@@ -194,7 +193,7 @@ def compare(folder: Path, seed: int, cache: Any) -> None:
         parts: dict[str, Any] = {name: folder / f"{name}.npy" for name in ("members", "nonmembers", "reference")}
         options = Options(suite=suite, **parts)
         context = Context(cache=cache, seed=seed)
-        draft = run(options, plan(options, context), context)
+        draft = drafted(AUDIT, options, context)
     for name in ("leakage", "leakage_difference", "utility"):
         for row in draft.estimates:
             if row.name == name:

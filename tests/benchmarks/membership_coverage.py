@@ -120,38 +120,35 @@ class Audit:
 
     def bounds(self, selection: str, **options: Any) -> Mapping[str, Any]:
         """Return the bounds of the first attack by method."""
-        from audits.context import Draft
         from audits.membership import Options
         from audits.membership.bounding import bound_all
-        from audits.membership.estimating import judged_of
+        from audits.membership.rates import judged_of
 
         given = Options(selection=selection, delta=DELTA, **options)
         pool = self.points(coins=given.coin_flip is not None)
         judged = [judged_of(self.attacks[0], self.context.level)]
-        return bound_all(Draft(), judged, pool, given, {}, self.context)[0].proved
+        return bound_all(judged, pool, given, {}, level=self.context.level, seed=self.context.seed)[0].proved
 
     def estimates(self) -> tuple[list[Any], Any]:
         """Return all estimates of the scores, and what was counted of the first attack."""
         from audits.context import Draft
-        from audits.membership.estimating import estimate
-        from audits.membership.scoring import Scored
-        from audits.membership.settings import Settings
+        from audits.membership.estimates import add_rates
+        from audits.membership.rates import judge_all
 
-        draft, settings = Draft(), Settings(fprs=RATES, timesteps=())
-        judged = estimate(draft, Scored(attacks=self.attacks), self.pool, settings, self.context)
+        draft, judged = Draft(level=self.context.level), judge_all(self.attacks, self.context.level, RATES)
+        for one in judged:
+            add_rates(draft, one, self.pool.chooses, RATES)
         return draft.estimates, judged[0]
 
     def leaks(self) -> tuple[list[tuple[Any, int]], list[Any]]:
         """Return each model's leak with the attack that was chosen, and the differences."""
-        from audits.context import Draft
-        from audits.membership.estimating import judged_of
         from audits.membership.leaking import gaps_of, leaks_of
+        from audits.membership.rates import judged_of
 
-        draft = Draft()
-        judged = [judged_of(one, self.context.level) for one in self.attacks]
-        leaks = leaks_of(draft, judged, self.pool, self.models, self.context)
-        gaps = [(draft.estimates[gap.place], gap.p) for gap in gaps_of(draft, leaks, self.context)]
-        return [(draft.estimates[one.place], int(one.judged.attack.name)) for one in leaks], gaps
+        level = self.context.level
+        leaks = leaks_of([judged_of(one, level) for one in self.attacks], self.pool, self.models)
+        gaps = [(gap.interval, gap.p) for gap in gaps_of(leaks, level)]
+        return [(one.interval(level), int(one.judged.attack.name)) for one in leaks], gaps
 
 
 def plain(audit: Audit, mu: float) -> dict[tuple[str, str, str], float]:

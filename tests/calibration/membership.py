@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from audits.context import Cache, Context, Draft
-from audits.membership import Options, bounding, report
-from audits.membership.inputs import plan
+from audits.membership import AUDIT, Options, bounding, figures
 from audits.membership.pool import LEAST
 from audits.records import Estimate
 from audits.statistics.roc import call_at, roc
+from audits.testing import drafted
 from calibration.checks import NONE, Calibration, Case, Check, Outcomes, held
 from calibration.worlds import Floats, groups_of
 from probes.errors import InputError
@@ -118,14 +118,14 @@ def audited(scores: Floats, member: np.ndarray[tuple[int], np.dtype[np.bool_]], 
         lines.append(",".join([f"p{place}", str(int(inside)), *(f"{score:.12g}" for score in row)]))
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(report, "draw", lambda *given: []),
+        patch.object(figures, "figures", lambda *given: iter(())),
         patch.object(bounding, "joint_beta", lambda *counts, **more: (0.0, 10.0)),
     ):
         file = Path(folder) / "scores.csv"
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         options = Options(scores=file, higher_is="member", epsilon=CLAIMED)
         context = Context(seed=seed, level=level, cache=Cache(Path(folder) / "cache"))
-        return report.run(options, plan(options, context), context)
+        return drafted(AUDIT, options, context)
 
 
 def _row(draft: Draft, name: str, **where: str | float) -> Estimate | None:

@@ -165,7 +165,7 @@ def whole(small: Small, environment: dict[str, str], tmp_path_factory: pytest.Te
 @pytest.fixture(scope="module", autouse=True)
 def old_objects(small: Small) -> Iterator[None]:
     """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    for name in ("audits.membership.report", "audits.membership.attacking", "statsmodels.stats.multitest"):
+    for name in ("audits.membership.findings", "audits.membership.attacking", "statsmodels.stats.multitest"):
         importlib.import_module(name)
     gc.freeze()
     yield
@@ -185,11 +185,11 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
     """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.membership import bounding, report
+    from audits.membership import bounding, figures
     from probes import separability
     from probes.attacks import discriminators
 
-    monkeypatch.setattr(report, "draw", lambda *_: [])
+    monkeypatch.setattr(figures, "figures", lambda *_: iter(()))
     # What takes long and is tested elsewhere: the run of a process of its own has all of it.
     monkeypatch.setattr(bounding, "joint_beta", lambda *_, **__: (0.5, 1.5))
     monkeypatch.setattr(separability, "TREES", 25)
@@ -270,7 +270,7 @@ def test_a_report_says_what_was_attacked(small: Small, whole: tuple[Path, set[st
 
 def test_scores_alone_need_no_torch(whole: tuple[Path, set[str]]) -> None:
     modules = whole[1]
-    assert {"numpy", "audits.membership.report"} <= modules
+    assert {"numpy", "audits.membership.measure"} <= modules
     assert not {"torch", "diffusers", "opacus", "transformers"} & modules
 
 
@@ -679,7 +679,7 @@ DRIVER = """
 import json, os, sys
 
 import audits.membership.attacking, audits.membership.utility
-import audits.membership.report
+import audits.membership.figures
 import probes.cache
 from audits.membership import bounding
 from miles_cli.main import main
@@ -688,7 +688,7 @@ moments, log = json.loads(sys.argv[1]), sys.argv[2]
 sys.argv = ["miles", *sys.argv[4:]]
 report = sys.argv[sys.argv.index("--out") + 1] + "/report.json"
 plain = probes.cache.Cache.write
-audits.membership.report.draw = lambda *_: []
+audits.membership.figures.figures = lambda *_: iter(())
 bounding.joint_beta = lambda *_, **__: (0.5, 1.5)
 
 

@@ -142,10 +142,10 @@ sampled("samples_and_suite", ("exclude each other", "--suite"), "--suite", "suit
 sampled("no_members", ("--members is missing",), members=False)
 sampled("no_nonmembers", ("--nonmembers is missing",), nonmembers=False)
 scored("members_without_nonmembers", ("Members and non-members come together",), "--members", "members.npy")
-sampled("orientation_without_scores", ("--higher-is speaks of a file of scores",), "--higher-is", "member")
-sampled("target_without_scores", ("--target speaks of a file of scores",), "--target", "0")
-sampled("arch_without_model", ("--arch is of a --model",), "--arch", "mlp-denoiser")
-sampled("shadows_without_model", ("Shadows are of a --model",), "--shadows", "4")
+sampled("orientation_without_scores", ("--higher-is is only for --scores",), "--higher-is", "member")
+sampled("target_without_scores", ("--target is only for --scores",), "--target", "0")
+sampled("arch_without_model", ("--arch is only for --model",), "--arch", "mlp-denoiser")
+sampled("shadows_without_model", ("--shadows is only for --model",), "--shadows", "4")
 scored("option_unknown", "No such option", "--against", "a")
 
 # Files of scores.
@@ -535,9 +535,10 @@ generated("shadows_of_a_generator", ("--shadows",), "--shadows", "4")
 # Numbers.
 for flag in ("draws", "batch", "shadow-steps", "shadow-batch"):
     denoised(f"{flag}_none", ("0 is too small", f"--{flag}", "Give 1"), f"--{flag}", "0")
-denoised("workers_negative", ("-1 is too few", "--workers"), "--workers=-1")
+denoised("workers_negative", ("-1 is too small", "--workers", "Give 0 or more"), "--workers=-1")
 for at, value in enumerate(("0", "nan", "inf", "-0.1")):
-    denoised(f"rate_of_{at}", ("is no learning rate", "--shadow-rate"), f"--shadow-rate={value}")
+    refused = "is no learning rate" if value == "inf" else "is too small"
+    denoised(f"rate_of_{at}", (f"{float(value)} {refused}", "--shadow-rate"), f"--shadow-rate={value}")
 for value in ("2", "3", "5", "-4"):
     denoised(f"shadows_of_{value}", ("cannot be dealt into halves", "--shadows", "even"), f"--shadows={value}")
 for at, value in enumerate(("0", "1", "-0.1", "nan", "1.5")):
@@ -556,9 +557,11 @@ for at, value in enumerate(("0", "-0.1", "1.5")):
 
 # Claims.
 for at, value in enumerate(("-1", "nan", "inf")):
-    scored(f"epsilon_of_{at}", ("is no epsilon", "--epsilon", "0 or more"), f"--epsilon={value}")
+    refused = "is no epsilon" if value == "inf" else "is too small"
+    scored(f"epsilon_of_{at}", (f"{float(value)} {refused}", "--epsilon", "0 or more"), f"--epsilon={value}")
 for at, value in enumerate(("-1e-5", "1", "nan", "2")):
-    scored(f"delta_of_{at}", ("is no delta", "--delta", "far below 1"), f"--delta={value}")
+    refused = "is too large" if float(value) >= 1 else "is too small"
+    scored(f"delta_of_{at}", (refused, "--delta", "Give 0 or more and below 1"), f"--delta={value}")
 for at, value in enumerate(("0.3", "0", "1", "nan")):
     scored(f"coin_of_{at}", ("hold for fair coins", "--coin-flip", "Give 0.5"), "--coin-flip", value)
 scored("coin_and_independent", ("not both", "--independent, --coin-flip"), "--coin-flip", "0.5", "--independent")
@@ -569,9 +572,9 @@ scored("claimed_by_epsilon_and_history", ("--epsilon and --history are two claim
 scored("claimed_by_noise_alone", ("--noise-multiplier needs --sample-rate and --steps",), *TRAINING[:2])
 scored("claimed_without_noise", ("--sample-rate needs --noise-multiplier beside",), *TRAINING[2:])
 scored("claimed_with_delta_0", ("With delta 0", "--delta"), *TRAINING, "--delta", "0")
-scored("noise_none", ("0.0 cannot be", "--noise-multiplier"), "--noise-multiplier", "0", *TRAINING[2:])
-scored("rate_beyond_all", ("1.5 cannot be", "--sample-rate"), *TRAINING[:2], "--sample-rate", "1.5", *TRAINING[4:])
-scored("steps_none", ("0 cannot be", "--steps"), *TRAINING[:4], "--steps", "0")
+scored("noise_none", ("0.0 is too small", "--noise-multiplier"), "--noise-multiplier", "0", *TRAINING[2:])
+scored("rate_beyond_all", ("1.5 is too large", "--sample-rate"), *TRAINING[:2], "--sample-rate", "1.5", *TRAINING[4:])
+scored("steps_none", ("0 is too small", "--steps"), *TRAINING[:4], "--steps", "0")
 scored("history_missing", ("There is no such file", "--history", "/nowhere/h.json"), "--history", "/nowhere/h.json")
 
 

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from scipy.stats import binom
 
-from audits.context import Cache, Context, Draft, Plan
-from audits.membership import Options, bounding, report
-from audits.membership.inputs import Inputs, plan
+from audits import runner
+from audits.context import Cache, Claim, Context, Draft, Plan
+from audits.membership import AUDIT, Options, bounding, figures, measure
 from audits.membership.pool import pool_of_labels
+from audits.membership.reading import Inputs
 from audits.membership.releases import Release
-from audits.membership.report import run
 from audits.membership.scoring import Attack, Scored
 from audits.membership.settings import Settings
-from audits.records import Estimate, Finding
+from audits.records import Estimate
+from audits.testing import drafted
 from probes.diffusion import linear
 from probes.generative_training import train_denoiser
 
@@ -51,7 +52,7 @@ def frozen() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures and credible intervals, which say nothing here and take most of the time."""
-    monkeypatch.setattr(report, "draw", lambda *given: [])
+    monkeypatch.setattr(figures, "figures", lambda *given: iter(()))
     monkeypatch.setattr(bounding, "joint_beta", lambda *counts, **more: (0.0, 10.0))
 
 
@@ -90,7 +91,7 @@ class Bench:
         sides = {name: self.folder / f"{name}.npy" for name in ("members", "nonmembers")}
         options = Options(**{"blind": False, **sides, **asked})
         context = Context(cache=Cache(self.folder / "cache"), seed=seed)
-        return run(options, plan(options, context), context)
+        return drafted(AUDIT, options, context)
 
     def asked(self, model: Path, members: Singles, others: Singles, **more: Any) -> Draft:
         how: dict[str, Any] = {"model": str(model), "arch": "mlp-denoiser", "schedule": "linear", "attack": ASKED}
@@ -112,7 +113,7 @@ def row(draft: Draft, name: str, **where: str) -> Estimate:
     return found
 
 
-def told(draft: Draft, name: str) -> list[Finding]:
+def told(draft: Draft, name: str) -> list[Claim]:
     return [one for one in draft.findings if one.id == f"membership.{name}"]
 
 
@@ -210,7 +211,7 @@ def compared(
         for model, rows in models.items()
         for place, (tier, found) in enumerate(zip(tiers, rows, strict=True))
     ]
-    monkeypatch.setattr(report, "score", lambda *given: Scored(attacks=attacks))
+    monkeypatch.setattr(measure, "score", lambda *given: Scored(attacks=attacks))
     inputs = Inputs(
         settings=Settings(fprs=(0.1,), timesteps=()),
         given=None,
@@ -225,7 +226,7 @@ def compared(
     )
     context = Context(cache=Cache(cache), seed=seed)
     made = Plan(inputs=inputs, subject=None, data=(), cost=())
-    return run(Options(suite=cache, blind=False), made, context)
+    return runner.carry_out(AUDIT, Options(suite=cache, blind=False), made, context)
 
 
 @pytest.mark.parametrize(("models", "tiers"), [(1, ["full"] * 8), (4, ["samples", "full"])])

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom, fisher_exact
 
 from audits.context import Cache, Context, Draft
-from audits.membership import Options, bounding, report
+from audits.membership import AUDIT, Options, bounding, figures
 from audits.membership.copying import p_alike
-from audits.membership.inputs import plan
-from audits.membership.report import run
+from audits.testing import drafted
 from probes.attacks import copies
 from probes.attacks.copies import find_copies
 from probes.attacks.samples import nearest
@@ -25,7 +24,7 @@ SIDE, COPIED = 150, 30
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures and credible intervals, which say nothing here and take most of the time."""
-    monkeypatch.setattr(report, "draw", lambda *given: [])
+    monkeypatch.setattr(figures, "figures", lambda *given: iter(()))
     monkeypatch.setattr(bounding, "joint_beta", lambda *counts, **more: (0.0, 10.0))
 
 
@@ -40,7 +39,7 @@ def audited(folder: Path, members: Singles, others: Singles, samples: Singles, *
         np.save(paths[name], rows)
     options = Options(**paths, blind=False, attack=attacks)  # type: ignore[arg-type]
     context = Context(cache=Cache(folder / "cache"))
-    return run(options, plan(options, context), context)
+    return drafted(AUDIT, options, context)
 
 
 def planted(noise: float) -> tuple[Singles, Singles, Singles]:

@@ -12,11 +12,12 @@ from torch import nn
 from audits.context import Cache, Context, Draft
 from audits.membership import Options, attacking
 from audits.membership.attacking import FEW_SHADOWS, attack_all
-from audits.membership.estimating import estimate
-from audits.membership.inputs import Inputs
+from audits.membership.estimates import estimates
+from audits.membership.measure import Counts, score
 from audits.membership.pool import LEAST, Pool, pool_of_labels
+from audits.membership.reading import Inputs
 from audits.membership.releases import Release
-from audits.membership.scoring import Scored, score
+from audits.membership.scoring import Scored
 from audits.membership.settings import LIRA, Settings
 from probes.attacks.denoiser import Request
 from probes.diffusion import Denoiser, linear
@@ -94,13 +95,13 @@ def test_shadows_that_are_no_likeness_of_the_audited_model_are_told(
     found = Scored()
     attack_all(found, given, Options(shadows=kind["models"], attack=("loss", *LIRA)), context)
     assert [one.name for one in found.attacks] == ["loss", *LIRA]
-    assert {id: message for id, message, _ in found.warnings}.keys() == told.keys()
-    for id, message, _ in found.warnings:
-        assert told[id] in message
+    assert {one.id for one in found.warnings} == told.keys()
+    for one in found.warnings:
+        assert told[one.id] in one.message
     # Without likelihood ratios nothing rests on the likeness.
     plain = Scored()
     attack_all(plain, given, Options(shadows=kind["models"], attack=("loss",)), context)
-    assert {id for id, _, _ in plain.warnings} == told.keys() & {"weak-shadows"}
+    assert {one.id for one in plain.warnings} == told.keys() & {"weak-shadows"}
 
 
 def scores_of_five(pool: Pool, each: int) -> ShadowScores:
@@ -123,13 +124,14 @@ def test_likelihood_ratios_of_too_few_points_are_not_made(context: Context, each
     pool = pool_of(np.arange(80) < 40)
     given = inputs(pool, given=scores_of_five(pool, each))
     found = score(given, Options(scores=Path("s.npz")), context)
-    missing = {place["attack"]: message for id, message, place in found.warnings if id == "no-shadows"}
+    missing = {one.where["attack"]: one.message for one in found.warnings if one.id == "no-shadows"}
     ratios = ("lira-online", "lira-offline")
     assert [one.name for one in found.attacks] == ["threshold", *(ratios if made else ())]
     assert set(missing) == (set() if made else set(ratios))
     assert all(f"{4 * each} of 80 points" in message for message in missing.values())
     draft = Draft()
-    estimate(draft, found, pool, given.settings, context)
+    options = Options(scores=Path("s.npz"))
+    estimates(draft, Counts(inputs=given, options=options, level=0.95, seed=0, attacks=tuple(found.attacks)))
     unscored = {one.where["attack"]: one.message for one in draft.warnings if one.id == "unscored"}
     assert set(unscored) == (set(ratios) if made else set())
     assert all(f"{80 - 4 * each} of 80 points" in message for message in unscored.values())

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.context import Cache, Context, Draft
+from audits.context import Draft
 from audits.membership import Options, bounding
 from audits.membership.bounding import Bounds, bound_all, provable
 from audits.membership.claims import Claim
-from audits.membership.estimating import judged_of
+from audits.membership.estimates import add_bounds
 from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
 from audits.numbers import LOWER_BOUND, interval
 from audits.records import Estimate
@@ -23,13 +24,9 @@ from audits.statistics.one_run_fdp import one_run_fdp_epsilon
 from audits.statistics.threshold_selection import bound
 
 N = 200
+LEVEL = 0.95
 MEMBER = np.arange(2 * N) < N
 PLAIN, RUN = ("clopper-pearson", "gdp"), ("one-run", "one-run-fdp")
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(cache=Cache(tmp_path))
 
 
 @pytest.fixture
@@ -57,13 +54,18 @@ def attack(seed: int = 0, mu: float = 2.0, model: str = "", judged: np.ndarray |
 
 
 def bounds(
-    pool: Pool, context: Context, *attacks: Attack, claims: Mapping[str, Claim] | None = None, **options: Any
+    pool: Pool, *attacks: Attack, claims: Mapping[str, Claim] | None = None, **options: Any
 ) -> tuple[list[Bounds], Draft]:
-    draft = Draft()
-    found = bound_all(
-        draft, [judged_of(one, context.level) for one in attacks], pool, Options(**options), claims or {}, context
-    )
+    """Return the bounds of attacks, and the table that they stand in."""
+    judged, draft = [judged_of(one, LEVEL) for one in attacks], Draft()
+    found = bound_all(judged, pool, Options(**options), claims or {}, level=LEVEL, seed=0)
+    for one in found:
+        add_bounds(draft, one)
     return found, draft
+
+
+def row_of(draft: Draft, found: Bounds, method: str) -> Estimate:
+    return draft.row("epsilon_lower", **found.judged.where, method=method, validity=found.proved[method].validity)
 
 
 def rows(draft: Draft, name: str, **where: str) -> list[Estimate]:
@@ -88,15 +90,14 @@ def rows(draft: Draft, name: str, **where: str) -> list[Estimate]:
 )  # fmt: skip
 @pytest.mark.usefixtures("quick")
 def test_only_what_rests_on_coins_or_on_runs_of_their_own_is_certified(
-    pool: Pool, context: Context, options: dict[str, Any], validities: dict[str, str]
+    pool: Pool, options: dict[str, Any], validities: dict[str, str]
 ) -> None:
-    (found,), draft = bounds(pool, context, attack(), **options)
+    (found,), draft = bounds(pool, attack(), **options)
     assert {name: one.validity for name, one in found.proved.items()} == validities
     assert found.leading.method == ("one-run" if "coin_flip" in options else "clopper-pearson")
     for name, one in found.proved.items():
-        row, top = draft.estimates[one.place], draft.estimates[one.ceiling_place]
-        assert (row.name, top.name) == ("epsilon_lower", "epsilon_ceiling")
-        assert row.where == {"attack": "attack-0", "method": name, "validity": one.validity}
+        row = draft.row("epsilon_lower", attack="attack-0", method=name, validity=one.validity)
+        top = draft.row("epsilon_ceiling", attack="attack-0", method=name)
         assert row.low == row.value == one.epsilon > 0
         assert row.high == top.value == one.ceiling >= one.epsilon
         assert row.level == 0.95
@@ -111,18 +112,18 @@ def test_only_what_rests_on_coins_or_on_runs_of_their_own_is_certified(
 )  # fmt: skip
 @pytest.mark.usefixtures("quick")
 def test_what_is_provable_before_the_run_is_the_ceiling_after_it(
-    pool: Pool, context: Context, options: dict[str, Any], count: int
+    pool: Pool, options: dict[str, Any], count: int
 ) -> None:
-    found, _ = bounds(pool, context, *(attack(seed) for seed in range(count)), **options)
-    assert {one.leading.ceiling for one in found} == {provable(pool, Options(**options), count, context.level)}
+    found, _ = bounds(pool, *(attack(seed) for seed in range(count)), **options)
+    assert {one.leading.ceiling for one in found} == {provable(pool, Options(**options), count, LEVEL)}
 
 
 @pytest.mark.parametrize("selection", ["split", "bonferroni", "fixed"])
 @pytest.mark.usefixtures("quick")
-def test_plain_bounds_are_those_of_the_engine(pool: Pool, context: Context, selection: str) -> None:
+def test_plain_bounds_are_those_of_the_engine(pool: Pool, selection: str) -> None:
     threshold = 1.0 if selection == "fixed" else None
     one = attack(1)
-    (found,), draft = bounds(pool, context, one, selection=selection, threshold=threshold, independent=True)
+    (found,), draft = bounds(pool, one, selection=selection, threshold=threshold, independent=True)
     for method in PLAIN:
         expected = bound(
             one.scores,
@@ -136,7 +137,7 @@ def test_plain_bounds_are_those_of_the_engine(pool: Pool, context: Context, sele
         )
         assert found.proved[method].epsilon == pytest.approx(expected.epsilon, rel=1e-12)
         assert found.proved[method].ceiling == pytest.approx(expected.ceiling, rel=1e-12)
-        row = draft.estimates[found.proved[method].place]
+        row = row_of(draft, found, method)
         assert row.n == (N if selection == "split" else 2 * N)
         said = {"split": "other half", "bonferroni": f"{expected.tried} thresholds", "fixed": "as given"}[selection]
         assert said in row.method
@@ -144,11 +145,11 @@ def test_plain_bounds_are_those_of_the_engine(pool: Pool, context: Context, sele
 
 
 @pytest.mark.usefixtures("quick")
-def test_one_run_bounds_are_those_of_the_engine(pool: Pool, context: Context) -> None:
+def test_one_run_bounds_are_those_of_the_engine(pool: Pool) -> None:
     one = attack(2)
     for selection in ("fixed", "bonferroni", "split"):
         threshold = 0.2 if selection == "fixed" else None
-        (found,), draft = bounds(pool, context, one, selection=selection, threshold=threshold, coin_flip=0.5)
+        (found,), draft = bounds(pool, one, selection=selection, threshold=threshold, coin_flip=0.5)
         used, tail, shares = np.ones(2 * N, dtype=bool), 0.05, bounding.SHARES
 
         def proved(mask: np.ndarray, share: float, tail: float, of: Any) -> float:
@@ -166,26 +167,26 @@ def test_one_run_bounds_are_those_of_the_engine(pool: Pool, context: Context) ->
         for method, of in zip(RUN, (one_run_epsilon, one_run_fdp_epsilon), strict=True):
             expected = max(proved(used, share, tail, of) for share in shares)
             assert found.proved[method].epsilon == pytest.approx(expected, rel=1e-9) != 0
-            assert draft.estimates[found.proved[method].place].n == used.sum()
+            assert row_of(draft, found, method).n == used.sum()
         # A perfect attack reaches the ceiling: it guesses as many as pay most.
         perfect = Attack(
             name="p", tier="full", setting="", scores=MEMBER + np.linspace(0, 0.5, 2 * N), member=MEMBER,
             judged=one.judged,
         )  # fmt: skip
-        (top,), _ = bounds(pool, context, perfect, selection=selection, threshold=threshold, coin_flip=0.5)
+        (top,), _ = bounds(pool, perfect, selection=selection, threshold=threshold, coin_flip=0.5)
         assert top.proved["one-run"].epsilon == pytest.approx(top.proved["one-run"].ceiling, rel=1e-6)
         assert top.proved["one-run"].ceiling == pytest.approx(found.proved["one-run"].ceiling, rel=1e-6)
 
 
 @pytest.mark.usefixtures("quick")
-def test_attacks_on_one_model_share_the_error_and_models_do_not(pool: Pool, context: Context) -> None:
+def test_attacks_on_one_model_share_the_error_and_models_do_not(pool: Pool) -> None:
     one, two, alone = attack(1, model="a"), attack(2, model="a"), attack(1, model="b")
-    found, draft = bounds(pool, context, one, two, alone, independent=True, selection="bonferroni")
+    found, draft = bounds(pool, one, two, alone, independent=True, selection="bonferroni")
     for made, tail in zip(found, (0.025, 0.025, 0.05), strict=True):
         of = made.judged.attack
         expected = bound(of.scores, MEMBER, delta=1e-5, alpha=tail, selection="bonferroni")
         assert made.proved["clopper-pearson"].epsilon == pytest.approx(expected.epsilon, rel=1e-12)
-        row = draft.estimates[made.proved["clopper-pearson"].place]
+        row = row_of(draft, made, "clopper-pearson")
         assert ("shared by 2 attacks" in row.method) == (tail < 0.05)
         assert row.level == 0.95
     assert found[0].proved["clopper-pearson"].epsilon < found[2].proved["clopper-pearson"].epsilon
@@ -193,10 +194,11 @@ def test_attacks_on_one_model_share_the_error_and_models_do_not(pool: Pool, cont
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("selection", ["bonferroni", "split", "fixed"])
-def test_an_attack_that_says_yes_or_no_proves_what_it_knows(pool: Pool, context: Context, selection: str) -> None:
-    sure, blind = (replace(attack(2), scores=scores) for scores in (MEMBER * 1.0, np.zeros(2 * N)))
+def test_an_attack_that_says_yes_or_no_proves_what_it_knows(pool: Pool, selection: str) -> None:
+    answers = {"sure": MEMBER * 1.0, "blind": np.zeros(2 * N)}
+    sure, blind = (replace(attack(2), name=name, scores=scores) for name, scores in answers.items())
     threshold = 0.2 if selection == "fixed" else None
-    (found, nothing), _ = bounds(pool, context, sure, blind, selection=selection, coin_flip=0.5, threshold=threshold)
+    (found, nothing), _ = bounds(pool, sure, blind, selection=selection, coin_flip=0.5, threshold=threshold)
     # Two attacks share the error; a perfect one proves its ceiling, and one that tells nothing apart nothing.
     assert found.proved["one-run"].epsilon == pytest.approx(found.proved["one-run"].ceiling)
     assert found.proved["one-run"].epsilon > 2
@@ -204,9 +206,9 @@ def test_an_attack_that_says_yes_or_no_proves_what_it_knows(pool: Pool, context:
 
 
 @pytest.mark.usefixtures("quick")
-def test_one_run_bounds_share_the_error_too(pool: Pool, context: Context) -> None:
+def test_one_run_bounds_share_the_error_too(pool: Pool) -> None:
     many = [attack(seed, mu=1.0 + seed / 10) for seed in range(3)]
-    more, _ = bounds(pool, context, *many, coin_flip=0.5, selection="fixed", threshold=0.5)
+    more, _ = bounds(pool, *many, coin_flip=0.5, selection="fixed", threshold=0.5)
     for made in more:
         of = made.judged.attack
         met = count_guesses(of.scores, MEMBER, 100, 100)
@@ -215,9 +217,9 @@ def test_one_run_bounds_share_the_error_too(pool: Pool, context: Context) -> Non
 
 
 @pytest.mark.usefixtures("quick")
-def test_each_model_is_bounded_at_the_delta_that_was_claimed_for_it(pool: Pool, context: Context) -> None:
+def test_each_model_is_bounded_at_the_delta_that_was_claimed_for_it(pool: Pool) -> None:
     claims = {"a": Claim(epsilon=1.0, delta=0.05, source="as given")}
-    found, _ = bounds(pool, context, attack(1, model="a"), attack(1, model="b"), claims=claims, delta=1e-3)
+    found, _ = bounds(pool, attack(1, model="a"), attack(1, model="b"), claims=claims, delta=1e-3)
     one, other = (made.proved["clopper-pearson"].epsilon for made in found)
     for value, delta in ((one, 0.05), (other, 1e-3)):
         expected = bound(attack(1).scores, MEMBER, delta=delta, alpha=0.05, selection="split", chooses=pool.chooses)
@@ -225,9 +227,9 @@ def test_each_model_is_bounded_at_the_delta_that_was_claimed_for_it(pool: Pool, 
     assert one < other
 
 
-def test_what_is_credible_is_that_of_the_counts_of_the_plain_bound(pool: Pool, context: Context) -> None:
+def test_what_is_credible_is_that_of_the_counts_of_the_plain_bound(pool: Pool) -> None:
     one = attack(3, mu=1.0)
-    _, draft = bounds(pool, context, one, selection="fixed", threshold=0.5)
+    _, draft = bounds(pool, one, selection="fixed", threshold=0.5)
     (row,) = rows(draft, "epsilon_credible")
     reached = one.scores >= 0.5
     counts = [int((reached == called)[member == MEMBER].sum())
@@ -243,36 +245,34 @@ def test_what_is_credible_is_that_of_the_counts_of_the_plain_bound(pool: Pool, c
     ("claimed", "rivals"), [("", [2, 2, 1, 1]), ("a", [2, 2, 1, 1]), ("ab", [3, 3, 3, 1]), ("abc", [4, 4, 4, 4])]
 )
 @pytest.mark.usefixtures("quick")
-def test_the_attacks_on_all_models_with_a_claim_share_the_error(
-    pool: Pool, context: Context, claimed: str, rivals: list[int]
-) -> None:
+def test_the_attacks_on_all_models_with_a_claim_share_the_error(pool: Pool, claimed: str, rivals: list[int]) -> None:
     given = [attack(seed, model=model) for seed, model in enumerate("aabc")]
     claims = {model: Claim(epsilon=1.0, delta=1e-5, source="as given") for model in claimed}
-    found, draft = bounds(pool, context, *given, claims=claims, selection="bonferroni")
+    found, draft = bounds(pool, *given, claims=claims, selection="bonferroni")
     assert [made.rivals for made in found] == rivals
     for one, made, shared in zip(given, found, rivals, strict=True):
         expected = bound(one.scores, MEMBER, delta=1e-5, alpha=0.05 / shared, selection="bonferroni")
         assert made.proved["clopper-pearson"].epsilon == pytest.approx(expected.epsilon, rel=1e-12)
-        method = draft.estimates[made.proved["clopper-pearson"].place].method
+        method = row_of(draft, made, "clopper-pearson").method
         assert (f"error shared by {shared} attacks" in method) == (shared > 1)
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_bound_tells_the_counts_that_it_rests_on(pool: Pool, context: Context) -> None:
+def test_a_bound_tells_the_counts_that_it_rests_on(pool: Pool) -> None:
     one = attack(6)
-    (found,), draft = bounds(pool, context, one, selection="fixed", threshold=1.0)
+    (found,), draft = bounds(pool, one, selection="fixed", threshold=1.0)
     called = one.scores >= 1.0
     missed, alarms = int((~called & MEMBER).sum()), int((called & ~MEMBER).sum())
     for name in PLAIN:
-        method = draft.estimates[found.proved[name].place].method
+        method = row_of(draft, found, name).method
         assert method.startswith(LOWER_BOUND)
         assert f"{missed:,} of {N} members missed, {alarms:,} of {N} others called" in method
-    (found,), draft = bounds(pool, context, one, selection="fixed", threshold=0.2, coin_flip=0.5)
+    (found,), draft = bounds(pool, one, selection="fixed", threshold=0.2, coin_flip=0.5)
     met = count_guesses(one.scores, MEMBER, 40, 40)
     for name in RUN:
-        method = draft.estimates[found.proved[name].place].method
+        method = row_of(draft, found, name).method
         assert method.startswith(LOWER_BOUND) and f"80 of {2 * N} guessed, {met.correct} right" in method
-    assert interval(draft.estimates[found.proved["one-run"].place]).startswith("at least; ")
+    assert interval(row_of(draft, found, "one-run")).startswith("at least; ")
 
 
 @pytest.mark.parametrize(
@@ -287,14 +287,14 @@ def test_a_bound_tells_the_counts_that_it_rests_on(pool: Pool, context: Context)
 )
 @pytest.mark.usefixtures("quick")
 def test_a_threshold_is_in_the_units_of_the_file(
-    pool: Pool, context: Context, higher_is: str | None, losses: bool, threshold: float
+    pool: Pool, higher_is: str | None, losses: bool, threshold: float
 ) -> None:
     # Scores of which less means member are turned on reading: minus one in the file is one here. A folder of several
     # models of which nothing was said holds scores of members, which are not.
     pool = replace(pool, losses=losses)
     one = attack(7)
     options = {"scores": Path("s.csv"), "higher_is": higher_is, "selection": "fixed", "threshold": threshold}
-    (found,), _ = bounds(pool, context, one, **options)
+    (found,), _ = bounds(pool, one, **options)
     expected = bound(one.scores, MEMBER, delta=1e-5, alpha=0.05, selection="fixed", threshold=1.0)
     assert found.proved["clopper-pearson"].epsilon == pytest.approx(expected.epsilon, rel=1e-12) != 0
 
@@ -311,19 +311,19 @@ def test_what_is_beyond_chance_is_decided_by_the_level() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_points_that_chose_a_setting_prove_nothing(pool: Pool, context: Context) -> None:
+def test_points_that_chose_a_setting_prove_nothing(pool: Pool) -> None:
     # On the points that chose, the attack is perfect; on the others it is worthless.
     plain = attack(4, mu=0.0, judged=~pool.chooses)
     scores = np.where(pool.chooses, 20.0 * MEMBER + plain.scores, plain.scores)
     tuned = Attack(name="tuned", tier="full", setting="", scores=scores, member=MEMBER, judged=plain.judged)
     for selection in ("split", "bonferroni"):
-        (found,), draft = bounds(pool, context, tuned, selection=selection, coin_flip=0.5)
+        (found,), draft = bounds(pool, tuned, selection=selection, coin_flip=0.5)
         assert {name: one.epsilon for name, one in found.proved.items()} == dict.fromkeys((*PLAIN, *RUN), 0.0)
-        assert {draft.estimates[one.place].n for one in found.proved.values()} == {N}
+        assert {row_of(draft, found, name).n for name in found.proved} == {N}
 
 
 @pytest.mark.usefixtures("quick")
-def test_points_without_a_score_are_left_out_of_every_bound(pool: Pool, context: Context) -> None:
+def test_points_without_a_score_are_left_out_of_every_bound(pool: Pool) -> None:
     there = np.arange(2 * N) % 4 != 0
     full = attack(5)
     part = Attack(
@@ -331,9 +331,9 @@ def test_points_without_a_score_are_left_out_of_every_bound(pool: Pool, context:
         usable=there,
     )  # fmt: skip
     for selection in ("split", "bonferroni"):
-        (found,), draft = bounds(pool, context, part, selection=selection, coin_flip=0.5)
+        (found,), draft = bounds(pool, part, selection=selection, coin_flip=0.5)
         used = there & ~pool.chooses if selection == "split" else there
-        assert {draft.estimates[one.place].n for one in found.proved.values()} == {int(used.sum())}
+        assert {row_of(draft, found, name).n for name in found.proved} == {int(used.sum())}
         expected = bound(
             full.scores[there],
             MEMBER[there],

@@ -9,6 +9,7 @@ import pytest
 
 from audits.membership import Options
 from audits.membership.claims import accounted, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
+from audits.options import check_record
 from probes.accounting import Stage, rdp_epsilon
 from probes.errors import InputError
 
@@ -86,12 +87,14 @@ def test_more_noise_claims_less_and_more_steps_claim_more() -> None:
         ({"epsilon": -0.1}, "--epsilon", "-0.1"),
         ({"epsilon": math.nan}, "--epsilon", "nan"),
         ({"epsilon": 1.0, "delta": 1.0}, "--delta", "1.0"),
-        ({"delta": -1e-9}, "--delta", "no delta"),
+        ({"delta": -1e-9}, "--delta", "-1e-09 is too small"),
         ({"history": Path("/nowhere/h.json")}, "--history /nowhere/h.json", "no such file"),
     ],
 )
 def test_what_is_no_claim_is_refused(options: dict[str, object], where: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
+        # As the runner does, what each option promises by itself comes first.
+        check_record(Options(**options))
         claim_of_options(Options(**options))
     assert where in str(refused.value.where) and says in refused.value.message and refused.value.hint
 

@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from audits.context import Cache, Context, Draft
-from audits.membership import Options, bounding, demo, report
-from audits.membership.inputs import plan
-from audits.membership.report import run
+from audits.membership import AUDIT, Options, bounding, demo, figures
 from audits.records import Finding
+from audits.testing import drafted
 
 MODELS = ("ddpm", "gan", "gan-dp", "ddpm-dp")
 PRIVATE = ("gan-dp", "ddpm-dp")
@@ -125,11 +124,11 @@ def test_the_suite_names_what_was_released_of_each_model(both: dict[bool, Made])
 def drafts(both: dict[bool, Made]) -> dict[bool, Draft]:
     """Return what the audit says of both, with two attacks, without figures and credible intervals."""
     patch, found = pytest.MonkeyPatch(), {}
-    patch.setattr(report, "draw", lambda *given: [])
+    patch.setattr(figures, "figures", lambda *given: iter(()))
     patch.setattr(bounding, "joint_beta", lambda *counts, **more: (0.0, 10.0))
     for balanced, made in both.items():
         options = replace(made.options, attack=("nearest", "sima"))
-        found[balanced] = run(options, plan(options, made.context), made.context)
+        found[balanced] = drafted(AUDIT, options, made.context)
     patch.undo()
     return found
 

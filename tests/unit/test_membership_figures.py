@@ -11,21 +11,22 @@ import vl_convert
 
 from audits.chart_text import distinct
 from audits.context import Draft
+from audits.intervals import Interval
 from audits.membership import figures
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
 from audits.membership.drawing import LONGEST, MOST_PANELS, MOST_ROWS
-from audits.membership.estimating import Judged, judged_of
-from audits.membership.figures import draw
+from audits.membership.leaking import Leak
+from audits.membership.rates import Judged, hit_rate, judged_of, of_area
 from audits.membership.roc_figure import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_POINTS, claim_name
 from audits.membership.score_figure import MOST_BINS
-from audits.membership.scoring import Attack
-from audits.records import Estimate, Figure
+from audits.membership.scoring import Attack, model_where
+from audits.records import Figure
 from audits.rendering.content import listing
 from audits.rendering.figures import CONFIG, sized
 from audits.statistics import clopper_pearson, generator
 from audits.statistics.epsilon_bounds import most_hits
-from audits.statistics.roc import Floats, area_interval, call_at
+from audits.statistics.roc import Floats, call_at
 from audits.wording import span
 
 EVIL = "</script><script>alert(1)</script> | `a` & <img src=x> {{ 7*7 }}"
@@ -34,7 +35,7 @@ ALL = ["roc", "auc", "epsilon", "leakage", "utility", "scores"]
 ONE = ["roc", "auc", "epsilon", "scores"]
 
 
-KINDS = dict(zip(ALL, ("roc", "_areas", "bounds", "leakage", "utility", "scores"), strict=True))
+KINDS = dict(zip(ALL, ("roc", "areas", "bounds", "leakage", "utility", "scores"), strict=True))
 
 
 class World:
@@ -44,77 +45,71 @@ class World:
         self.draft = Draft()
         self.judged = [self.judge(*attack) for attack in attacks]
         claims = {model: Claim(epsilon=value, delta=1e-5, source="") for model, value in (claims or {}).items()}
-        models = list(dict.fromkeys(attack[0] for attack in attacks))
-        places = {name: self.add("blind_auc", 0.5, 0.45, 0.55) for name in ("linear", "trees")} if blind else {}
-        self.results = SimpleNamespace(
+        for name in ("linear", "trees") if blind else ():
+            self.add("blind_auc", 0.5, 0.45, 0.55, classifier=name)
+        for measure, values in (utilities or {}).items():
+            for model, value in values.items():
+                self.add("utility", value, value - 0.05, value + 0.05, model=model, measure=measure)
+        self.counts = SimpleNamespace(
             judged=self.judged,
             bounds=[self.bound(one, validity) for one in self.judged] if bounds else [],
             claims=claims,
-            leaks=[leak for model in models for leak in self.leaks(model)],
-            utilities={
-                (model, measure): self.add("utility", value, value - 0.05, value + 0.05)
-                for measure, values in (utilities or {}).items()
-                for model, value in values.items()
-            },
-            blind=SimpleNamespace(places=places) if blind else None,
+            leaks=[leak for model in dict.fromkeys(attack[0] for attack in attacks) for leak in self.leaks(model)],
+            blind=blind,
         )
 
-    def add(self, name, value, low, high, **where) -> int:
-        method = "none" if low is None else "t"
-        return self.draft.add(
-            Estimate(name=name, value=value, low=low, high=high, method=method, n=9, unit="points", where=where)
-        )
+    def add(self, name, value, low, high, **where) -> None:
+        found = Interval(value=value, low=low, high=high, method="t", n=9, unit="points")
+        self.draft.add(name, found, **where)
 
     def judge(self, model, name, tier, scores) -> Judged:
         scores = np.asarray(scores, dtype=np.float64)
         member, everybody = np.arange(len(scores)) < len(scores) // 2, np.ones(len(scores), dtype=np.bool_)
-        where = {"model": model} if model else {}
-        one = judged_of(
-            Attack(name=name, tier=tier, where=where, setting="", scores=scores, member=member, judged=everybody),
-            0.95,
+        attack = Attack(
+            name=name, tier=tier, where=model_where(model), setting="", scores=scores, member=member, judged=everybody
         )
-        low, high, _ = area_interval(one.area, 0.95)
-        ends = (None, None) if low == high else (min(low, one.area.value), max(high, one.area.value))
-        one.places["auc"] = self.add("auc", one.area.value, *ends)
-        for rate in FPRS:
-            if rate * one.curve.others >= 1:
-                met = call_at(one.curve, rate)
-                ends = clopper_pearson(met.hits, met.members, level=0.95)
-                one.places[f"tpr {rate:g}"] = self.add("tpr", met.hits / met.members, *ends, fpr=rate)
+        one = judged_of(attack, 0.95, FPRS)
+        self.draft.add("auc", of_area(one.area, 0.95), **one.where, tier=tier)
+        for rate, met in one.calls.items():
+            self.draft.add("tpr", hit_rate(met, 0.95), **one.where, fpr=rate)
         return one
 
     def bound(self, one, validity) -> Bounds:
         methods = {CLOPPER_PEARSON: validity, GDP: ASSUMES_GDP}
         methods |= {ONE_RUN: CERTIFIED} if validity == HEURISTIC else {}
-        epsilon = 4 * one.area.value
+        low, most = 4 * one.area.value, {GDP: 30.0}
         return Bounds(
             judged=one,
             proved={
-                method: Proved(method=method, validity=how, epsilon=epsilon, ceiling=30.0 if method == GDP else 5.0,
-                               place=0, ceiling_place=0)
+                method: Proved(
+                    method=method,
+                    validity=how,
+                    bound=Interval(value=low, low=low, high=most.get(method, 5.0), method="t", n=9, unit="points"),
+                )
                 for method, how in methods.items()
             },
             rivals=1,
-        )  # fmt: skip
+        )
 
-    def leaks(self, model) -> Iterator[SimpleNamespace]:
-        own = [one for one in self.judged if one.attack.where.get("model", "") == model]
+    def leaks(self, model) -> Iterator[Leak]:
+        own = [one for one in self.judged if one.attack.model == model]
         accesses = (("samples", ("samples",)), ("weights", ("samples", "generator", "denoiser")))
         for access, tiers in accesses:
             held = [one for one in own if one.attack.tier in tiers]
             if held:
                 best = max(held, key=lambda one: one.area.value)
-                place = self.add("leakage", best.area.value, *area_interval(best.area, 0.95)[:2])
-                yield SimpleNamespace(model=model, access=access, judged=best, area=best.area, place=place)
+                leak = Leak(model=model, access=access, judged=best, area=best.area, p=0.5)
+                self.draft.add("leakage", of_area(best.area, 0.95), **leak.where)
+                yield leak
 
     def figures(self) -> dict:
-        return {figure.id: figure for figure in draw(self.draft, self.results)}
+        return {figure.id: figure for figure in figures.figures(self.draft, self.counts)}
 
     def figure(self, id) -> Figure | None:
         """Draw one figure only: each of the others takes its time."""
         with pytest.MonkeyPatch.context() as patch:
             for other in KINDS.keys() - {id}:
-                patch.setattr(figures, KINDS[other], lambda _: None)
+                patch.setattr(figures, KINDS[other], lambda *_: None)
             return self.figures().get(id)
 
 
@@ -192,7 +187,7 @@ def test_which_figures_there_are_and_that_they_can_be_drawn(attacks, more, names
 
 
 def test_nothing_was_judged() -> None:
-    assert draw(Draft(), SimpleNamespace(judged=[])) == []
+    assert list(figures.figures(Draft(), SimpleNamespace(judged=[]))) == []
 
 
 def test_a_curve_never_shows_more_hits_than_there_are() -> None:
@@ -256,7 +251,7 @@ def test_many_attacks_have_a_panel_each(count, apart) -> None:
         most = max(LEAST_POINTS, ALL_POINTS // min(count, MOST_PANELS)) + len(FPRS)
         assert 40 < len(curve(figure, panel=best[0])) <= most
     assert [row[0] for row in table(figure)["rows"]] == best[:MOST_PANELS]
-    assert table(figure)["rows"][0][2] == span(world.draft.estimates[world.judged[int(best[0][7:])].places["auc"]])
+    assert table(figure)["rows"][0][2] == span(world.draft.row("auc", attack=best[0], tier="full"))
 
 
 def test_of_several_models_the_best_of_each_tier_is_drawn() -> None:
@@ -278,7 +273,7 @@ def test_areas_stand_by_tier_beside_the_points_alone_on_one_axis() -> None:
         "Without the model": ["linear", "trees"],
     }
     strong = found["With the denoiser"][0]
-    row = world.draft.estimates[world.judged[0].places["auc"]]
+    row = world.draft.row("auc", attack="strong", tier="denoiser")
     assert [strong[key] for key in ("value", "low", "high")] == pytest.approx([row.value, row.low, row.high], rel=1e-5)
     assert not strong["as chance"] and found["From samples"][0]["as chance"]
     layers = [layer for view in figure.spec["vconcat"] for layer in view["layer"]]
@@ -342,8 +337,7 @@ def test_leaks_against_what_was_learnt(utilities, claims, measure) -> None:
     drawn = {row["model"]: row for row in rows(figure)}
     assert len(rows(figure)) == 2
     assert {model: row[measure] for model, row in drawn.items()} == utilities[measure]
-    weights = [one for one in world.results.leaks if one.access == "weights"]
-    leaks = {one.model: world.draft.estimates[one.place].value for one in weights}
+    leaks = {row.where["model"]: row.value for row in world.draft.select("leakage", access="weights")}
     assert {model: row["leakage"] for model, row in drawn.items()} == pytest.approx(leaks)
     assert [row["kind"] == "claims privacy" for row in drawn.values()] == ["a" in claims, False]
     assert ("private" in figure.title) == bool(claims)
@@ -352,7 +346,7 @@ def test_leaks_against_what_was_learnt(utilities, claims, measure) -> None:
 
 def test_models_without_weights_are_compared_by_their_samples() -> None:
     world = World(SUITE, utilities={"recall": {"a": 0.5, "b": 0.6}})
-    world.results.leaks = [one for one in world.results.leaks if (one.model, one.access) != ("b", "weights")]
+    world.counts.leaks = [one for one in world.counts.leaks if (one.model, one.access) != ("b", "weights")]
     figure = world.figure("utility")
     assert len(rows(figure)) == 2 and "from samples alone" in figure.caption
 

@@ -1,17 +1,12 @@
 """Is the share of members that are hit over that of non-members bounded from below, for all attacks at once?"""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from audits.context import Cache, Context, Draft
-from audits.membership.estimating import estimate
-from audits.membership.hitting import hits_of, ratio
-from audits.membership.pool import pool_of_labels
-from audits.membership.scoring import Attack, Scored
-from audits.membership.settings import Settings
+from audits.membership.hitting import Hit, hits_of, ratio
+from audits.membership.rates import hit_rate, judge_all
+from audits.membership.scoring import Attack
 from audits.numbers import LOWER_BOUND
 from audits.statistics import clopper_pearson
 from audits.statistics.roc import Call, call_at, roc
@@ -21,15 +16,12 @@ MEMBER = np.arange(2 * N) < N
 EVERYBODY = np.ones(2 * N, dtype=bool)
 
 
-def told(tmp_path: Path, *rows: np.ndarray, fprs: tuple[float, ...] = (0.1, 0.01)) -> tuple[list, Draft]:
-    context, draft = Context(cache=Cache(tmp_path)), Draft()
-    pool = pool_of_labels(MEMBER, (), 0, given=2 * N, skipped={}, where="")
+def told(*rows: np.ndarray, fprs: tuple[float, ...] = (0.1, 0.01)) -> list[Hit]:
     attacks = [
         Attack(name=f"a{place}", tier="full", setting="", scores=row, member=MEMBER, judged=EVERYBODY)
         for place, row in enumerate(rows)
     ]
-    judged = estimate(draft, Scored(attacks=attacks), pool, Settings(fprs=fprs, timesteps=()), context)
-    return hits_of(draft, judged, context), draft
+    return hits_of(judge_all(attacks, 0.95, fprs), 0.95)
 
 
 def test_it_is_the_lower_end_of_hits_over_the_upper_one_of_false_alarms() -> None:
@@ -60,27 +52,25 @@ def test_the_bound_holds_for_all_attacks_at_once(mu: float, steps: int | None) -
     assert wrong <= binom.ppf(0.999, runs, 0.05)
 
 
-def test_it_is_told_at_one_rate_with_what_could_be_reached(tmp_path: Path) -> None:
+def test_it_is_told_at_one_rate_with_what_could_be_reached() -> None:
     rng = np.random.default_rng(1)
     rows = [rng.normal(size=2 * N) + mu * MEMBER for mu in (3.0, 0.0)]
-    (strong, weak), draft = told(tmp_path, *rows)
-    row = draft.estimates[strong.place]
-    assert row.name == "hit_ratio" and row.where == {"attack": "a0", "fpr": 0.01} and row.n == 2 * N
-    assert row.low == row.value == strong.times > 5 > 2 > weak.times and row.method.startswith(LOWER_BOUND)
+    strong, weak = told(*rows)
+    row = strong.ratio
+    assert strong.where == {"attack": "a0", "fpr": 0.01} and row.n == 2 * N
+    assert row.low == row.value > 5 > 2 > weak.ratio.value and row.method.startswith(LOWER_BOUND)
     assert row.high == pytest.approx(ratio(N, strong.call, 0.01, 0.025)) and "shared by 2 attacks" in row.method
-    assert draft.estimates[strong.tpr_at].name == "tpr" and draft.estimates[strong.tpr_at].where["fpr"] == 0.01
+    assert hit_rate(strong.call, 0.95).value == strong.call.hits / N and strong.rate == 0.01
 
 
 @pytest.mark.parametrize(
     ("fprs", "rate"),
     [((0.2, 0.05), 0.05), ((0.1, 0.02, 0.005), 0.02), ((0.005, 0.004), 0.005), ((0.001,), None), ((0.1, 0.001), 0.1)],
 )
-def test_the_rate_is_the_next_to_one_in_a_hundred_that_is_told(
-    tmp_path: Path, fprs: tuple[float, ...], rate: float | None
-) -> None:
-    hits, draft = told(tmp_path, np.random.default_rng(0).normal(size=2 * N), fprs=fprs)
-    assert [draft.estimates[one.place].where["fpr"] for one in hits] == ([] if rate is None else [rate])
+def test_the_rate_is_the_next_to_one_in_a_hundred_that_is_told(fprs: tuple[float, ...], rate: float | None) -> None:
+    hits = told(np.random.default_rng(0).normal(size=2 * N), fprs=fprs)
+    assert [one.where["fpr"] for one in hits] == ([] if rate is None else [rate])
 
 
-def test_equal_scores_hit_nobody(tmp_path: Path) -> None:
-    assert told(tmp_path, np.ones(2 * N))[0] == []
+def test_equal_scores_hit_nobody() -> None:
+    assert told(np.ones(2 * N)) == []

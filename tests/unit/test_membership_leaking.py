@@ -3,16 +3,14 @@
 import gc
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu, norm
 
-from audits.context import Cache, Context, Draft
-from audits.membership.estimating import judged_of
 from audits.membership.leaking import ACCESS, NEWEST, Difference, Leak, detectable, gaps_of, leaks_of
 from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
 from audits.statistics.roc import Area, area, area_interval, difference
 
@@ -29,9 +27,7 @@ def frozen() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(cache=Cache(tmp_path))
+LEVEL = 0.95
 
 
 @pytest.fixture
@@ -57,42 +53,40 @@ def attack(
     )
 
 
-def leaks(pool: Pool, context: Context, *attacks: Attack) -> tuple[list[Leak], list[Difference], Draft]:
-    draft = Draft()
-    models = list(dict.fromkeys(one.where.get("model", "") for one in attacks))
-    found = leaks_of(draft, [judged_of(one, context.level) for one in attacks], pool, models, context)
-    return found, gaps_of(draft, found, context), draft
+def leaks(pool: Pool, *attacks: Attack) -> tuple[list[Leak], list[Difference]]:
+    models = list(dict.fromkeys(one.model for one in attacks))
+    found = leaks_of([judged_of(one, LEVEL) for one in attacks], pool, models)
+    return found, gaps_of(found, LEVEL)
 
 
-def test_the_attack_is_chosen_on_one_half_and_judged_on_the_other(pool: Pool, context: Context) -> None:
+def test_the_attack_is_chosen_on_one_half_and_judged_on_the_other(pool: Pool) -> None:
     # One is perfect on the half that chooses and the wrong way round on the other; the second is good on both.
     lucky = np.where(pool.chooses, 9.0, -9.0) * MEMBER + scores(0, 0.0)
     good = scores(1, 1.5)
-    (found,), _, draft = leaks(pool, context, attack("good", good), attack("lucky", lucky))
+    (found,), _ = leaks(pool, attack("good", good), attack("lucky", lucky))
     assert found.judged.attack.name == "lucky"
     assert found.area.value == 0.0
-    (found,), _, draft = leaks(pool, context, attack("good", good), attack("bad", scores(2, -1.0)))
+    (found,), _ = leaks(pool, attack("good", good), attack("bad", scores(2, -1.0)))
     rest = ~pool.chooses
     expected = area(good[rest], MEMBER[rest])
     low, high, method = area_interval(expected, 0.95)
-    row = draft.estimates[found.place]
+    row = found.interval(LEVEL)
     assert (row.value, row.low, row.high, row.n) == (expected.value, low, high, N)
-    assert row.name == "leakage"
-    assert row.where == {"access": "full", "attack": "good"}
+    assert found.where == {"access": "full", "attack": "good"}
     assert "chosen on the other half" in row.method
     assert method in row.method
 
 
-def test_one_attack_alone_is_judged_on_all_its_points(pool: Pool, context: Context) -> None:
+def test_one_attack_alone_is_judged_on_all_its_points(pool: Pool) -> None:
     given = scores(3, 1.0)
-    (found,), _, draft = leaks(pool, context, attack("only", given))
+    (found,), _ = leaks(pool, attack("only", given))
     assert found.area.value == area(given, MEMBER).value
-    assert draft.estimates[found.place].n == 2 * N
-    assert "chosen" not in draft.estimates[found.place].method
+    assert found.interval(LEVEL).n == 2 * N
+    assert "chosen" not in found.interval(LEVEL).method
     rest = ~pool.chooses
-    (found,), _, draft = leaks(pool, context, attack("tuned", given, judged=rest))
+    (found,), _ = leaks(pool, attack("tuned", given, judged=rest))
     assert found.area.value == area(given[rest], MEMBER[rest]).value
-    assert draft.estimates[found.place].n == N
+    assert found.interval(LEVEL).n == N
 
 
 def test_access_holds_all_that_lesser_access_does() -> None:
@@ -100,22 +94,21 @@ def test_access_holds_all_that_lesser_access_does() -> None:
         assert set(ACCESS[more]) == set(ACCESS[lesser]) | set(NEWEST[more])
 
 
-def test_more_access_is_told_where_it_adds_an_attack(pool: Pool, context: Context) -> None:
+def test_more_access_is_told_where_it_adds_an_attack(pool: Pool) -> None:
     near, loss = attack("near", scores(4, 0.2), "samples"), attack("loss", scores(5, 3.0), "denoiser")
-    found, _, _ = leaks(pool, context, near, loss)
+    found, _ = leaks(pool, near, loss)
     assert [(one.access, one.judged.attack.name) for one in found] == [("samples", "near"), ("weights", "loss")]
     # What only scores of samples exist for is told once, under that name.
-    found, _, _ = leaks(pool, context, near)
+    found, _ = leaks(pool, near)
     assert [one.access for one in found] == ["samples"]
     # A discriminator without the rest is all that was released.
-    found, _, _ = leaks(pool, context, attack("critic", scores(6, 1.0), "full"))
+    found, _ = leaks(pool, attack("critic", scores(6, 1.0), "full"))
     assert [one.access for one in found] == ["full"]
 
 
-def test_models_are_compared_by_the_access_that_any_of_them_allows(pool: Pool, context: Context) -> None:
-    found, gaps, _ = leaks(
+def test_models_are_compared_by_the_access_that_any_of_them_allows(pool: Pool) -> None:
+    found, gaps = leaks(
         pool,
-        context,
         attack("near", scores(4, 0.2), "samples", "a"),
         attack("loss", scores(5, 2.0), "denoiser", "a"),
         attack("near", scores(6, 0.2), "samples", "b"),
@@ -128,9 +121,9 @@ def test_models_are_compared_by_the_access_that_any_of_them_allows(pool: Pool, c
     ]
 
 
-def test_p_values_are_those_of_the_rank_test_corrected_over_all_cells(pool: Pool, context: Context) -> None:
+def test_p_values_are_those_of_the_rank_test_corrected_over_all_cells(pool: Pool) -> None:
     given, rest = [scores(9, 0.0), scores(10, 0.4), scores(11, 0.6)], ~pool.chooses
-    found, _, _ = leaks(pool, context, *(attack("x", one, model=name) for name, one in zip("abc", given, strict=True)))
+    found, _ = leaks(pool, *(attack("x", one, model=name) for name, one in zip("abc", given, strict=True)))
     raw = [
         mannwhitneyu(
             one[MEMBER & rest], one[~MEMBER & rest], alternative="greater", method="asymptotic", use_continuity=False
@@ -144,66 +137,63 @@ def test_p_values_are_those_of_the_rank_test_corrected_over_all_cells(pool: Pool
     assert {one.model: one.p for one in found} == pytest.approx(expected)
 
 
-def test_differences_are_paired_and_turn_with_the_order(pool: Pool, context: Context) -> None:
+def test_differences_are_paired_and_turn_with_the_order(pool: Pool) -> None:
     one, two = scores(12, 1.5), scores(12, 1.5) - 0.6 * MEMBER
-    _, (gap,), draft = leaks(pool, context, attack("x", one, model="a"), attack("x", two, model="b"))
+    _, (gap,) = leaks(pool, attack("x", one, model="a"), attack("x", two, model="b"))
     # Models are compared on the points that choose for none of them.
     rest = ~pool.chooses
     expected = difference(area(one[rest], MEMBER[rest]), area(two[rest], MEMBER[rest]), 0.95)
-    row = draft.estimates[gap.place]
+    row = gap.interval
     assert (row.value, row.low, row.high, row.n) == (expected.value, expected.low, expected.high, N)
-    assert row.where == {"access": "full", "model": "a", "against": "b"}
+    assert gap.where == {"access": "full", "model": "a", "against": "b"}
     assert gap.p == expected.p
     assert expected.low > 0
-    _, (turned,), draft = leaks(pool, context, attack("x", two, model="b"), attack("x", one, model="a"))
-    assert draft.estimates[turned.place].value == -expected.value
+    _, (turned,) = leaks(pool, attack("x", two, model="b"), attack("x", one, model="a"))
+    assert turned.interval.value == -expected.value
     assert turned.p == pytest.approx(gap.p)
 
 
-def test_models_are_compared_on_the_same_points_however_many_attacks_each_has(pool: Pool, context: Context) -> None:
-    found, gaps, draft = leaks(
+def test_models_are_compared_on_the_same_points_however_many_attacks_each_has(pool: Pool) -> None:
+    found, gaps = leaks(
         pool,
-        context,
         attack("latent", scores(20, 0.5), "generator", "gan"),
         attack("loss", scores(21, 2.0), "denoiser", "ddpm"),
         attack("sima", scores(22, 0.1), "denoiser", "ddpm"),
     )
     assert [len(one.area.of_members) for one in found] == [N // 2, N // 2]
     assert len(gaps) == 1
-    assert draft.estimates[gaps[0].place].value < 0
+    assert gaps[0].interval.value < 0
 
 
-def test_all_pairs_within_an_access_are_compared_and_corrected_together(pool: Pool, context: Context) -> None:
+def test_all_pairs_within_an_access_are_compared_and_corrected_together(pool: Pool) -> None:
     given = [attack("x", scores(13 + place, place / 4), model=name) for place, name in enumerate("abc")]
-    found, gaps, _ = leaks(pool, context, *given)
+    found, gaps = leaks(pool, *given)
     assert [(gap.first.model, gap.second.model) for gap in gaps] == [("a", "b"), ("a", "c"), ("b", "c")]
-    alone = {
-        pair: gaps_of(Draft(), [one for one in found if one.model in pair], context)[0].p for pair in ("ab", "ac", "bc")
-    }
+    alone = {pair: gaps_of([one for one in found if one.model in pair], LEVEL)[0].p for pair in ("ab", "ac", "bc")}
     least = min(alone, key=lambda pair: alone[pair])
     together = {gap.first.model + gap.second.model: gap.p for gap in gaps}
     assert together[least] == pytest.approx(min(1.0, 3 * alone[least]))
     assert all(together[pair] >= alone[pair] for pair in alone)
 
 
-def test_models_with_the_same_scores_do_not_differ(pool: Pool, context: Context) -> None:
+def test_models_with_the_same_scores_do_not_differ(pool: Pool) -> None:
     one = scores(16, 1.0)
-    _, (gap,), draft = leaks(pool, context, attack("x", one, model="a"), attack("x", one, model="b"))
+    _, (gap,) = leaks(pool, attack("x", one, model="a"), attack("x", one, model="b"))
     assert gap.p == 1.0
-    assert draft.estimates[gap.place].value == 0.0
+    assert gap.interval.value == 0.0
 
 
-def test_equal_scores_have_no_interval(pool: Pool, context: Context) -> None:
-    (found,), _, draft = leaks(pool, context, attack("x", np.ones(2 * N)))
-    row = draft.estimates[found.place]
+def test_equal_scores_have_no_interval(pool: Pool) -> None:
+    (found,), _ = leaks(pool, attack("x", np.ones(2 * N)))
+    row = found.interval(LEVEL)
     assert (row.value, row.low, row.high, row.method) == (0.5, None, None, "none")
     assert found.p == pytest.approx(0.5)
 
 
-def test_equal_scores_are_not_chosen_where_there_is_another_attack(pool: Pool, context: Context) -> None:
+def test_equal_scores_are_not_chosen_where_there_is_another_attack(pool: Pool) -> None:
     # On the choosing half the noise is worse than a coin.
     rows = (attack(name, values) for name, values in (("equal", np.ones(2 * N)), ("noise", scores(3, -0.2))))
-    (found,), _, _ = leaks(pool, context, *rows)
+    (found,), _ = leaks(pool, *rows)
     assert found.judged.attack.name == "noise"
 
 

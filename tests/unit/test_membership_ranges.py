@@ -1,6 +1,6 @@
 """Does every number of an attack, and both ends of its interval, lie where such a number can lie?"""
 
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,27 +8,29 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from audits.context import Cache, Context, Draft
-from audits.membership import Options
-from audits.membership.bounding import bound_all
-from audits.membership.estimating import advantage_of, estimate
-from audits.membership.leaking import gaps_of, leaks_of
+from audits.context import Draft
+from audits.measures import by_name
+from audits.membership import MEASURES, Options
+from audits.membership.estimates import estimates
+from audits.membership.measure import Counts
 from audits.membership.pool import LEAST, pool_of_labels
-from audits.membership.scoring import Attack, Scored
+from audits.membership.rates import advantage_of
+from audits.membership.reading import Inputs
+from audits.membership.scoring import Attack
 from audits.membership.settings import Settings
 from audits.statistics.roc import Call
 
 RANGES = {
     **dict.fromkeys(("auc", "balanced_accuracy", "balanced_accuracy_held_out", "advantage", "tpr", "leakage"), (0, 1)),
     **dict.fromkeys(("advantage_held_out", "leakage_difference"), (-1, 1)),
-    **dict.fromkeys(("epsilon_lower", "epsilon_ceiling", "epsilon_credible"), (0, np.inf)),
+    **dict.fromkeys(("epsilon_lower", "epsilon_ceiling", "epsilon_credible", "hit_ratio"), (0, np.inf)),
 }
 """Names of estimates and where they lie."""
 
 
-def told(rows: list[np.ndarray], member: np.ndarray, tmp_path: Path, **options: Any) -> Draft:
+def told(rows: list[np.ndarray], member: np.ndarray, **options: Any) -> Draft:
     """Return the numbers of an attack on each of several models."""
-    context, draft = Context(cache=Cache(tmp_path)), Draft()
+    draft = Draft(measures=by_name(MEASURES))
     pool = pool_of_labels(member, (), 0, given=len(member), skipped={}, where="")
     everybody = np.ones(len(member), dtype=bool)
     models = [f"m{place}" for place in range(len(rows))]
@@ -36,9 +38,11 @@ def told(rows: list[np.ndarray], member: np.ndarray, tmp_path: Path, **options: 
         Attack(name="x", tier="full", where={"model": model}, setting="", scores=row, member=member, judged=everybody)
         for model, row in zip(models, rows, strict=True)
     ]
-    found = estimate(draft, Scored(attacks=attacks), pool, Settings(fprs=(0.1, 0.01), timesteps=()), context)
-    bound_all(draft, found, pool, Options(**options), {}, context)
-    gaps_of(draft, leaks_of(draft, found, pool, models, context), context)
+    inputs = Inputs(
+        settings=Settings(fprs=(0.1, 0.01), timesteps=()), given=None, pool=pool, blind=None, reference=None,
+        releases=tuple(SimpleNamespace(name=model, claim=None) for model in models), claim=None, notes=(),
+    )  # fmt: skip
+    estimates(draft, Counts(inputs=inputs, options=Options(**options), level=0.95, seed=0, attacks=tuple(attacks)))
     return draft
 
 
@@ -64,14 +68,12 @@ def scored(draw: st.DrawFn) -> tuple[list[np.ndarray], np.ndarray]:
     return rows, member
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scored(), st.sampled_from(({}, {"coin_flip": 0.5}, {"selection": "bonferroni"})))
 def test_every_number_and_its_interval_lie_in_their_range(
-    tmp_path: Path, world: tuple[list[np.ndarray], np.ndarray], options: dict[str, Any]
+    world: tuple[list[np.ndarray], np.ndarray], options: dict[str, Any]
 ) -> None:
-    for row in told(*world, tmp_path, **options).estimates:
+    for row in told(*world, **options).estimates:
         low, high = RANGES[row.name]
         ends = [end for end in (row.low, row.value, row.high) if end is not None]
         assert low <= min(ends) and max(ends) <= high, row
@@ -81,16 +83,19 @@ def test_every_number_and_its_interval_lie_in_their_range(
 @pytest.mark.parametrize("side", [*range(10, 60), 200, 300, 400, 500, 1000])
 def test_the_advantage_of_right_and_wrong_calls_stays_in_its_range(side: int) -> None:
     for hits, alarms in ((side, 0), (0, side), (0, 0)):
-        value, low, high = advantage_of(Call(0.0, hits, side, alarms, side), 0.95)
-        assert -1 <= low <= value <= high <= 1
+        found = advantage_of(Call(0.0, hits, side, alarms, side), 0.95)
+        assert found.low is not None and found.high is not None
+        assert -1 <= found.low <= found.value <= found.high <= 1
 
 
 @pytest.mark.parametrize("options", [{}, {"coin_flip": 0.5}])
-def test_equal_scores_have_the_numbers_of_a_coin_and_no_interval(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_equal_scores_have_the_numbers_of_a_coin_and_no_interval(options: dict[str, Any]) -> None:
     member = np.arange(400) < 200
-    draft = told([np.ones(400)], member, tmp_path, **options)
+    draft = told([np.ones(400)], member, **options)
     numbers = {row.name: row for row in draft.estimates if not row.name.startswith("epsilon")}
-    assert set(numbers) == set(RANGES) - {"epsilon_lower", "epsilon_ceiling", "epsilon_credible", "leakage_difference"}
+    assert set(numbers) == {
+        name for name in RANGES if not name.startswith(("epsilon", "hit_ratio", "leakage_difference"))
+    }
     for name, row in numbers.items():
         coin = {"advantage": 0.0, "advantage_held_out": 0.0, "tpr": 0.0}.get(name, 0.5)
         assert (row.value, row.low, row.high, row.method) == (coin, None, None, "none"), name
@@ -100,11 +105,11 @@ def test_equal_scores_have_the_numbers_of_a_coin_and_no_interval(tmp_path: Path,
     assert [row.id for row in draft.warnings if row.id == "constant-scores"] == ["constant-scores"]
 
 
-def test_equal_scores_on_the_judging_half_alone_are_said(tmp_path: Path) -> None:
+def test_equal_scores_on_the_judging_half_alone_are_said() -> None:
     member = np.arange(400) < 200
     pool = pool_of_labels(member, (), 0, given=400, skipped={}, where="")
     scores = np.where(pool.chooses, np.random.default_rng(0).normal(size=400), 0.5)
-    draft = told([scores, scores], member, tmp_path)
+    draft = told([scores, scores], member)
     rows = [row for row in draft.estimates if row.name == "leakage"]
     assert {(row.value, row.method) for row in rows} == {(0.5, "none")}
     assert sum(row.id == "constant-scores" for row in draft.warnings) == 2

@@ -8,8 +8,11 @@ import pytest
 
 from audits.context import Cache, Context
 from audits.membership import MOST_FPR, TIERS, Options
-from audits.membership.inputs import check_coins, plan
-from audits.membership.settings import ATTACKS, LIRA, NEED_REFERENCE, settle
+from audits.membership.inputs import check
+from audits.membership.reading import check_coins
+from audits.membership.settings import ATTACKS, LIRA, NEED_REFERENCE, Settings
+from audits.membership.settings import settle as settle_plain
+from audits.options import check_record
 from probes.errors import InputError
 
 HERE = Path("somewhere")
@@ -17,6 +20,12 @@ SCORES = {"scores": HERE}
 SIDES = {"members": HERE, "nonmembers": HERE}
 SAMPLES = {**SIDES, "samples": HERE}
 MODEL = {**SIDES, "model": "den.safetensors"}
+
+
+def settle(options: Options) -> Settings:
+    """Check what each option promises by itself, as the runner does, and then what they amount to."""
+    check_record(options)
+    return settle_plain(options)
 
 
 def test_without_options_the_defaults_hold() -> None:
@@ -85,6 +94,7 @@ def test_what_makes_sense_is_taken(options: dict[str, object]) -> None:
         ({**MODEL, "shadow_batch": 0}, "--shadow-batch"),
         ({**MODEL, "shadow_rate": 0.0}, "--shadow-rate"),
         ({**MODEL, "shadow_rate": float("nan")}, "--shadow-rate"),
+        ({**MODEL, "shadow_rate": float("inf")}, "--shadow-rate"),
         ({**SCORES, "coin_flip": 0.3}, "--coin-flip"),
         ({**SCORES, "coin_flip": float("nan")}, "--coin-flip"),
         ({**SCORES, "threshold": 1.0}, "--threshold"),
@@ -127,7 +137,7 @@ INSIDE = np.arange(COUNT) < 27
 def planned(folder: Path, arrays: dict[str, Any], **options: Any) -> Any:
     np.savez(folder / "s.npz", **arrays)
     given = {"scores": folder / "s.npz", "higher_is": "member", **options}
-    return plan(Options(**given), Context(cache=Cache(folder / "cache")))
+    return check(Options(**given), Context(cache=Cache(folder / "cache")))
 
 
 def alone(**more: Any) -> dict[str, Any]:

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from audits.context import Cache, Context, Draft
-from audits.membership import Options, utility
-from audits.membership.inputs import Inputs
+from audits.measures import by_name
+from audits.membership import MEASURES, Options, utility
+from audits.membership.estimates import estimates
+from audits.membership.measure import Counts
 from audits.membership.pool import pool_of_points
+from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.settings import Settings
 from audits.membership.utility import MOST, STEPS, K, utilities
@@ -95,9 +98,10 @@ class Bench:
             claim=None,
             notes=(),
         )
-        draft = Draft() if draft is None else draft
-        places = utilities(draft, inputs, Options(), Context(cache=Cache(self.folder / "cache"), seed=seed))
-        found = {key: draft.estimates[place] for key, place in places.items()}
+        draft = Draft(measures=by_name(MEASURES)) if draft is None else draft
+        made = utilities(inputs, Options(), Context(cache=Cache(self.folder / "cache"), seed=seed))
+        estimates(draft, Counts(inputs=inputs, options=Options(), level=0.95, seed=seed, attacks=(), utilities=made))
+        found = {(str(row.where.get("model", "")), str(row.where["measure"])): row for row in draft.estimates}
         for (model, measure), one in found.items():
             assert one.name == "utility" and one.level == 0.95
             assert one.where == {"measure": measure} | ({"model": model} if model else {})

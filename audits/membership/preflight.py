@@ -1,20 +1,20 @@
-"""What will a run on these inputs be able to say, and what will it cost? Told before anything is measured."""
+"""What a run on these inputs can say and what it costs, said before anything is measured."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from audits.membership import TIERS, Options
 from audits.membership.claims import accounted, stated
+from audits.membership.reading import Inputs
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
 from audits.numbers import bounded, counted
-from audits.records import Coordinate
+from audits.records import Coordinate, Warning
 from audits.wording import listed
 from probes.loading.membership_scores import ScoreSet, ShadowScores
 
 if TYPE_CHECKING:
-    from audits.membership.inputs import Inputs
     from audits.membership.releases import Release
 
 FEW = 100
@@ -27,7 +27,7 @@ _A_PASS = 1e-10
 """Seconds that a small network takes for one of its weights and one point, forwards, on one core."""
 
 
-def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
+def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values."""
     from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, ONE_RUN_FDP
 
@@ -55,13 +55,13 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
     return found | ({"model": names, "against": names} if names else {})
 
 
-def names_of(inputs: "Inputs", options: Options) -> list[str]:
+def names_of(inputs: Inputs, options: Options) -> list[str]:
     """Return the attacks that the run makes."""
     names = possible(inputs, options)
     return [name for name in names if name in options.attack] if options.attack else names
 
 
-def possible(inputs: "Inputs", options: Options) -> list[str]:
+def possible(inputs: Inputs, options: Options) -> list[str]:
     """Return the attacks that what was given allows."""
     if isinstance(inputs.given, ScoreSet):
         return list(inputs.given.scores)
@@ -74,41 +74,21 @@ def possible(inputs: "Inputs", options: Options) -> list[str]:
     return [name for name in names if name not in lacking and (options.shadows or name not in LIRA)]
 
 
-def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
-    """Return what the inputs already show of how little a run could say: id, message and place of each warning."""
-    found: list[tuple[str, str, Mapping[str, Coordinate]]] = [("input", note, {}) for note in inputs.notes]
+def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
+    """Return what the inputs already show of how little a run could say."""
+    found = [Warning(id="input", message=note) for note in inputs.notes]
     found += [
-        ("skipped", f"Left out: {reason}, {count:,}.", {}) for reason, count in sorted(inputs.pool.skipped.items())
+        Warning(id="skipped", message=f"Left out: {reason}, {count:,}.")
+        for reason, count in sorted(inputs.pool.skipped.items())
     ]
     sides = int(inputs.pool.member.sum()), int((~inputs.pool.member).sum())
-    if min(sides) < FEW:
-        text = (
-            f"{sides[0]:,} members and {sides[1]:,} non-members are few: intervals are wide, and next to no epsilon "
-            "can be proved."
-        )
-        found.append(("few-points", text, {}))
-    if max(sides) > 10 * min(sides):
-        text = (
-            f"{sides[0]:,} members stand against {sides[1]:,} non-members: the smaller side decides what can be said."
-        )
-        found.append(("unbalanced", text, {}))
+    found += _of_sides(*sides)
     if not options.delta:
-        found.append(("no-gdp", "With delta 0 no Gaussian trade-off curve has a finite epsilon: no such bound.", {}))
+        text = "With delta 0 no Gaussian trade-off curve has a finite epsilon: no such bound."
+        found.append(Warning(id="no-gdp", message=text))
     for one in inputs.releases:
         found += _of_release(one, inputs)
-    claims = inputs.claims
-    for model, claim in claims.items():
-        if claim.least is not None:
-            # Without a place: it limits no other number of the model.
-            found.append(("claim", accounted(claim, f" for {model}" if model else ""), {}))
-        found += [("claim", note, {}) for note in claim.notes]
-    word = stated(options)
-    if claims and not word:
-        found.append(("heuristic-bounds", HEURISTIC_BOUNDS, {}))
-    if word:
-        found.append(
-            ("on-your-word", f"Certified bounds hold only if, as you say, {word}. Nothing here can check it.", {})
-        )
+    found += _of_claims(inputs, options)
     if options.coin_flip is not None:
         found += _of_coins(inputs, sides)
     if isinstance(inputs.given, ScoreSet):
@@ -116,16 +96,43 @@ def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapp
     several = inputs.given if isinstance(inputs.given, ShadowScores) else None
     if several is not None and several.reference is not None and several.scale != "probability":
         text = "RMIA was not made: it takes probabilities, and these scores are not known to be such."
-        found.append(("no-rmia", text, {}))
+        found.append(Warning(id="no-rmia", message=text))
     if inputs.given is not None and inputs.blind is not None and len(inputs.blind) != len(inputs.pool):
         text = f"The scores are of {len(inputs.pool):,} points, --members and --nonmembers hold {len(inputs.blind):,}."
-        found.append(("other-points", f"{text} Are they the same?", {}))
+        found.append(Warning(id="other-points", message=f"{text} Are they the same?"))
     if inputs.blind is None:
-        found.append(("no-blind-baseline", NO_BLIND, {}))
-    return found
+        found.append(Warning(id="no-blind-baseline", message=NO_BLIND))
+    return tuple(found)
 
 
-def _of_coins(inputs: "Inputs", sides: tuple[int, int]) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+def _of_sides(members: int, others: int) -> Iterator[Warning]:
+    if min(members, others) < FEW:
+        text = (
+            f"{members:,} members and {others:,} non-members are few: intervals are wide, and next to no epsilon "
+            "can be proved."
+        )
+        yield Warning(id="few-points", message=text)
+    if max(members, others) > 10 * min(members, others):
+        text = f"{members:,} members stand against {others:,} non-members: the smaller side decides what can be said."
+        yield Warning(id="unbalanced", message=text)
+
+
+def _of_claims(inputs: Inputs, options: Options) -> Iterator[Warning]:
+    for model, claim in inputs.claims.items():
+        if claim.least is not None:
+            # Without coordinates: it limits no other number of the model.
+            yield Warning(id="claim", message=accounted(claim, f" for {model}" if model else ""))
+        for note in claim.notes:
+            yield Warning(id="claim", message=note)
+    word = stated(options)
+    if inputs.claims and not word:
+        yield Warning(id="heuristic-bounds", message=HEURISTIC_BOUNDS)
+    if word:
+        text = f"Certified bounds hold only if, as you say, {word}. Nothing here can check it."
+        yield Warning(id="on-your-word", message=text)
+
+
+def _of_coins(inputs: Inputs, sides: tuple[int, int]) -> Iterator[Warning]:
     """Warn where membership does not look like fair coins: an even split is what a fixed half gives."""
     from scipy.stats import binom
 
@@ -133,14 +140,13 @@ def _of_coins(inputs: "Inputs", sides: tuple[int, int]) -> list[tuple[str, str, 
     # Few points split evenly by chance so often that nothing can be read off it.
     if sides[0] == sides[1] and (chance := float(binom.pmf(few, all_, 0.5))) < UNLIKELY:
         text = f"Exactly half of the points are members, which fair coins give once in {1 / chance:.0f} times."
-        return [("coins-doubtful", text, {})]
-    if 2 * float(binom.cdf(few, all_, 0.5)) < RARE:
+    elif 2 * float(binom.cdf(few, all_, 0.5)) < RARE:
         text = f"{sides[0]:,} members and {sides[1]:,} non-members are not what fair coins give."
-        return [("coins-doubtful", text, {})]
-    if isinstance(inputs.given, ScoreSet) and not inputs.given.one_run:
+    elif isinstance(inputs.given, ScoreSet) and not inputs.given.one_run:
         text = "The file calls them members, not included: one-run bounds need inclusion drawn for the audit, by coins."
-        return [("coins-doubtful", text, {})]
-    return []
+    else:
+        return
+    yield Warning(id="coins-doubtful", message=text)
 
 
 HEURISTIC_BOUNDS = (
@@ -153,17 +159,14 @@ NO_BLIND = (
 )
 
 
-def _of_release(one: "Release", inputs: "Inputs") -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+def _of_release(one: "Release", inputs: Inputs) -> Iterator[Warning]:
     where: Mapping[str, Coordinate] = dict(one.where)
-    found = [
-        ("model", note, where)
-        for part in (one.denoiser, one.generator, one.discriminator)
-        if part is not None
-        for note in part.notes
-    ]
+    for part in (one.denoiser, one.generator, one.discriminator):
+        for note in () if part is None else part.notes:
+            yield Warning(id="model", message=note, where=where)
     if one.samples is not None and inputs.reference is None:
-        names = listed(list(NEED_REFERENCE))
-        found.append(("no-reference", f"Without --reference the attacks {names} are not made.", where))
+        text = f"Without --reference the attacks {listed(list(NEED_REFERENCE))} are not made."
+        yield Warning(id="no-reference", message=text, where=where)
     points = inputs.pool.points
     if points is not None and (one.denoiser or one.generator or one.discriminator) and not points.pixels:
         low, high = points.span
@@ -173,7 +176,7 @@ def _of_release(one: "Release", inputs: "Inputs") -> list[tuple[str, str, Mappin
                 f"Values of the points lie from {low:.3g} to {high:.3g} and go to the network as they are; most are "
                 "trained on -1 to 1. Give 8-bit images, or an array named img_r01, to have them brought there."
             )
-            found.append(("scale", text, where))
+            yield Warning(id="scale", message=text, where=where)
     if points is not None and one.samples is not None:
         wide = points.span[1] - points.span[0]
         if any(abs(own - other) >= 0.4 * wide > 0 for own, other in zip(one.samples.span, points.span, strict=True)):
@@ -181,12 +184,10 @@ def _of_release(one: "Release", inputs: "Inputs") -> list[tuple[str, str, Mappin
                 f"Samples run from {one.samples.span[0]:.3g} to {one.samples.span[1]:.3g}, points from "
                 f"{points.span[0]:.3g} to {points.span[1]:.3g}: are they on one scale?"
             )
-            found.append(("sample-scale", text, where))
-    return found
+            yield Warning(id="sample-scale", message=text, where=where)
 
 
-def _of_scores(given: ScoreSet, options: Options) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
-    found: list[tuple[str, str, Mapping[str, Coordinate]]] = []
+def _of_scores(given: ScoreSet, options: Options) -> Iterator[Warning]:
     for name, scores in given.scores.items():
         distinct = len(np.unique(scores))
         tied = 1 - distinct / len(scores)
@@ -195,22 +196,16 @@ def _of_scores(given: ScoreSet, options: Options) -> list[tuple[str, str, Mappin
                 f"{tied:.0%} of the scores of {name} repeat another: a threshold takes all points of a score or none, "
                 "and ties count half in the AUC."
             )
-            found.append(("ties", text, {"attack": name}))
+            yield Warning(id="ties", message=text, where={"attack": name})
     if given.one_run and options.coin_flip is None:
         text = (
             "The file says who was included. If a fair coin decided that for each point, say --coin-flip 0.5 for the "
             "one-run bounds."
         )
-        found.append(("coin-flip", text, {}))
-    return found
+        yield Warning(id="coin-flip", message=text)
 
 
-def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
-    """Return the warnings as sentences."""
-    return tuple(message for _, message, _ in warnings_of(inputs, options))
-
-
-def cost_of(inputs: "Inputs", options: Options, level: float) -> tuple[tuple[str, str], ...]:
+def cost_of(inputs: Inputs, options: Options, level: float) -> tuple[tuple[str, str], ...]:
     """Return what the run costs, in words, and of scores the largest epsilon that it could prove."""
     pool = inputs.pool
     rows = [("points", f"{int(pool.member.sum()):,} members, {int((~pool.member).sum()):,} non-members")]
@@ -240,7 +235,7 @@ def cost_of(inputs: "Inputs", options: Options, level: float) -> tuple[tuple[str
     return tuple(rows)
 
 
-def _provable(inputs: "Inputs", options: Options, level: float) -> list[tuple[str, str]]:
+def _provable(inputs: Inputs, options: Options, level: float) -> list[tuple[str, str]]:
     from audits.membership.bounding import provable
 
     # Of several models' scores, which points a likelihood ratio leaves out is not known yet.
@@ -252,7 +247,7 @@ def _provable(inputs: "Inputs", options: Options, level: float) -> list[tuple[st
     return [] if most is None else [("provable", f"an epsilon of {bounded(most)}, by a perfect attack{shared}")]
 
 
-def _passes(one: "Release", inputs: "Inputs", options: Options) -> int:
+def _passes(one: "Release", inputs: Inputs, options: Options) -> int:
     from audits.membership.attacking import requests_of
     from probes.attacks.denoiser import DENOISER_ATTACKS
 

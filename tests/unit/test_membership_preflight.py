@@ -9,9 +9,9 @@ import pytest
 
 from audits.membership import Options
 from audits.membership.claims import Claim
-from audits.membership.inputs import Inputs
-from audits.membership.outlook import FEW, coordinates_of, cost_of, names_of, notes_of, possible, warnings_of
 from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.preflight import FEW, coordinates_of, cost_of, names_of, possible, warnings_of
+from audits.membership.reading import Inputs
 from audits.membership.settings import DENOISER, LIRA, NEED_REFERENCE, Settings
 from probes.diffusion import Denoiser, linear
 from probes.generative_networks import fresh_denoiser
@@ -51,7 +51,7 @@ def spanned(low: float, high: float, *, pixels: bool = False) -> SimpleNamespace
 
 
 def warned(found: Inputs, **options: Any) -> dict[str, str]:
-    return {id: message for id, message, _ in warnings_of(found, Options(**options))}
+    return {one.id: one.message for one in warnings_of(found, Options(**options))}
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_models_of_a_suite_have_their_bounds_called_heuristic_too() -> None:
     points = SimpleNamespace(points=spanned(-1, 1), member=np.arange(400) < 200, skipped={})
     found = warned(inputs(pool=points, blind=points, releases=tuple(parts)))
     assert "heuristic-bounds" in found and found["claim"] == "Loose for b."
-    assert all(not where for id, _, where in warnings_of(
-        inputs(pool=points, blind=points, releases=tuple(parts)), Options()) if id == "claim")  # fmt: skip
+    every = warnings_of(inputs(pool=points, blind=points, releases=tuple(parts)), Options())
+    assert all(not one.where for one in every if one.id == "claim")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_file_of_coins_asks_for_the_word(tmp_path: Path, column: str, coin: fl
 def test_what_was_left_out_is_told(scores: ScoreSet) -> None:
     found = warned(inputs(scores, pool=pool(200, 200, skipped={"repeated member": 1234})))
     assert found["skipped"] == "Left out: repeated member, 1,234."
-    assert notes_of(inputs(scores), Options()) == tuple(warned(inputs(scores)).values())
+    assert [one.id for one in warnings_of(inputs(scores), Options())] == list(warned(inputs(scores)))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,9 @@ def test_what_is_claimed_is_told_before_the_run(scores: ScoreSet) -> None:
     for claim, told in claims:
         found = inputs(scores, claim=claim)
         assert dict(cost_of(found, Options(), 0.95))["claimed"] == told
-        assert any("an upper bound" in note for note in notes_of(found, Options())) == (claim.least is not None)
+        assert any("an upper bound" in one.message for one in warnings_of(found, Options())) == (
+            claim.least is not None
+        )
     assert "claimed" not in dict(cost_of(inputs(scores), Options(), 0.95))
 
 

@@ -1,0 +1,206 @@
+"""The inputs of an audit, read and checked file by file: scores, points, samples and models."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from audits.context import Context
+from audits.membership import Options
+from audits.membership.claims import Claim, claim_of_options
+from audits.membership.pool import Bools, Pool, check_alike, pool_of_labels, pool_of_points, without
+from audits.membership.settings import Settings
+from audits.records import Source
+from probes.errors import InputError
+from probes.loading.membership_scores import ScoreSet, ShadowScores, read_scores
+from probes.loading.score_folders import read_score_folder
+
+if TYPE_CHECKING:
+    from audits.membership.releases import Release
+    from probes.loading.point_sets import PointSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What an audit works on.
+
+    Parameters
+    ----------
+    given
+        A file of scores; None where attacks run here.
+    pool
+        The points audited.
+    blind
+        Points on which members and non-members are compared without the model: those of the pool, or given beside a
+        file of scores; None where there are none.
+    reference
+        The attacker's own points, none of them audited.
+    releases
+        What is attacked; none for a file of scores.
+    claim
+        What is claimed of a file of scores; a release brings its own.
+    """
+
+    settings: Settings
+    given: ScoreSet | ShadowScores | None
+    pool: Pool
+    blind: Pool | None
+    reference: "PointSet | None"
+    releases: tuple["Release", ...]
+    claim: Claim | None
+    notes: tuple[str, ...]
+
+    @property
+    def claims(self) -> dict[str, Claim]:
+        """Return what is claimed by model, under an empty name where there is one."""
+        if not self.releases:
+            return {} if self.claim is None else {"": self.claim}
+        return {one.name: one.claim for one in self.releases if one.claim is not None}
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models; an empty one where there is one."""
+        return tuple(one.name for one in self.releases) or ("",)
+
+
+def read(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+    """Read and check all files, and return them with what the report says of their sources.
+
+    Raises
+    ------
+    InputError
+        Where a file is wrong, or files do not go together.
+    """
+    if options.scores is not None:
+        return _from_scores(options, settings, context)
+    return _from_points(options, settings, context)
+
+
+def _from_scores(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+    assert options.scores is not None
+    given = _read(options.scores, options)
+    member = given.member if isinstance(given, ScoreSet) else given.keep[given.target]
+    where = f"--scores {options.scores}"
+    _check_words(given, member, options, where)
+    pool = pool_of_labels(
+        member,
+        given.names,
+        context.seed,
+        given=given.given,
+        skipped=given.skipped,
+        where=where,
+        coins=options.coin_flip is not None,
+        losses=isinstance(given, ScoreSet),
+    )
+    sources = [Source(role="scores", path=str(options.scores), sha256=given.sha256, items=given.given)]
+    blind = None
+    if options.members is not None and options.nonmembers is not None:
+        members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")
+        blind = pool_of_points(members, others, context.seed)
+        sources += [_source("members", members), _source("nonmembers", others)]
+    inputs = Inputs(
+        settings=settings,
+        given=given,
+        pool=pool,
+        blind=blind,
+        reference=None,
+        releases=(),
+        claim=claim_of_options(options),
+        notes=given.notes,
+    )
+    return inputs, tuple(sources)
+
+
+def _check_words(given: ScoreSet | ShadowScores, member: Bools, options: Options, where: str) -> None:
+    """Refuse a user's word that the file itself contradicts."""
+    if options.independent and isinstance(given, ShadowScores):
+        raise InputError(
+            "The scores of one of these models are of one training run.", where="--independent", hint="Leave it out."
+        )
+    if options.coin_flip is None:
+        return
+    stated = given.include_prob if isinstance(given, ScoreSet) else None
+    if stated is not None and bool((np.abs(stated - options.coin_flip) > 1e-6).any()):
+        odd = float(stated[np.abs(stated - options.coin_flip) > 1e-6][0])
+        raise InputError(
+            f"The file says that points were included with probability {odd:.4g}, not {options.coin_flip:g}.",
+            where=f"{where}, include_prob; --coin-flip",
+            hint="The one-run bounds hold for fair coins only: leave --coin-flip out.",
+        )
+    check_coins(member)
+
+
+def check_coins(member: Bools) -> None:
+    """Refuse numbers of members that fair coins do not give.
+
+    Raises
+    ------
+    InputError
+        Where so uneven a split has a probability below one in a million.
+    """
+    from scipy.stats import binom
+
+    inside = int(member.sum())
+    if 2 * float(binom.cdf(min(inside, len(member) - inside), len(member), 0.5)) < 1e-6:
+        raise InputError(
+            f"{inside:,} of {len(member):,} points are members, which fair coins do not give.",
+            where="--coin-flip",
+            hint="Leave it out where inclusion was not drawn by coins: bounds are heuristic then.",
+        )
+
+
+def _read(path: Path, options: Options) -> ScoreSet | ShadowScores:
+    if not path.exists():
+        raise InputError("There is no such file or folder.", where=f"--scores {path}", hint="Check the path.")
+    if path.is_dir():
+        return read_score_folder(path, higher_is=options.higher_is, target=options.target)
+    return read_scores(path, higher_is=options.higher_is, target=options.target)
+
+
+def _from_points(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+    from audits.membership.releases import releases_of
+    from probes.loading.point_sets import read_points
+
+    assert options.members is not None and options.nonmembers is not None
+    members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")
+    pool = pool_of_points(members, others, context.seed, coins=options.coin_flip is not None)
+    if options.coin_flip is not None:
+        check_coins(pool.member)
+    notes = [*members.notes, *others.notes]
+    sources = [_source("members", members), _source("nonmembers", others)]
+    reference = None
+    if options.reference is not None:
+        whole = read_points(options.reference, role="--reference", shape=members.shape)
+        sources.append(_source("reference", whole))
+        check_alike(members, "--members", whole, "--reference")
+        reference, taken = without(whole, (members, others))
+        if taken:
+            notes.append(f"{taken:,} points of the reference are members or non-members too, and were not used.")
+    releases = releases_of(options, members.shape)
+    for one in releases:
+        if one.samples is not None:
+            check_alike(members, "--members", one.samples, f"samples {one.name}".strip())
+    sources += [_source(f"samples {one.name}".strip(), one.samples) for one in releases if one.samples is not None]
+    inputs = Inputs(
+        settings=settings,
+        given=None,
+        pool=pool,
+        blind=pool,
+        reference=reference,
+        releases=releases,
+        claim=None,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+    return inputs, tuple(sources)
+
+
+def _points(path: Path, role: str) -> "PointSet":
+    # With torch behind it, which scores do not need.
+    from probes.loading.point_sets import read_points
+
+    return read_points(path, role=role)
+
+
+def _source(role: str, points: "PointSet") -> Source:
+    return Source(role=role, path=points.path, sha256=points.sha256, items=len(points))
