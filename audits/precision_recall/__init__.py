@@ -120,44 +120,49 @@ class Options:
     keep_prompt: bool = option("Score the prompt with what follows it.", True, panel=_GENERATION)
 
 
-_SCORES = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
-
 MEASURES = (
-    Measure("precision", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("recall", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("density", ("candidate", "k"), "TODO", unit="texts"),
-    Measure("coverage", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("f1", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("clipped_density", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("clipped_coverage", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("mauve", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("frontier_integral", ("candidate", "k"), "TODO", unit="texts", worse="up"),
-    Measure("prd_precision", ("candidate", "k"), "TODO", unit="texts"),
-    Measure("prd_recall", ("candidate", "k"), "TODO", unit="texts"),
-    Measure("curve", ("candidate", "lambda", "side"), "TODO", unit="texts"),
+    Measure("precision", ("candidate", "k"), "share of generated texts near the reference", unit="texts", worse="down"),
+    Measure("recall", ("candidate", "k"), "share of reference texts near generated ones", unit="texts", worse="down"),
+    Measure("density", ("candidate", "k"), "reference balls around a generated text, over k", unit="texts"),
     Measure(
-        "difference", ("against", "candidate", "k", "metric"), "TODO", unit="texts", neutral=0.0, apart=("metric",)
+        "coverage", ("candidate", "k"), "share of reference balls with a generated text", unit="texts", worse="down"
+    ),
+    Measure("f1", ("candidate", "k"), "harmonic mean of precision and recall", unit="texts", worse="down"),
+    Measure("clipped_density", ("candidate", "k"), "clipped density", unit="texts", worse="down"),
+    Measure("clipped_coverage", ("candidate", "k"), "clipped coverage", unit="texts", worse="down"),
+    Measure("mauve", ("candidate", "k"), "MAUVE", unit="texts", worse="down"),
+    Measure("frontier_integral", ("candidate", "k"), "frontier integral of the divergences", unit="texts", worse="up"),
+    Measure("prd_precision", ("candidate", "k"), "largest F1/8 on the curve", unit="texts"),
+    Measure("prd_recall", ("candidate", "k"), "largest F8 on the curve", unit="texts"),
+    Measure("curve", ("candidate", "lambda", "side"), "point on the precision-recall curve", unit="texts"),
+    Measure(
+        "difference",
+        ("against", "candidate", "k", "metric"),
+        "difference of two scores",
+        unit="texts",
+        neutral=0.0,
+        apart=("metric",),
     ),
     Measure(
         "p_value",
         ("against", "candidate", "correction", "k", "metric"),
-        "TODO",
+        "p-value of a difference",
         unit="texts",
         apart=("metric",),
         compared=False,
         written="probability",
     ),
-    Measure("floor", ("k", "metric"), "TODO", unit="texts", apart=("metric",)),
-    Measure("ceiling", ("k", "metric"), "TODO", unit="texts", apart=("metric",)),
-    Measure("relabelled", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("expected_coverage", ("k",), "TODO", unit="texts"),
-    Measure("self_bleu", ("candidate",), "TODO", unit="texts"),
-    Measure("distinct", ("candidate", "n"), "TODO", unit="word sequences"),
-    Measure("duplicates", ("candidate",), "TODO", unit="texts", worse="up"),
-    Measure("copied", ("candidate",), "TODO", unit="texts"),
-    Measure("length", ("candidate", "statistic"), "TODO", unit="texts", apart=("statistic",)),
-    Measure("shortened", ("candidate",), "TODO", unit="texts"),
-    Measure("hubness", ("candidate", "k"), "TODO", unit="texts"),
+    Measure("floor", ("k", "metric"), "score of reference words dealt anew", unit="texts", apart=("metric",)),
+    Measure("ceiling", ("k", "metric"), "score of the reference against itself", unit="texts", apart=("metric",)),
+    Measure("relabelled", ("candidate", "k", "metric"), "score of texts of one source", unit="texts"),
+    Measure("expected_coverage", ("k",), "expected coverage of one distribution", unit="texts"),
+    Measure("self_bleu", ("candidate",), "Self-BLEU", unit="texts"),
+    Measure("distinct", ("candidate", "n"), "share of different word sequences", unit="word sequences"),
+    Measure("duplicates", ("candidate",), "share of texts that repeat an earlier one", unit="texts", worse="up"),
+    Measure("copied", ("candidate",), "share of texts that stand in the reference", unit="texts"),
+    Measure("length", ("candidate", "statistic"), "words of a text", unit="texts", apart=("statistic",)),
+    Measure("shortened", ("candidate",), "share of texts that were cut", unit="texts"),
+    Measure("hubness", ("candidate", "k"), "skewness of k-occurrence", unit="texts"),
 )
 
 AUDIT = AuditSpec(
