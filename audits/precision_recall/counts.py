@@ -228,9 +228,9 @@ def _to_controls(metric: str, name: str, counts: Counts) -> Iterator[Difference]
 
 def _of_words(counts: Counts) -> Iterator[Difference]:
     """Yield how much more alike in their words the texts of each candidate are than those of the reference."""
-    reference = counts.sets[REFERENCE].sequences if REFERENCE in counts.sets else None
+    reference = counts.sets[REFERENCE].sequences
     for name in counts.names:
-        own = counts.sets[name].sequences if name in counts.sets else None
+        own = counts.sets[name].sequences
         if own is not None and reference is not None:
             yield _tested(WORDS, name, REFERENCE, None, own.self_bleu - reference.self_bleu, own.size)
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import vl_convert
+from audits.precision_recall.estimating import At, Found
 
 from audits.context import Draft
 from audits.precision_recall import figures
-from audits.precision_recall.estimating import At, Found
 from audits.precision_recall.figures import LONGEST, METRICS, MOST_DOTS, MOST_LISTED, draw
 from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE
 from audits.precision_recall.listing import Listed

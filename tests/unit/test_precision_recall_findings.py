@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from audits.precision_recall.estimating import At, Found
+from audits.precision_recall.judging import Scene, judge
 
 from audits.context import Draft
 from audits.precision_recall.comparing import Tally
-from audits.precision_recall.estimating import At, Found
-from audits.precision_recall.judging import Scene, judge
 from audits.precision_recall.sweep import front_of, path_of
 from audits.records import Estimate, Finding
 
