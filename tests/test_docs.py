@@ -372,18 +372,20 @@ def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() ->
 
 
 def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() -> None:
+    from audits.options import specs_of
     from audits.precision_recall import (
         clustering,
+        counts,
         demo,
         diversity,
         figures,
-        inputs,
-        judging,
+        findings,
         listing,
-        outlook,
+        preflight,
         relabelling,
-        scene,
+        sequences,
         settings,
+        sides,
         sweep,
     )
     from probes import knn, text_embeddings
@@ -398,39 +400,39 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     text = " ".join(prose(AUDITS["precision_recall"]).split()).casefold()
     options = spec_of("precision_recall").options(reference=Path())
     slopes = prd_slopes(clustering.SLOPES)
-    assert inputs.PER_K == 10 and f"ten texts for each that `--k` counts, and {inputs.LEAST} at least" in text
+    assert sides.PER_K == 10 and f"ten texts for each that `--k` counts, and {sides.LEAST} at least" in text
     assert RARE == 2 and "fewer than two texts counts as in two" in text
-    assert bucket_count(10 * outlook.FEW_CLUSTERS) == outlook.FEW_CLUSTERS
-    assert inputs.FLOORED == ("precision", "density", "coverage") and widened.__defaults__ == (3.0,)
+    assert bucket_count(10 * preflight.FEW_CLUSTERS) == preflight.FEW_CLUSTERS
+    assert sides.FLOORED == ("precision", "density", "coverage") and widened.__defaults__ == (3.0,)
     assert f"demo/texts-{sha256_json([demo.VERSION, 0, False])[:12]}\n" in AUDITS["precision_recall"].read_text("utf-8")
     assert bucket_count(5000) == 500 and "one cluster for every ten texts of a side" in text
-    assert diversity.HYPOTHESES == 0.2 and "of every fifth text" in text
+    assert sequences.HYPOTHESES == 0.2 and "of every fifth text" in text
     assert sweep.NATURAL == 1 and "no candidate at t = 1" in text
     assert f"of a width up to {MAX_WIDTH:,}" in " ".join(prose(ROOT / "docs" / "formats.md").split())
     for said in (
-        f"`high` from {judging.LARGE:.2f}, `medium` from {judging.NOTABLE:.2f}",
-        f"`duplicates` lies above {judging.COPIES:g}",
-        f"`copied` lies above {judging.COPIES:g}",
-        f"more than {scene.GROUPED:g} of the texts of a set have balls in halves more than 3 times",
-        f"more than {scene.GROUPED:g} of the texts of a set stand in",
+        f"`high` from {findings.LARGE:.2f}, `medium` from {findings.NOTABLE:.2f}",
+        f"`duplicates` lies above {findings.COPIES:g}",
+        f"`copied` lies above {findings.COPIES:g}",
+        f"more than {counts.GROUPED:g} of the texts of a set have balls in halves more than 3 times",
+        f"more than {counts.GROUPED:g} of the texts of a set stand in",
         "Precision, density or coverage of a candidate is shown to be below the ceiling and not shown to be above",
         f"at least {relabelling.LEAST:,} times",
-        f"{2 * inputs.PER_K * 5} for $k = 5$, {2 * inputs.LEAST} for $k = 3$",
-        f"more than {outlook.UNSPACED:.0%} of the letters of a side".replace("%", " %"),
-        f"is shown in {judging.POWER:.0%} of runs".replace("%", " %"),
-        f"fewer than {outlook.FEW_CLUSTERS} clusters, so fewer than some {10 * outlook.FEW_CLUSTERS} texts",
+        f"{2 * sides.PER_K * 5} for $k = 5$, {2 * sides.LEAST} for $k = 3$",
+        f"more than {preflight.UNSPACED:.0%} of the letters of a side".replace("%", " %"),
+        f"is shown in {counts.POWER:.0%} of runs".replace("%", " %"),
+        f"fewer than {preflight.FEW_CLUSTERS} clusters, so fewer than some {10 * preflight.FEW_CLUSTERS} texts",
         f"More than {diversity.REPEATED:.0%} of the reference texts of a draw".replace("%", " %"),
-        f"At least {outlook.COMMON:.0%} of the texts of one side".replace("%", " %"),
-        f"at most {outlook.RARE:.0%} of the other".replace("%", " %"),
-        f"`hubness` is above {judging.HUBS:g}",
-        f"Fewer than {outlook.FEW:,} texts",
+        f"At least {preflight.COMMON:.0%} of the texts of one side".replace("%", " %"),
+        f"at most {preflight.RARE:.0%} of the other".replace("%", " %"),
+        f"`hubness` is above {findings.HUBS:g}",
+        f"Fewer than {preflight.FEW:,} texts",
         f"At most {clustering.MOST_TEXTS:,} texts of a side",
         f"{clustering.SLOPES} slopes from {slopes[0]:.3f} to {slopes[-1]:.3f}",
-        f"with 1 to {diversity.ORDERS} words",
-        f"at least {diversity.LEAST_HYPOTHESES}, against all others",
+        f"with 1 to {sequences.ORDERS} words",
+        f"at least {sequences.LEAST_HYPOTHESES}, against all others",
         f"its first {listing.MOST_LETTERS} letters",
         f"outside the reference? At most {figures.MOST_LISTED},",
-        f"`--splits` times, {options.splits} by default, {settings.LEAST_SPLITS} at least",
+        f"`--splits` times, {options.splits} by default, {specs_of(type(options))['splits'].least} at least",
         f"`--repeats` draws are made, {options.repeats} by default",
         f"`--k` is {settings._DEFAULTS['k'][0]} by default",
         f"at most {text_encoders.MOST_TOKENS:,}. `tfidf` reads",
@@ -619,7 +621,7 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
 
 def test_what_precision_recall_knows_by_name_is_documented() -> None:
     from audits.precision_recall import DUPLICATES, NORMALISATIONS, POOLINGS, PRESETS, diversity
-    from audits.precision_recall.inputs import RESERVED
+    from audits.precision_recall.sides import RESERVED
     from probes.support_metrics import METRICS
 
     names = {name for name, _ in diversity.QUANTILES}

@@ -65,8 +65,12 @@ class Options:
         metavar="N",
         panel=_EMBEDDING,
     )
-    max_tokens: int | None = option("Tokens after which the encoder cuts a text.", metavar="N", panel=_EMBEDDING)
-    max_words: int | None = option("Words after which a text is cut, on both sides.", metavar="N", panel=_EMBEDDING)
+    max_tokens: int | None = option(
+        "Tokens after which the encoder cuts a text.", metavar="N", panel=_EMBEDDING, least=1
+    )
+    max_words: int | None = option(
+        "Words after which a text is cut, on both sides.", metavar="N", panel=_EMBEDDING, least=1
+    )
     normalisation: str | None = option(
         "Leave vectors as they are, or give all of them the length 1.",
         choices=NORMALISATIONS,
@@ -77,8 +81,10 @@ class Options:
         "Keep the principal components of reference and candidate that reach this share of variance; 0: all.",
         metavar="SHARE",
         panel=_EMBEDDING,
+        least=0,
+        under=1,
     )
-    batch: int = option("Most texts in one forward pass.", 32, metavar="N", panel=_EMBEDDING)
+    batch: int = option("Most texts in one forward pass.", 32, metavar="N", panel=_EMBEDDING, least=1)
     k: tuple[str, ...] = option(
         "Neighbours that the ball around a text reaches to; several may be given, the first leads. Default 5.",
         (),
@@ -90,9 +96,10 @@ class Options:
         "candidate has.",
         metavar="N",
         panel=_SAMPLING,
+        least=2,
     )
-    repeats: int = option("Draws, where there are more texts than one takes.", 5, metavar="N", panel=_SAMPLING)
-    splits: int = option("Random halvings that the intervals rest on.", 50, metavar="N", panel=_SAMPLING)
+    repeats: int = option("Draws, where there are more texts than one takes.", 5, metavar="N", panel=_SAMPLING, least=1)
+    splits: int = option("Random halvings that the intervals rest on.", 50, metavar="N", panel=_SAMPLING, least=10)
     duplicates: str | None = option(
         "Copies of a text count in every mean, but their balls reach to other texts (distinct), or to copies, "
         "whose balls have no size (keep, as published tools do).",
@@ -111,53 +118,76 @@ class Options:
         "texts as a draw takes.",
         metavar="FILE",
         panel=_GENERATION,
+        only_with=("generate",),
     )
     temperatures: tuple[str, ...] = option("Temperatures to sample at.", ("1.0",), metavar="T,...", panel=_GENERATION)
-    top_p: float = option("Share of the probability that is sampled from.", 1.0, metavar="SHARE", panel=_GENERATION)
-    top_k: int = option("Tokens that are sampled from; 0: all.", 0, metavar="N", panel=_GENERATION)
-    repetition_penalty: float = option("Penalty of tokens that have been used.", 1.0, metavar="X", panel=_GENERATION)
-    max_new_tokens: int = option("Most tokens of a generated text.", 128, metavar="N", panel=_GENERATION)
+    top_p: float = option(
+        "Share of the probability that is sampled from.", 1.0, metavar="SHARE", panel=_GENERATION, above=0, most=1
+    )
+    top_k: int = option("Tokens that are sampled from; 0: all.", 0, metavar="N", panel=_GENERATION, least=0)
+    repetition_penalty: float = option(
+        "Penalty of tokens that have been used.", 1.0, metavar="X", panel=_GENERATION, above=0
+    )
+    max_new_tokens: int = option("Most tokens of a generated text.", 128, metavar="N", panel=_GENERATION, least=1)
     keep_prompt: bool = option("Score the prompt with what follows it.", True, panel=_GENERATION)
 
 
-_SCORES = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
-
 MEASURES = (
-    Measure("precision", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("recall", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("density", ("candidate", "k"), "TODO", unit="texts"),
-    Measure("coverage", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("f1", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("clipped_density", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("clipped_coverage", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("mauve", ("candidate", "k"), "TODO", unit="texts", worse="down"),
-    Measure("frontier_integral", ("candidate", "k"), "TODO", unit="texts", worse="up"),
-    Measure("prd_precision", ("candidate", "k"), "TODO", unit="texts"),
-    Measure("prd_recall", ("candidate", "k"), "TODO", unit="texts"),
-    Measure("curve", ("candidate", "lambda", "side"), "TODO", unit="texts"),
+    Measure("precision", ("candidate", "k"), "share of generated texts near the reference", unit="texts", worse="down"),
+    Measure("recall", ("candidate", "k"), "share of reference texts near generated ones", unit="texts", worse="down"),
+    Measure("density", ("candidate", "k"), "reference balls around a generated text, over k", unit="texts"),
     Measure(
-        "difference", ("against", "candidate", "k", "metric"), "TODO", unit="texts", neutral=0.0, apart=("metric",)
+        "coverage", ("candidate", "k"), "share of reference balls with a generated text", unit="texts", worse="down"
+    ),
+    Measure("f1", ("candidate", "k"), "harmonic mean of precision and recall", unit="texts", worse="down"),
+    Measure("clipped_density", ("candidate", "k"), "clipped density", unit="texts", worse="down"),
+    Measure("clipped_coverage", ("candidate", "k"), "clipped coverage", unit="texts", worse="down"),
+    Measure("mauve", ("candidate", "k"), "MAUVE", unit="texts", worse="down"),
+    Measure("frontier_integral", ("candidate", "k"), "frontier integral of the divergences", unit="texts", worse="up"),
+    Measure("prd_precision", ("candidate", "k"), "largest F1/8 on the curve", unit="texts"),
+    Measure("prd_recall", ("candidate", "k"), "largest F8 on the curve", unit="texts"),
+    Measure("curve", ("candidate", "lambda", "side"), "point on the precision-recall curve", unit="texts"),
+    Measure(
+        "difference",
+        ("against", "candidate", "k", "metric"),
+        "difference of two scores",
+        unit="texts",
+        neutral=0.0,
+        apart=("metric",),
     ),
     Measure(
         "p_value",
         ("against", "candidate", "correction", "k", "metric"),
-        "TODO",
+        "p-value of a difference",
         unit="texts",
         apart=("metric",),
         compared=False,
         written="probability",
     ),
-    Measure("floor", ("k", "metric"), "TODO", unit="texts", apart=("metric",)),
-    Measure("ceiling", ("k", "metric"), "TODO", unit="texts", apart=("metric",)),
-    Measure("relabelled", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("expected_coverage", ("k",), "TODO", unit="texts"),
-    Measure("self_bleu", ("candidate",), "TODO", unit="texts"),
-    Measure("distinct", ("candidate", "n"), "TODO", unit="word sequences"),
-    Measure("duplicates", ("candidate",), "TODO", unit="texts", worse="up"),
-    Measure("copied", ("candidate",), "TODO", unit="texts"),
-    Measure("length", ("candidate", "statistic"), "TODO", unit="texts", apart=("statistic",)),
-    Measure("shortened", ("candidate",), "TODO", unit="texts"),
-    Measure("hubness", ("candidate", "k"), "TODO", unit="texts"),
+    Measure("floor", ("k", "metric"), "score of reference words dealt anew", unit="texts", apart=("metric",)),
+    Measure("ceiling", ("k", "metric"), "score of the reference against itself", unit="texts", apart=("metric",)),
+    Measure(
+        "relabelled", ("candidate", "k", "metric"), "score of texts of one source", unit="texts", apart=("metric",)
+    ),
+    Measure("expected_coverage", ("k",), "expected coverage of one distribution", unit="texts"),
+    Measure("self_bleu", ("candidate",), "Self-BLEU", unit="texts"),
+    Measure("distinct", ("candidate", "n"), "share of different word sequences", unit="word sequences"),
+    Measure("duplicates", ("candidate",), "share of texts that repeat an earlier one", unit="texts", worse="up"),
+    Measure("copied", ("candidate",), "share of texts that stand in the reference", unit="texts"),
+    Measure("length", ("candidate", "statistic"), "words of a text", unit="texts", apart=("statistic",)),
+    Measure("shortened", ("candidate",), "share of texts that were cut", unit="texts"),
+    Measure("hubness", ("candidate", "k"), "skewness of k-occurrence", unit="texts"),
+)
+
+LIMITATIONS = (
+    "All scores are of texts as the encoder sees them: what it does not tell apart, no score can. They are to be "
+    "compared with each other and with the ceiling, not with numbers by another encoder, k or number of texts.",
+    "Recall is generous to noisy texts: their balls are wide and reach many reference texts. Where density falls and "
+    "recall does not, trust density and coverage.",
+    "Intervals hold the texts that were drawn to be a sample of what the model writes and of what people write. They "
+    "do not hold another training run, other prompts or another encoder, nor texts that come in families, such as ten "
+    "answers to one prompt: these are held to be independent, and differences are then shown too easily.",
+    "MAUVE, Self-BLEU and distinct-n depend on the number of texts: compare them within this report only.",
 )
 
 AUDIT = AuditSpec(
@@ -169,9 +199,8 @@ AUDIT = AuditSpec(
     ),
     summary="Are generated texts good, and how much of the reference do they cover?",
     options=Options,
-    plan="audits.precision_recall.inputs:plan",
-    run="audits.precision_recall.report:run",
-    demo="audits.precision_recall.demo:prepare",
+    package="audits.precision_recall",
     measures=MEASURES,
+    limitations=LIMITATIONS,
     files=(GENERATED,),
 )

@@ -1,4 +1,4 @@
-"""What do histograms over clusters say of two sets: MAUVE, and the whole curve of precision against recall?"""
+"""Scores of histograms over clusters of two sets: MAUVE, and the whole curve of precision against recall."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from audits.context import Context
 from audits.precision_recall.pools import Pool
 from audits.statistics import generator
+from audits.statistics.halves import Halved, halved
 from probes.divergence_curves import frontier_integral, mauve, prd_curve, prd_scores, prd_slopes
 from probes.embedding_clusters import bucket_count, cluster_labels
 from probes.loading.hashing import sha256_json
@@ -43,6 +44,15 @@ class Clustered:
     scores: Mapping[str, Floats]
     slopes: Floats
     alpha: Floats
+
+    def score(self, metric: str) -> Halved:
+        """Return a score of these clusters."""
+        parts = self.scores[metric]
+        value = halved(parts)
+        if not self.same_texts or parts.shape[1] < 2:
+            return value
+        # All clusterings are of the same texts: what differs is the start of k-means.
+        return Halved(value.value, value.gaps, float(parts[0].var(ddof=1)) / parts.shape[1])
 
 
 def cluster(reference: Pool, other: Pool, repeats: int, context: Context) -> Clustered:

@@ -1,4 +1,4 @@
-"""How does one set of texts compare with the reference? Counts of every draw and of its halves, before any interval."""
+"""One set of texts compared with the reference: counts of every draw and of its halves, before any interval."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

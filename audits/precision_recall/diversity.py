@@ -1,63 +1,45 @@
-"""What do the texts of a set show by themselves: copies, lengths, repeated word sequences, hubs?"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
+"""What the texts of a set show by themselves: copies, lengths, repeated word sequences, hubs."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
-from audits.precision_recall.comparing import Comparison
-from audits.precision_recall.estimating import UNIT, At, Found, add
-from audits.precision_recall.inputs import REFERENCE
-from audits.precision_recall.pools import Pool
-from audits.records import Coordinate, Estimate
-from audits.statistics import generator, mean_interval, wilson
+from audits.context import Draft
+from audits.intervals import Interval
+from audits.precision_recall.counts import Counts, Texts
+from audits.precision_recall.intervals import UNIT, add
+from audits.precision_recall.sides import FLOOR, REFERENCE
+from audits.records import Coordinate
+from audits.statistics import mean_interval, wilson
 from audits.statistics.halves import Halved, halved
-from probes.ngram_diversity import distinct, ngram_table, self_bleu
 
-ORDERS = 4
-SPLITS = 20
-"""Splits for which word sequences are counted again: each takes about as long as the whole."""
-HYPOTHESES = 0.2
-"""Share of the texts whose Self-BLEU is taken."""
-LEAST_HYPOTHESES = 100
 JACKKNIFE = "delete-one jackknife, Wilson"
 REPEATED = 0.02
 """Share of copies in the reference that is warned of."""
 QUANTILES = (("p5", 0.05), ("median", 0.5), ("p95", 0.95))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Texts:
-    """A set as it is described: its name, pool, texts (None: embeddings only), words of each and how many were cut."""
-
-    name: str
-    pool: Pool
-    texts: tuple[str, ...] | None
-    words: NDArray[np.int64]
-    shortened: int
-
-
-def describe(
-    draft: Draft, found: Found, sets: Mapping[str, Texts], compared: Mapping[str, Comparison], context: Context
-) -> None:
-    """Add what each set shows by itself, the reference first."""
-    for one in sets.values():
-        _add_duplicates(draft, found, one, context)
+def describe(draft: Draft, counts: Counts) -> None:
+    """Add what each set but the floor shows by itself, the reference first."""
+    for one in counts.sets.values():
+        if one.name == FLOOR:
+            continue
+        _add_duplicates(draft, one)
         if one.name != REFERENCE:
-            _add_copied(draft, found, one, sets[REFERENCE], context)
+            _add_copied(draft, one, counts.sets[REFERENCE])
         if len(one.words):
-            _add_lengths(draft, one, context)
-        if one.texts is not None:
-            _add_sequences(draft, found, one, context)
-        if one.name in compared:
-            for k, (rows, _) in compared[one.name].hubs.items():
-                where: dict[str, Coordinate] = {"candidate": one.name, "k": k}
-                add(draft, "hubness", halved(rows), compared[one.name].size, where, context)
+            _add_lengths(draft, one)
+        if one.sequences is not None:
+            for n, (value, count) in one.sequences.distinct.items():
+                where: dict[str, Coordinate] = {"candidate": one.name, "n": n}
+                add(draft, "distinct", value, count, where, share=True, unit="word sequences")
+            add(draft, "self_bleu", one.sequences.self_bleu, one.sequences.size, {"candidate": one.name}, share=True)
+        if one.name in counts.main:
+            compared = counts.main[one.name]
+            for k, (rows, _) in compared.hubs.items():
+                add(draft, "hubness", halved(rows), compared.size, {"candidate": one.name, "k": k})
 
 
-def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) -> None:
+def _add_duplicates(draft: Draft, one: Texts) -> None:
     """Add the share of texts of a draw that repeat an earlier one.
 
     Whether two texts are the same is a matter of pairs, of which a half of the texts has a quarter: the error is that
@@ -68,11 +50,9 @@ def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) ->
     value = 1 - float(np.mean([len(of_kind) for of_kind in counts])) / size
     single = float(np.mean([np.count_nonzero(of_kind == 1) for of_kind in counts])) / size
     error = np.sqrt(single * (1 - single) / max(size - 1, 1))
-    at = At("duplicates", one.name)
     # As if from halves, whose gaps are twice the error, so that its interval is made like all others.
-    found.values[at] = Halved(value, np.full(size, 2 * error))
-    where: dict[str, Coordinate] = {"candidate": one.name}
-    found.places[at] = add(draft, "duplicates", found.values[at], size, where, context, share=True, method=JACKKNIFE)
+    halves = Halved(value, np.full(size, 2 * error))
+    add(draft, "duplicates", halves, size, {"candidate": one.name}, share=True, method=JACKKNIFE)
     if one.name == REFERENCE and value > REPEATED:
         text = (
             f"In a draw {value:.1%} of the reference texts are copies of others. Both sides of the ceiling have them: "
@@ -81,62 +61,45 @@ def _add_duplicates(draft: Draft, found: Found, one: Texts, context: Context) ->
         draft.warn("reference-repeats", text)
 
 
-def _add_copied(draft: Draft, found: Found, one: Texts, reference: Texts, context: Context) -> None:
+def _add_copied(draft: Draft, one: Texts, reference: Texts) -> None:
     """Add the share of a candidate's texts that stand word for word in the reference."""
     sides = [one.texts or [row.tobytes() for row in one.pool.vectors[one.pool.point]] for one in (one, reference)]
-    known, n = frozenset(sides[1]), len(sides[0])
-    count = sum(text in known for text in sides[0])
+    known = frozenset(sides[1])
     # Not from halves: half of the reference holds half of the originals, and the share would be another.
-    low, high = wilson(count, n, level=context.level)
-    found.places[At("copied", one.name)] = draft.add(
-        Estimate(
-            name="copied",
-            value=count / n,
-            low=low,
-            high=high,
-            level=context.level,
-            method="Wilson",
-            n=n,
-            unit=UNIT,
-            where={"candidate": one.name},
-        )
-    )
+    share = share_interval(sum(text in known for text in sides[0]), len(sides[0]), draft.level)
+    draft.add("copied", share, candidate=one.name)
 
 
-def _add_lengths(draft: Draft, one: Texts, context: Context) -> None:
+def _add_lengths(draft: Draft, one: Texts) -> None:
     """Add mean and quantiles of the words of a text, and the share of texts that were cut."""
     words, n = np.sort(one.words).astype(np.float64), len(one.words)
     # Texts that are all as long say nothing of how long others would be.
-    method, mean = mean_interval(words, level=context.level, positive=True) or ("none", (None, None))
-    rows: list[tuple[str, float, float | None, float | None, str, dict[str, Coordinate]]] = [
-        ("length", float(words.mean()), *mean, method, {"statistic": "mean"})
-    ]
+    method, (low, high) = mean_interval(words, level=draft.level, positive=True) or ("none", (None, None))
+    mean = Interval(value=float(words.mean()), low=low, high=high, method=method, n=n, unit=UNIT)
+    draft.add("length", mean, candidate=one.name, statistic="mean")
     for name, share in QUANTILES:
-        low, high = quantile_ends(n, share, context.level)
-        value = float(words[min(n - 1, int(share * n))])
-        ends = (float(words[low]), float(words[high])) if words[0] < words[-1] else (None, None)
-        how = "none" if ends[0] is None else "order statistics"
-        rows.append(("length", value, *ends, how, {"statistic": name}))
-    ends = wilson(one.shortened, n, level=context.level)
-    rows.append(("shortened", one.shortened / n, *ends, "Wilson", {}))
-    for name, value, low_end, high_end, method, where in rows:
-        draft.add(
-            Estimate(
-                name=name,
-                value=value,
-                low=low_end,
-                high=high_end,
-                level=context.level,
-                method=method,
-                n=n,
-                unit=UNIT,
-                where={"candidate": one.name, **where},
-            )
-        )
+        draft.add("length", quantile_interval(words, share, draft.level), candidate=one.name, statistic=name)
+    draft.add("shortened", share_interval(one.shortened, n, draft.level), candidate=one.name)
+
+
+def share_interval(count: int, n: int, level: float) -> Interval:
+    """Return a share of the texts with Wilson's interval."""
+    low, high = wilson(count, n, level=level)
+    return Interval(value=count / n, low=low, high=high, method="Wilson", n=n, unit=UNIT)
+
+
+def quantile_interval(words: NDArray[np.float64], share: float, level: float) -> Interval:
+    """Return a quantile of sorted lengths between two of them; without an interval where all are as long."""
+    n = len(words)
+    value = float(words[min(n - 1, int(share * n))])
+    if not words[0] < words[-1]:
+        return Interval(value=value, method="none", n=n, unit=UNIT)
+    low, high = (float(words[end]) for end in quantile_ends(n, share, level))
+    return Interval(value=value, low=low, high=high, method="order statistics", n=n, unit=UNIT)
 
 
 def quantile_ends(n: int, share: float, level: float) -> tuple[int, int]:
-    """Return the places of the order statistics that hold a quantile with at least this confidence, counted from 0.
+    """Return which order statistics hold a quantile with at least this confidence, counted from 0.
 
     The number of values below the quantile is binomial, whatever their distribution.
 
@@ -148,30 +111,3 @@ def quantile_ends(n: int, share: float, level: float) -> tuple[int, int]:
     tail = (1 - level) / 2
     low, high = int(binom.ppf(tail, n, share)) - 1, int(binom.ppf(1 - tail, n, share))
     return max(0, low), min(n - 1, high)
-
-
-def _add_sequences(draft: Draft, found: Found, one: Texts, context: Context) -> None:
-    """Add Self-BLEU and distinct-n of the first draw; both fall and rise with the number of texts."""
-    assert one.texts is not None
-    chosen = one.pool.draws[0]
-    table = ngram_table([one.texts[text] for text in chosen], orders=ORDERS)
-    first = one.pool.halves[:SPLITS, chosen]
-    present = np.ones((1 + 2 * len(first), len(chosen)), dtype=bool)
-    present[1::2], present[2::2] = first, ~first
-    where: dict[str, Coordinate] = {"candidate": one.name}
-    size = len(chosen)
-    shares = distinct(table, present)
-    totals, known = table.totals.sum(0), (present @ table.totals).min(0)
-    for order in range(1, ORDERS + 1):
-        if known[order - 1]:
-            value, count, place = _of(shares[:, order - 1]), int(totals[order - 1]), {**where, "n": order}
-            add(draft, "distinct", value, count, place, context, share=True, unit="word sequences")
-    count = min(size, max(LEAST_HYPOTHESES, round(HYPOTHESES * size)))
-    hypotheses = np.sort(generator(context.seed, "self-bleu", one.name).permutation(size)[:count])
-    at = At("self_bleu", one.name)
-    found.values[at] = _of(self_bleu(table, present, hypotheses))
-    found.places[at] = add(draft, "self_bleu", found.values[at], size, where, context, share=True)
-
-
-def _of(parts: NDArray[np.float64]) -> Halved:
-    return halved(parts[:, None])

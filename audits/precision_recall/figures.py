@@ -1,9 +1,8 @@
 """The charts of the audit, each answering the question in its title, and the texts behind them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +11,16 @@ from audits.chart_planes import MOST_LABELS, dots, paths, plane
 from audits.charts import Axis, forest, interval_lines
 from audits.context import Draft
 from audits.numbers import percent
-from audits.precision_recall.inputs import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE, RELABELLED
-from audits.precision_recall.judging import least_precise
+from audits.precision_recall.counts import Counts
 from audits.precision_recall.listing import Listed, different, outside, uncovered
-from audits.precision_recall.scene import Scene
+from audits.precision_recall.lookup import difference, least_precise, score, shown
+from audits.precision_recall.sides import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE, RELABELLED
 from audits.precision_recall.sweep import front_of, path_of
 from audits.records import Estimate, Figure, Json
 from audits.wording import many, span
 
-if TYPE_CHECKING:
-    from audits.precision_recall.report import Results
-
+Names = Mapping[str, str]
+"""What each candidate is called on a chart."""
 MOST_ROWS, MOST_PANELS = 24, 12
 """Candidates that are drawn as a row of each panel, and as a panel each."""
 MOST_DOTS, MOST_LISTED = 12, 20
@@ -34,38 +32,24 @@ _LESS = {CEILING: "reference against itself", RELABELLED: "sets of one source"}
 KINDS = {"candidate": "circle", CEILING: "diamond", FLOOR: "square"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """What all figures are drawn from; `names` are those of the candidates on a chart."""
-
-    scene: Scene
-    names: Mapping[str, str]
-    level: str
-
-    @property
-    def results(self) -> "Results":
-        return self.scene.results
-
-    def shown(self, most: int) -> tuple[tuple[str, ...], str]:
-        """Return the first candidates, and what a caption says of the others."""
-        left = max(len(self.names) - most, 0)
-        rest = f" {many(left, 'more candidate is', 'more candidates are')} in the tables only." if left else ""
-        return tuple(self.names)[:most], rest
+def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+    """Yield the figures; one that would have nothing to show is left out."""
+    names = _names(counts.names)
+    for kind in (_plane, _temperature, _shortfall, _curve, _outside, _uncovered):
+        figure = kind(draft, counts, names)
+        if figure is not None:
+            yield figure
 
 
-def draw(draft: Draft, results: "Results") -> list[Figure]:
-    """Return the figures; one that would have nothing to show is left out."""
-    if not draft.estimates:
-        return []
-    level = draft.estimates[0].level
-    scene = Scene(draft, results, 1 - level)
-    stage = _Stage(scene, _names(scene.names), percent(level))
-    kinds = (_plane, _temperature, _shortfall, _curve, _outside, _uncovered)
-    return [figure for kind in kinds if (figure := kind(stage)) is not None]
+def _first(names: Names, most: int) -> tuple[tuple[str, ...], str]:
+    """Return the first candidates, and what a caption says of the others."""
+    left = max(len(names) - most, 0)
+    rest = f" {many(left, 'more candidate is', 'more candidates are')} in the tables only." if left else ""
+    return tuple(names)[:most], rest
 
 
 def _names(candidates: Sequence[str]) -> dict[str, str]:
-    """Return what each candidate is called on a chart; a number tells two apart that are the same once shortened."""
+    """Return short names; a number tells two apart that are the same once shortened."""
     names: dict[str, str] = {}
     for name in candidates:
         short = _short(name, LONGEST)
@@ -82,35 +66,35 @@ def _both(row: Estimate, metric: str) -> Json:
     return {metric: row.value, f"{metric}_low": row.low, f"{metric}_high": row.high}
 
 
-def _plane(stage: _Stage) -> Figure | None:
-    scene, sizes = stage.scene, stage.results.inputs
-    heat, front = {name: at for at, name in path_of(scene)}, front_of(scene)
-    labels = list(stage.names) if len(stage.names) <= MOST_LABELS else front[:MOST_LABELS]
+def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+    level, sizes = percent(draft.level), counts.inputs
+    heat, front = {name: at for at, name in path_of(counts)}, front_of(draft, counts)
+    labels = list(names) if len(names) <= MOST_LABELS else front[:MOST_LABELS]
     rows: list[Json] = []
     # The first are the first to find room for their labels.
-    for name in (CEILING, FLOOR, *stage.names):
-        pair = [scene.at(metric, name) for metric in ("precision", "recall")]
+    for name in (CEILING, FLOOR, *names):
+        pair = [score(draft, counts, metric, name) for metric in ("precision", "recall")]
         if pair[0] is not None and pair[1] is not None:
-            own = name in stage.names
-            row = {"name_of": stage.names.get(name, name), "what": "candidate" if own else name, "n": pair[0].n}
+            own = name in names
+            row = {"name_of": names.get(name, name), "what": "candidate" if own else name, "n": pair[0].n}
             row |= {"order": heat.get(name), "hollow": own and name not in front, "named": not own or name in labels}
             rows.append(row | _both(pair[1], "recall") | _both(pair[0], "precision"))
     if not any(row["what"] == "candidate" for row in rows):
         return None
-    met = {row["what"] for row in rows}
+    kinds = {row["what"] for row in rows}
     caption = (
         "Recall: share of the reference texts that lie in a ball around a generated text. Precision: share of the "
-        f"generated texts that lie in a ball around a reference text. Balls reach to the nearest text number {scene.k} "
-        f"of the same side; bars are {stage.level} intervals over halves of the texts. Filled: no other candidate has "
-        "a higher value of one and no lower value of the other; hollow: another has."
+        "generated texts that lie in a ball around a reference text. Balls reach to the nearest text number "
+        f"{counts.k} of the same side; bars are {level} intervals over halves of the texts. Filled: no other candidate "
+        "has a higher value of one and no lower value of the other; hollow: another has."
     )
     if len(heat) > 1:
         caption += " The line joins the temperatures, from the lowest to the highest."
-    if CEILING in met:
+    if CEILING in kinds:
         caption += " Diamond, ceiling: the reference set against itself."
-    if FLOOR in met:
+    if FLOOR in kinds:
         caption += " Square, floor: reference texts with their words dealt anew."
-    if met & {CEILING, FLOOR} and sizes.control != sizes.size:
+    if kinds & {CEILING, FLOOR} and sizes.control != sizes.size:
         caption += f" These are of {sizes.control:,} texts a side, the candidates of {sizes.size:,}: compare with care."
     spec = plane(
         rows,
@@ -124,32 +108,32 @@ def _plane(stage: _Stage) -> Figure | None:
         named="named",
     )
     title = "What does each candidate trade, quality against diversity?"
-    return _figure("plane", title, caption, {**spec, **_scores(stage)})
+    return _figure("plane", title, caption, {**spec, **_scores(draft, counts, names)})
 
 
-def _scores(stage: _Stage) -> Json:
+def _scores(draft: Draft, counts: Counts, names: Names) -> Json:
     """Return the scores of all candidates beside those of the controls, as a table under the chart."""
-    shown = ("precision", "density", "recall", "coverage", "mauve")
+    columns = ("precision", "density", "recall", "coverage", "mauve")
     rows = []
-    for name in (*stage.names, CEILING, FLOOR):
-        cells = [stage.scene.at(metric, name) for metric in shown]
+    for name in (*names, CEILING, FLOOR):
+        cells = [score(draft, counts, metric, name) for metric in columns]
         if any(cell is not None for cell in cells):
-            rows.append([stage.names.get(name, name), *("" if cell is None else span(cell) for cell in cells)])
-    columns = [["name", "set"], *([metric, metric] for metric in shown)]
-    return {"usermeta": {"miles": {"table": {"columns": columns, "rows": rows[:20]}}}}
+            rows.append([names.get(name, name), *("" if cell is None else span(cell) for cell in cells)])
+    heads = [["name", "set"], *([metric, metric] for metric in columns)]
+    return {"usermeta": {"miles": {"table": {"columns": heads, "rows": rows[:20]}}}}
 
 
-def _temperature(stage: _Stage) -> Figure | None:
-    scene, path = stage.scene, path_of(stage.scene)
+def _temperature(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+    level = percent(draft.level)
     rows: list[Json] = []
     for metric in METRICS:
-        ceiling = scene.at(metric, CEILING)
-        for heat, name in path:
-            if (row := scene.at(metric, name)) is not None:
-                level = (
+        ceiling = score(draft, counts, metric, CEILING)
+        for heat, name in path_of(counts):
+            if (row := score(draft, counts, metric, name)) is not None:
+                bound = (
                     {} if ceiling is None else {"ceiling": ceiling.value, "from": ceiling.low, "up_to": ceiling.high}
                 )
-                rows.append({"temperature": heat, "metric": metric, "series": "sweep", **_plain(row), **level})
+                rows.append({"temperature": heat, "metric": metric, "series": "sweep", **_plain(row), **bound})
     if len({row["temperature"] for row in rows}) < 2:
         return None
     x = Axis("temperature", "Temperature", ".2~f", zero=False, kind="quantitative")
@@ -157,7 +141,7 @@ def _temperature(stage: _Stage) -> Figure | None:
     spec = interval_lines(rows, x=x, y=y, low="low", high="high", series="series", series_title="", facet="metric")
     caption = (
         "Scores of the candidates of the sweep by temperature; precision and density are of quality, recall and "
-        f"coverage of diversity. Bands are {stage.level} intervals over halves of the texts. Precision, recall and "
+        f"coverage of diversity. Bands are {level} intervals over halves of the texts. Precision, recall and "
         "coverage are shares; density is a mean count over k, and may exceed 1."
     )
     if "ceiling" in rows[0]:
@@ -181,19 +165,19 @@ def _add_level(spec: Json, y: Axis) -> None:
     layers[:0] = [band, line]
 
 
-def _shortfall(stage: _Stage) -> Figure | None:
-    scene, against = stage.scene, stage.scene.benchmark
-    names, rest = stage.shown(MOST_ROWS)
+def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+    level, against = percent(draft.level), counts.benchmark
+    first, rest = _first(names, MOST_ROWS)
     rows = [
         {
             **_plain(row),
-            "candidate": stage.names[name],
+            "candidate": names[name],
             "metric": f"{metric}: {'quality' if metric in QUALITY else 'diversity'}",
-            "undecided": scene.shown(metric, name, against) == 0,
+            "undecided": shown(draft, counts, metric, name, against) == 0,
         }
         for metric in (*QUALITY, *DIVERSITY)
-        for name in names
-        if (row := scene.at(metric, name, against)) is not None and row.low is not None
+        for name in first
+        if (row := difference(draft, counts, metric, name, against)) is not None and row.low is not None
     ]
     if not rows:
         return None
@@ -207,7 +191,7 @@ def _shortfall(stage: _Stage) -> Figure | None:
         points["encoding"]["stroke"] = points["encoding"].pop("color")
         points["encoding"]["fill"] = {"condition": hollow, "value": OKABE_ITO[0]}
     caption = (
-        f"Each candidate's score less {_LESS[against]}, with {stage.level} intervals over halves of the texts, of "
+        f"Each candidate's score less {_LESS[against]}, with {level} intervals over halves of the texts, of "
         f"{rows[0]['n']:,} texts a side. Left of the dashed line the candidate falls short. Filled: shown, with all "
         "that is asked of all candidates counted (Holm); hollow and grey: no difference could be "
         f"shown.{rest}"
@@ -216,18 +200,20 @@ def _shortfall(stage: _Stage) -> Figure | None:
     return _figure("shortfall", f"How far does each candidate fall short of {whom}?", caption, spec)
 
 
-def _curve(stage: _Stage) -> Figure | None:
-    names, rest = stage.shown(MOST_PANELS)
-    points: dict[tuple[str, float], Json] = {}
-    for row in stage.scene.draft.estimates:
-        if row.name == "curve" and row.where["candidate"] in names:
-            name, slope = str(row.where["candidate"]), float(row.where["lambda"])
-            point = points.setdefault((name, slope), {"candidate": stage.names[name], "slope": slope})
-            point |= _both(row, str(row.where["side"]))
-    rows = [point for point in points.values() if {"precision", "recall"} <= set(point)]
+def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+    level = percent(draft.level)
+    first, rest = _first(names, MOST_PANELS)
+    rows: list[Json] = []
+    for name in first:
+        sides = {
+            side: {float(row.where["lambda"]): row for row in draft.select("curve", candidate=name, side=side)}
+            for side in ("precision", "recall")
+        }
+        for slope in sorted(sides["precision"].keys() & sides["recall"].keys()):
+            both = _both(sides["precision"][slope], "precision") | _both(sides["recall"][slope], "recall")
+            rows.append({"candidate": names[name], "slope": slope, **both})
     if not rows:
         return None
-    rows.sort(key=lambda row: (list(stage.names.values()).index(row["candidate"]), row["slope"]))
     spec = paths(
         rows,
         x=Axis("recall", "Recall", ".1f"),
@@ -238,53 +224,50 @@ def _curve(stage: _Stage) -> Figure | None:
     caption = (
         "Curve of precision and recall of distributions over clusters of all texts: each point weighs one against the "
         "other anew (slope, in its tooltip). The nearer a curve comes to the corner above on the right, the more alike "
-        f"are the two distributions. Bars are {stage.level} intervals over halves of the texts.{rest}"
+        f"are the two distributions. Bars are {level} intervals over halves of the texts.{rest}"
     )
     return _figure("curve", "How much of the reference is reached at which quality?", caption, spec)
 
 
-def _outside(stage: _Stage) -> Figure | None:
-    name = least_precise(stage.scene)
-    rows, count = outside(stage.results, name, MOST_LISTED)
-    lowest = "; of all candidates it has the lowest precision" if len(stage.names) > 1 else ""
+def _outside(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+    name = least_precise(draft, counts)
+    rows, count = outside(counts, name, MOST_LISTED)
+    lowest = "; of all candidates it has the lowest precision" if len(names) > 1 else ""
     caption = (
-        f"{count:,} of the {different(stage.results, name):,} different texts of {name} in the first draw "
+        f"{count:,} of the {different(counts, name):,} different texts of {name} in the first draw "
         f"{'lies' if count == 1 else 'lie'} in no ball around a reference text{lowest}. Those of "
         "all are in records.csv."
     )
-    title = f"Which texts of {stage.names[name]} lie outside the reference?"
+    title = f"Which texts of {names[name]} lie outside the reference?"
     words = "generated text", "nearest reference text"
-    return _texts("outside", title, caption, rows, count, (_unit(stage, name), _unit(stage, REFERENCE)), words)
+    return _texts("outside", title, caption, rows, count, (_unit(counts, name), _unit(counts, REFERENCE)), words)
 
 
-def _uncovered(stage: _Stage) -> Figure | None:
-    rows, count = uncovered(stage.results, MOST_LISTED)
+def _uncovered(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+    rows, count = uncovered(counts, MOST_LISTED)
     caption = (
-        f"{count:,} of the {different(stage.results, REFERENCE):,} different reference texts in the first draw "
+        f"{count:,} of the {different(counts, REFERENCE):,} different reference texts in the first draw "
         f"{'lies' if count == 1 else 'lie'} in no ball around a text of any candidate."
     )
-    units = {_unit(stage, name) for name in stage.names}
-    places = _unit(stage, REFERENCE), units.pop() if len(units) == 1 else "place"
-    near = [stage.names[_nearest_of(stage, row)] for row in rows]
+    units = {_unit(counts, name) for name in names}
+    places = _unit(counts, REFERENCE), units.pop() if len(units) == 1 else "place"
+    near = [names[_nearest_of(counts, row)] for row in rows]
     words = "reference text", "nearest generated text"
     return _texts(
         "uncovered", "Which reference texts does no candidate reach?", caption, rows, count, places, words, near
     )
 
 
-def _nearest_of(stage: _Stage, row: Listed) -> str:
-    """Return whose the nearest generated text is: place and distance are those of one candidate."""
-    results = stage.results
-    text = int(np.flatnonzero(results.inputs.reference.places == row.place)[0])
-    far = {name: float(results.measured.main[name].first[1].distance[text]) for name in stage.names}
+def _nearest_of(counts: Counts, row: Listed) -> str:
+    """Return which candidate has the nearest generated text: place and distance are those of one candidate."""
+    text = int(np.flatnonzero(counts.inputs.reference.places == row.place)[0])
+    far = {name: float(counts.main[name].first[1].distance[text]) for name in counts.names}
     return min(far, key=lambda name: (far[name] != row.distance, far[name]))
 
 
-def _unit(stage: _Stage, name: str) -> str:
+def _unit(counts: Counts, name: str) -> str:
     """Return what the places of a set count."""
-    inputs = stage.results.inputs
-    sets = {REFERENCE: inputs.reference} | {one.name: one.texts for one in inputs.candidates if one.texts is not None}
-    return sets[name].where
+    return counts.inputs.sets[name].where
 
 
 def _texts(
@@ -297,7 +280,7 @@ def _texts(
     words: tuple[str, str],
     near: Sequence[str] = (),
 ) -> Figure | None:
-    """Draw texts by their distance and list them in full; `near` says whose the nearest is."""
+    """Draw texts by their distance and list them in full; `near` names the candidate of the nearest."""
     if not found:
         return None
     # A ball without a radius, or without end, is no measure.

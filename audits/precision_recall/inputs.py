@@ -2,98 +2,28 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audits.context import Context, Plan
 from audits.options import numbers
 from audits.precision_recall import Options
-from audits.precision_recall.outlook import coordinates_of, cost_of, notes_of
 from audits.precision_recall.pools import distinct
+from audits.precision_recall.preflight import coordinates_of, cost_of, warnings_of
 from audits.precision_recall.settings import Settings, default_encoder, settle
-from audits.records import Source, Subject
+from audits.precision_recall.sides import REFERENCE, RESERVED, Candidate, Generation, Inputs, needed
+from audits.records import Source
 from probes.errors import InputError
-from probes.loading.checkpoints import ModelFolder, find_model
+from probes.loading.checkpoints import find_model
 from probes.loading.text_encoders import TextEncoderSpec, find_text_encoder
 from probes.loading.texts import TextSet, read_texts
 from probes.text_generation import Sampling, check_causal
 
-REFERENCE = "reference"
-CEILING, FLOOR, RELABELLED = "ceiling", "floor", "relabelled"
-RESERVED = (REFERENCE, CEILING, FLOOR, RELABELLED)
-QUALITY, DIVERSITY = ("precision", "density"), ("recall", "coverage")
-ASKED = (*QUALITY, *DIVERSITY)
-"""Scores of which it is asked whether a candidate falls short."""
-FLOORED = ("precision", "density", "coverage")
-"""Scores that should be above the floor; recall is generous to word salad."""
 LONGEST_NAME = 60
-LEAST, PER_K = 30, 10
-"""Texts a side for each neighbour that k counts: with fewer, half of them would hold hardly more than a ball."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """Generated texts to be judged.
-
-    Parameters
-    ----------
-    texts
-        None where they have yet to be sampled.
-    temperature
-        Where it belongs to a sweep.
-    """
-
-    name: str
-    texts: TextSet | None
-    temperature: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """A language model that candidates are sampled from.
-
-    Parameters
-    ----------
-    prompts
-        What it goes on from; empty where it begins by itself.
-    source, places
-        The file of the prompts, if there is one, and where in it each stands.
-    """
-
-    folder: ModelFolder
-    prompts: tuple[str, ...]
-    source: TextSet | None
-    places: NDArray[np.int64]
-    samplings: tuple[tuple[str, Sampling], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What the audit runs on.
-
-    Parameters
-    ----------
-    encoder
-        None where embeddings were given.
-    size
-        Texts of every side in one draw.
-    control
-        Texts of every side where the reference is set against itself; 0 where it has too few for that.
-    """
-
-    settings: Settings
-    reference: TextSet
-    candidates: tuple[Candidate, ...]
-    encoder: TextEncoderSpec | None
-    generation: Generation | None
-    size: int
-    control: int
-
-
-def plan(options: Options, context: Context) -> Plan:
+def check(options: Options, context: Context) -> Plan:
     """Check options, texts, encoder and language model; write nothing.
 
     Raises
@@ -137,18 +67,13 @@ def plan(options: Options, context: Context) -> Plan:
     named_encoder = None if encoder is None else encoder.reference
     return Plan(
         inputs=inputs,
-        subject=_subject(generation),
+        subject=None if generation is None else generation.subject(),
         data=_sources(inputs),
         cost=cost_of(inputs, options),
-        notes=notes_of(inputs, options),
+        warnings=warnings_of(inputs, options),
         coordinates=coordinates_of(inputs),
         settings={**settings.as_options(), "samples": size, "encoder": named_encoder},
     )
-
-
-def needed(settings: Settings) -> int:
-    """Return the texts that every side needs in a draw."""
-    return max(PER_K * max(settings.k), LEAST)
 
 
 def _check_distinct(reference: TextSet, settings: Settings) -> None:
@@ -205,16 +130,16 @@ def _temperatures(options: Options, names: Sequence[str]) -> dict[str, float]:
 
 def _check_sweep(candidates: Sequence[Candidate]) -> None:
     """Refuse two candidates of one temperature: a sweep is the path of one model."""
-    met: dict[float, str] = {}
+    seen: dict[float, str] = {}
     for one in candidates:
-        if one.temperature is not None and one.temperature in met:
+        if one.temperature is not None and one.temperature in seen:
             raise InputError(
-                f"{met[one.temperature]!r} and {one.name!r} both have the temperature {one.temperature:g}.",
+                f"{seen[one.temperature]!r} and {one.name!r} both have the temperature {one.temperature:g}.",
                 where="--temperature",
                 hint="A sweep is the path of one model: give the temperatures of one, and run another for the next.",
             )
         if one.temperature is not None:
-            met[one.temperature] = one.name
+            seen[one.temperature] = one.name
 
 
 def _temperature(text: str, flag: str) -> float:
@@ -227,8 +152,6 @@ def _temperature(text: str, flag: str) -> float:
 def _generation(options: Options, alone: int) -> Generation | None:
     """Find the model and its prompts; without prompts it begins `alone` texts by itself."""
     if options.generate is None:
-        if options.prompts is not None:
-            raise InputError("There is no model for the prompts.", where="--prompts", hint="Name one with --generate.")
         if options.temperatures != Options().temperatures:
             raise InputError(
                 "There is no model to sample at these temperatures.",
@@ -339,16 +262,8 @@ def _path(name: str, candidates: Sequence[Candidate]) -> Path | None:
     return None if texts is None else texts.path
 
 
-def _subject(generation: Generation | None) -> Subject | None:
-    if generation is None:
-        return None
-    folder = generation.folder
-    return Subject(path=folder.reference, family=folder.family, sha256=folder.sha256, parameters=0)
-
-
 def _sources(inputs: Inputs) -> tuple[Source, ...]:
-    given = [(REFERENCE, inputs.reference)]
-    given += [(f"candidate {one.name}", one.texts) for one in inputs.candidates if one.texts is not None]
+    given = [(name if name == REFERENCE else f"candidate {name}", texts) for name, texts in inputs.sets.items()]
     if inputs.generation is not None and inputs.generation.source is not None:
         given.append(("prompts", inputs.generation.source))
     rows = [Source(role=role, path=str(one.path), sha256=one.sha256, items=one.given) for role, one in given]

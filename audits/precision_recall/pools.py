@@ -1,4 +1,4 @@
-"""Who stands on each side: texts as vectors, their copies, the random draws from them and the halves of those."""
+"""Texts as vectors, their copies, the random draws from them and the halves of those."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What would a candidate score if its texts and those of the reference were of one source? Their labels dealt anew.
+"""What a candidate would score if its texts and those of the reference were of one source: their labels dealt anew.
 
 For references too small to be set against themselves. If both sides are samples of one source, every way to deal the
 labels is as likely as the one that was met: a test by it errs as often as it says, with however few texts.
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.context import Context
+from audits.intervals import Interval
 from audits.precision_recall.comparing import HALF, principal_axes
-from audits.precision_recall.inputs import ASKED
 from audits.precision_recall.pools import Pool, distinct
 from audits.precision_recall.settings import Settings
+from audits.precision_recall.sides import ASKED
 from audits.statistics import generator, monte_carlo_p
 from probes import knn
 from probes.loading.hashing import sha256_json
@@ -26,6 +27,7 @@ KIND, VERSION = "text-relabelled", 1
 LEAST, ROOM = 1000, 4
 """Relabellings that are made at least, and how many times what the smallest corrected p-value needs."""
 BLOCK = 200
+DEALT = "labels dealt anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,16 @@ class Relabelled:
         """Return what sets of one source score on average."""
         return float(self.scores[metric][1:].mean())
 
-    def ends(self, metric: str, level: float) -> tuple[float, float]:
-        """Return between which values they score with this probability."""
-        tail = (1 - level) / 2
-        low, high = np.quantile(self.scores[metric][1:], (tail, 1 - tail))
-        return float(low), float(high)
+    def interval(self, metric: str, level: float) -> Interval:
+        """Return that mean, and between which values they score with this probability."""
+        tail, mean = (1 - level) / 2, self.mean(metric)
+        low, high = (float(end) for end in np.quantile(self.scores[metric][1:], (tail, 1 - tail)))
+        return Interval(value=mean, low=min(low, mean), high=max(high, mean), method=DEALT, n=self.size, unit="texts")
 
     def p(self, metric: str) -> float:
         """Return the two-sided p-value: twice the smaller of the two shares that are as far out."""
-        met, dealt = float(self.scores[metric][0]), self.scores[metric][1:]
-        return min(1.0, 2 * min(monte_carlo_p(met, dealt)[0], monte_carlo_p(-met, -dealt)[0]))
+        own, dealt = float(self.scores[metric][0]), self.scores[metric][1:]
+        return min(1.0, 2 * min(monte_carlo_p(own, dealt)[0], monte_carlo_p(-own, -dealt)[0]))
 
 
 def enough(tests: int, level: float) -> int:

@@ -1,4 +1,4 @@
-"""Which settings hold once presets and defaults have been filled in, and do they make sense?"""
+"""The settings once presets and defaults have been filled in, and whether they make sense."""
 
 import importlib.util
 import math
@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from audits.options import check_least, numbers
+from audits.options import numbers
 from audits.precision_recall import Options
 from probes.errors import InputError
 
 MOST_K = 100
-LEAST_SPLITS = 10
 _DEFAULTS: Mapping[str, Any] = {
     "encoder": None,
     "pooling": "auto",
@@ -66,7 +65,8 @@ def settle(options: Options) -> Settings:
     InputError
         Where an option is out of its range.
     """
-    _check(options)
+    if options.repetition_penalty == math.inf:
+        raise InputError("inf is no penalty.", where="--repetition-penalty", hint="1: none.")
     given: dict[str, Any] = {name: getattr(options, name) for name in _DEFAULTS}
     given["k"] = _ks(options.k) if options.k else None
     named = {name: value for name, value in given.items() if value is not None}
@@ -78,8 +78,6 @@ def settle(options: Options) -> Settings:
     settings = Settings(**{**_DEFAULTS, **preset, **named})
     if settings.encoder is not None and not settings.encoder.strip():
         raise InputError("The encoder is empty.", where="--encoder", hint="Name a folder, a hub id, minilm or tfidf.")
-    if not 0 <= settings.pca < 1:
-        raise InputError(f"{settings.pca} is no share.", where="--pca", hint="Give 0 (off) or a share such as 0.9.")
     if not math.isfinite(settings.layer) or (settings.layer < 0 and settings.layer != int(settings.layer)):
         raise InputError(f"{settings.layer} is no layer.", where="--layer", hint="Give -1, 0, 6 or 0.5.")
     return settings
@@ -98,22 +96,3 @@ def _ks(texts: tuple[str, ...]) -> tuple[int, ...]:
     if len(set(values)) < len(values):
         raise InputError("A number of neighbours is named twice.", where="--k", hint="Name each once.")
     return tuple(int(value) for value in values)
-
-
-def _check(options: Options) -> None:
-    check_least(
-        (
-            ("--batch", options.batch, 1),
-            ("--repeats", options.repeats, 1),
-            ("--splits", options.splits, LEAST_SPLITS),
-            ("--samples", options.samples, 2),
-            ("--max-words", options.max_words, 1),
-            ("--max-tokens", options.max_tokens, 1),
-            ("--max-new-tokens", options.max_new_tokens, 1),
-            ("--top-k", options.top_k, 0),
-        )
-    )
-    if not 0 < options.top_p <= 1:
-        raise InputError(f"{options.top_p} is no share.", where="--top-p", hint="Give a number above 0, at most 1.")
-    if not 0 < options.repetition_penalty < math.inf:
-        raise InputError(f"{options.repetition_penalty} is no penalty.", where="--repetition-penalty", hint="1: none.")

@@ -1,37 +1,35 @@
-"""What does temperature buy: is recall ever above its value at 1, where does density fall, and who dominates whom?"""
+"""What temperature buys: where recall is above its value at 1, where density falls, and who dominates whom."""
 
-from typing import TYPE_CHECKING
-
+from audits.context import Draft
 from audits.numbers import point
-from audits.records import Estimate
+from audits.precision_recall.counts import Counts
+from audits.precision_recall.lookup import apart, between, score
+from audits.precision_recall.sides import CEILING
 from audits.wording import listed, size_words, span
-
-if TYPE_CHECKING:
-    from audits.precision_recall.scene import Scene
 
 NATURAL = 1.0
 """The temperature at which a model is sampled as it was trained."""
 MOST_NAMED = 6
 
 
-def judge_sweep(scene: "Scene") -> None:
+def judge_sweep(draft: Draft, counts: Counts) -> None:
     """Add what the path of temperatures shows, and which candidates dominate others."""
-    path = path_of(scene)
+    path = path_of(counts)
     if len(path) > 1:
-        _tell_recall(scene, path)
-        _tell_density(scene, path)
-    _tell_dominance(scene)
+        _tell_recall(draft, counts, path)
+        _tell_density(draft, counts, path)
+    _tell_dominance(draft, counts)
 
 
-def path_of(scene: "Scene") -> list[tuple[float, str]]:
+def path_of(counts: Counts) -> list[tuple[float, str]]:
     """Return the candidates of the sweep with their temperatures, the coldest first."""
-    heat = [(one.temperature, one.name) for one in scene.results.inputs.candidates if one.temperature is not None]
+    heat = [(one.temperature, one.name) for one in counts.inputs.candidates if one.temperature is not None]
     return sorted(heat)
 
 
-def front_of(scene: "Scene") -> list[str]:
+def front_of(draft: Draft, counts: Counts) -> list[str]:
     """Return the candidates that none other exceeds in both precision and recall (Pareto front of the values)."""
-    rows = {name: (scene.at("precision", name), scene.at("recall", name)) for name in scene.names}
+    rows = {name: [score(draft, counts, metric, name) for metric in ("precision", "recall")] for name in counts.names}
     values = {name: (p.value, r.value) for name, (p, r) in rows.items() if p is not None and r is not None}
     return [
         name
@@ -40,24 +38,26 @@ def front_of(scene: "Scene") -> list[str]:
     ]
 
 
-def _tell_recall(scene: "Scene", path: list[tuple[float, str]]) -> None:
+def _tell_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
     natural = next((name for heat, name in path if heat == NATURAL), None)
     if natural is None:
-        scene.draft.warn("no-natural-temperature", "The sweep has no candidate at T = 1 to compare recall with.")
+        draft.warn("no-natural-temperature", "The sweep has no candidate at T = 1 to compare recall with.")
         return
-    others = [(heat, name) for heat, name in path if name != natural]
-    above = [(heat, name) for heat, name in others if scene.apart("recall", name, natural) > 0]
-    # The bar of a finding is that of its first evidence.
-    names = [natural, *(name for _, name in others)]
-    evidence = [place for name in names if (place := scene.place("recall", name)) is not None]
-    own = scene.at("recall", natural)
+    own = score(draft, counts, "recall", natural)
     if own is None:
         return
+    others = [(heat, name) for heat, name in path if name != natural]
+    signs = {name: apart(draft, counts, "recall", name, natural) for _, name in others}
+    above = [(heat, name) for heat, name in others if signs[name] > 0]
+    # The bar of a finding is that of its first evidence.
+    evidence = [own, *(score(draft, counts, "recall", name) for _, name in others)]
     if above:
-        parts = [f"T = {heat:g} by {_size(scene, name, natural)}" for heat, name in above[:MOST_NAMED]]
+        parts = [
+            f"T = {heat:g} by {_size(draft, counts, 'recall', name, natural)}" for heat, name in above[:MOST_NAMED]
+        ]
         text = f"Recall is above its value at T = 1, {span(own)}, at {listed(parts)}."
-        evidence += [place for _, name in above if (place := _place(scene, "recall", name, natural)) is not None]
-        bought = [f"{heat:g}" for heat, name in above if scene.apart("coverage", name, natural) < 0]
+        evidence += [between(draft, counts, "recall", name, natural) for _, name in above]
+        bought = [f"{heat:g}" for heat, name in above if apart(draft, counts, "coverage", name, natural) < 0]
         if bought:
             # Balls around noisy texts are wide: they reach many reference texts and resemble none.
             text += (
@@ -65,76 +65,54 @@ def _tell_recall(scene: "Scene", path: list[tuple[float, str]]) -> None:
             )
     else:
         text = f"At no temperature of the sweep is recall shown to be above its value at T = 1, {span(own)}."
-        below = [f"{heat:g}" for heat, name in others if scene.apart("recall", name, natural) < 0]
+        below = [f"{heat:g}" for heat, name in others if signs[name] < 0]
         if below:
             text += f" It is below it at T = {listed(below)}."
-    scene.draft.find("texts.recall-by-temperature", "info", text, evidence)
+    draft.find("texts.recall-by-temperature", "info", text, evidence)
 
 
-def _size(scene: "Scene", first: str, second: str, metric: str = "recall") -> str:
-    row = scene.at(metric, first, second) or scene.at(metric, second, first)
+def _size(draft: Draft, counts: Counts, metric: str, first: str, second: str) -> str:
+    row = between(draft, counts, metric, first, second)
     return "an unknown amount" if row is None else size_words(row)
 
 
-def _tell_density(scene: "Scene", path: list[tuple[float, str]]) -> None:
+def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
     """Tell from which temperature on density is below its highest value, which a hotter one does not regain."""
-    rows = [(heat, name, row) for heat, name in path if (row := scene.at("density", name)) is not None]
+    rows = [(heat, name, row) for heat, name in path if (row := score(draft, counts, "density", name)) is not None]
     if len(rows) < 2:
         return
     top = max(range(len(rows)), key=lambda at: rows[at][2].value)
-    peak = rows[top]
-    falls = [(heat, name, row) for heat, name, row in rows[top + 1 :] if scene.apart("density", name, peak[1]) < 0]
-    names = [peak[1], *(name for _, name, _ in rows if name != peak[1])]
-    evidence = [place for name in names if (place := scene.place("density", name)) is not None]
-    ceiling, level = scene.at("density", "ceiling"), scene.place("density", "ceiling")
-    evidence += [] if level is None else [level]
+    warmth, peak, highest = rows[top]
+    falls = [one for one in rows[top + 1 :] if apart(draft, counts, "density", one[1], peak) < 0]
+    ceiling = score(draft, counts, "density", CEILING)
+    evidence = [highest, *(row for _, name, row in rows if name != peak), ceiling]
     known = "" if ceiling is None else f" (the reference against itself: {point(ceiling)})"
+    text = f"Density has its largest value at T = {warmth:g}, {span(highest)}{known}, "
     if falls:
         heat, name, row = falls[0]
-        gap = _place(scene, "density", name, peak[1])
-        evidence += [] if gap is None else [gap]
-        text = (
-            f"Density has its largest value at T = {peak[0]:g}, {span(peak[2])}{known}, and is lower at T = {heat:g}: "
-            f"{_difference(scene, name, peak[1])} less"
-        )
+        evidence.append(between(draft, counts, "density", name, peak))
+        text += f"and is lower at T = {heat:g}: {_size(draft, counts, 'density', name, peak)} less"
         last = falls[-1]
         text += f", {span(last[2])} at T = {last[0]:g}." if last[0] != heat else f", {span(row)}."
-        scene.draft.find("texts.density-falls", "low", text, evidence)
+        draft.find("texts.density-falls", "low", text, evidence)
     else:
-        rest = "the hottest of the sweep" if top == len(rows) - 1 else "and is not shown to be lower at any hotter one"
-        text = f"Density has its largest value at T = {peak[0]:g}, {span(peak[2])}{known}, {rest}."
-        scene.draft.find("texts.density-falls", "info", text, evidence)
+        hottest = top == len(rows) - 1
+        text += "the hottest of the sweep." if hottest else "and is not shown to be lower at any hotter one."
+        draft.find("texts.density-falls", "info", text, evidence)
 
 
-def _place(scene: "Scene", metric: str, first: str, second: str) -> int | None:
-    """Return where a difference of two candidates stands, whichever was named first."""
-    place = scene.place(metric, first, second)
-    return scene.place(metric, second, first) if place is None else place
-
-
-def _difference(scene: "Scene", first: str, second: str) -> str:
-    row: Estimate | None = scene.at("density", first, second) or scene.at("density", second, first)
-    return "an unknown amount" if row is None else size_words(row)
-
-
-def _tell_dominance(scene: "Scene") -> None:
+def _tell_dominance(draft: Draft, counts: Counts) -> None:
     """Tell of each candidate which others it exceeds in precision and recall both."""
-    for name in scene.names:
+    both = ("precision", "recall")
+    for name in counts.names:
         beaten = [
             other
-            for other in scene.names
-            if other != name and all(scene.apart(metric, name, other) > 0 for metric in ("precision", "recall"))
+            for other in counts.names
+            if other != name and all(apart(draft, counts, metric, name, other) > 0 for metric in both)
         ]
         if not beaten:
             continue
-        shown = listed(beaten[:MOST_NAMED]) + (
-            f" and {len(beaten) - MOST_NAMED} more" if len(beaten) > MOST_NAMED else ""
-        )
-        text = f"{name} dominates {shown}: both its precision and its recall are higher."
-        places = [
-            place
-            for other in beaten
-            for metric in ("precision", "recall")
-            if (place := _place(scene, metric, name, other)) is not None
-        ]
-        scene.draft.find("texts.dominates", "info", text, places, candidate=name)
+        rest = f" and {len(beaten) - MOST_NAMED} more" if len(beaten) > MOST_NAMED else ""
+        text = f"{name} dominates {listed(beaten[:MOST_NAMED])}{rest}: both its precision and its recall are higher."
+        evidence = [between(draft, counts, metric, name, other) for other in beaten for metric in both]
+        draft.find("texts.dominates", "info", text, evidence, candidate=name)

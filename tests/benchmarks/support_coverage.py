@@ -89,15 +89,12 @@ def scores(
 def reported(parts: dict[str, Floats], size: int, context: Any) -> dict[str, Any]:
     """Return the estimates that the audit reports, by metric."""
     from audits.context import Draft
-    from audits.precision_recall.estimating import add
+    from audits.precision_recall.intervals import add
     from audits.statistics.halves import halved
 
-    draft = Draft()
-    found = {}
-    for name, values in parts.items():
-        # Every text is seen once, as in an audit of all texts.
-        found[name] = draft.estimates[add(draft, name, halved(values[:, None]), size, {}, context, seen=size)]
-    return found
+    draft = Draft(level=context.level)
+    # Every text is seen once, as in an audit of all texts.
+    return {name: add(draft, name, halved(values[:, None]), size, {}, seen=size) for name, values in parts.items()}
 
 
 def holds(estimate: Any, truth: float) -> bool:

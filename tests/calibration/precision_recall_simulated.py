@@ -25,9 +25,10 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
 
 from audits.context import Cache, Context, Draft
-from audits.precision_recall import Options, comparing, report
-from audits.precision_recall.inputs import ASKED, FLOOR, LEAST, PER_K, plan
+from audits.precision_recall import AUDIT, Options, comparing, figures, measure, records
+from audits.precision_recall.sides import ASKED, FLOOR, LEAST, PER_K
 from audits.records import Estimate
+from audits.testing import drafted
 from calibration.checks import NONE, Case, Outcomes, held
 from calibration.worlds import Floats, groups_of
 from probes.errors import InputError
@@ -139,10 +140,10 @@ def audited(case: Case, rng: np.random.Generator, **more: Any) -> Draft:
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(report, "encode_all", encoded),
+        patch.object(measure, "encode_all", encoded),
         # Not asked for here, and a good part of the time.
-        patch.object(report, "draw", lambda *given: []),
-        patch.object(report, "records_of", lambda *given: ()),
+        patch.object(figures, "figures", lambda *given: ()),
+        patch.object(records, "records", lambda *given: ()),
         patch.object(comparing, "list_length", _LENGTH),
     ):
         files = {"reference": reference, **sides}
@@ -156,7 +157,7 @@ def audited(case: Case, rng: np.random.Generator, **more: Any) -> Draft:
             encoder="tfidf", max_words=MOST_WORDS, **given,
         )  # fmt: skip
         context = Context(seed=int(rng.integers(2**31)), level=case.level, cache=Cache(Path(folder, "cache")))
-        return report.run(options, plan(options, context), context)
+        return drafted(AUDIT, options, context)
 
 
 def simulate(case: Case, rng: np.random.Generator) -> Outcomes:

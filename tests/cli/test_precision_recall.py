@@ -107,7 +107,7 @@ def whole(small: Small, finish_run: Call, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module", autouse=True)
 def old_objects(model: Path) -> Iterator[None]:
     """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    for name in ("audits.precision_recall.report", "scipy.stats", "statsmodels.stats.multitest"):
+    for name in ("audits.precision_recall.measure", "scipy.stats", "statsmodels.stats.multitest"):
         importlib.import_module(name)
     gc.freeze()
     yield
@@ -127,9 +127,9 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> Call:
 @pytest.fixture
 def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
     """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.precision_recall import report
+    from audits.precision_recall import figures
 
-    monkeypatch.setattr(report, "draw", lambda *_: [])
+    monkeypatch.setattr(figures, "figures", lambda *_: ())
 
     def run(*words: object, name: str = "run", code: int = 0) -> Path:
         folder = tmp_path / name
@@ -621,17 +621,17 @@ def test_strange_texts_and_names_stay_text(
 def test_a_file_that_changes_during_the_run_changes_nothing(
     small: Small, quick: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from audits.registry import AuditSpec
+    from audits import runner
 
     given = written(tmp_path / "given.jsonl", sentences(60, 2))
     words = small.command("--candidate", f"a={given}", names="")
-    plain, carry_out = quick(*words), AuditSpec.carry_out
+    plain, carry_out = quick(*words), runner.carry_out
 
-    def changed(self: Any, *more: Any) -> Any:
+    def changed(*more: Any) -> Any:
         given.write_bytes(b"\x00")
-        return carry_out(self, *more)
+        return carry_out(*more)
 
-    monkeypatch.setattr(AuditSpec, "carry_out", changed)
+    monkeypatch.setattr(runner, "carry_out", changed)
     assert stripped(quick(*words, name="changed")) == stripped(plain)
 
 
@@ -681,7 +681,7 @@ def test_a_language_model_can_be_the_encoder(small: Small, model: Path, quick: A
 DRIVER = """
 import json, os, sys
 
-import audits.precision_recall.report
+import audits.precision_recall.figures
 import probes.cache
 from miles_cli.main import main
 from probes.loading.guarded import transformers
@@ -691,7 +691,7 @@ moments, log = json.loads(sys.argv[1]), sys.argv[2]
 sys.argv = ["miles", *sys.argv[4:]]
 report = sys.argv[sys.argv.index("--out") + 1] + "/report.json"
 plain = probes.cache.Cache.write
-audits.precision_recall.report.draw = lambda *_: []
+audits.precision_recall.figures.figures = lambda *_: ()
 
 
 def run(kind, count):

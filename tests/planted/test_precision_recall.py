@@ -15,11 +15,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from audits.context import Cache, Context, Draft
-from audits.precision_recall import Options
-from audits.precision_recall.inputs import plan
-from audits.precision_recall.report import run
-from audits.records import Estimate, Finding
+from audits.context import Cache, Claim, Context, Draft
+from audits.precision_recall import AUDIT, Options
+from audits.records import Estimate
+from audits.testing import drafted
 from probes.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -73,7 +72,7 @@ class Bench:
             **{"repeats": 2, "splits": 40, **asked},
         )
         context = Context(cache=Cache(self.folder / "cache"), seed=seed)
-        return run(options, plan(options, context), context)
+        return drafted(AUDIT, options, context)
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def difference(draft: Draft, candidate: str, metric: str, against: str = "ceilin
     return row(draft, "difference", candidate=candidate, metric=metric, against=against)
 
 
-def told(draft: Draft, name: str, candidate: str | None = None) -> list[Finding]:
+def told(draft: Draft, name: str, candidate: str | None = None) -> list[Claim]:
     return [
         one
         for one in draft.findings

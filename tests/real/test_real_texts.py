@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from audits.context import Cache, Context, Draft
-from audits.precision_recall import Options
-from audits.precision_recall.inputs import plan
-from audits.precision_recall.report import run
+from audits.precision_recall import AUDIT, Options
 from audits.records import Estimate
+from audits.testing import drafted
 from probes import knn
 from probes.loading.text_encoders import find_text_encoder
 from probes.progress import Silent
@@ -111,7 +110,7 @@ def audited(folder: Path, reference: Path, candidates: Mapping[str, Path], **ask
         **asked,
     )
     context = Context(cache=Cache(folder / "cache"))
-    return run(options, plan(options, context), context)
+    return drafted(AUDIT, options, context)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import pytest
 import vl_convert
 
 from audits.context import Draft
+from audits.intervals import Interval
 from audits.precision_recall import figures
-from audits.precision_recall.estimating import At, Found
-from audits.precision_recall.figures import LONGEST, METRICS, MOST_DOTS, MOST_LISTED, draw
-from audits.precision_recall.inputs import CEILING, FLOOR, REFERENCE
+from audits.precision_recall.counts import Counts
+from audits.precision_recall.figures import LONGEST, METRICS, MOST_DOTS, MOST_LISTED
 from audits.precision_recall.listing import Listed
-from audits.records import Estimate
+from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE
 from audits.rendering.content import listing
 from audits.rendering.figures import CONFIG, sized
 
@@ -25,24 +25,23 @@ class World:
     """Results by hand: the further down a candidate stands, the lower its precision and the higher its recall."""
 
     def __init__(self, monkeypatch, names, *, heat=None, curves=False, controls=True, texts=3, say="text {}") -> None:
-        self.draft, self.found = Draft(), Found()
-        heat = heat or {}
+        self.draft, heat = Draft(), heat or {}
         for place, name in enumerate(names):
             for metric in METRICS:
                 up = metric in ("recall", "coverage")
-                self.add(At(metric, name, 5), 0.5 + 0.03 * place if up else 0.9 - 0.03 * place, candidate=name)
+                self.add(metric, 0.5 + 0.03 * place if up else 0.9 - 0.03 * place, candidate=name, k=5)
                 if controls:
-                    shown = self.add(At(metric, name, 5, CEILING), -0.03 * place, candidate=name, against=CEILING)
-                    self.found.adjusted[shown] = 0.001 if place else 0.5
+                    where = {"candidate": name, "against": CEILING, "metric": metric, "k": 5}
+                    self.add("difference", -0.03 * place, **where)
+                    p = Interval(value=0.001 if place else 0.5, method="none", n=100, unit="texts")
+                    self.draft.add("p_value", p, **where, correction="holm")
             for slope in (0.5, 1.0, 2.0) if curves else ():
                 for side, value in (("precision", 0.4 * slope), ("recall", 0.4 / slope)):
-                    where = {"candidate": name, "lambda": slope, "side": side}
-                    self.draft.add(self.estimate("curve", value, **where))
+                    self.add("curve", value, **{"candidate": name, "lambda": slope, "side": side})
         for control, value in ((CEILING, 0.95), (FLOOR, 0.3)) if controls else ():
             for metric in METRICS:
-                self.add(At(metric, control, 5), value, metric=metric)
+                self.add(control, value, metric=metric, k=5)
         lines = SimpleNamespace(where="line", places=np.arange(1, 100))
-        candidates = tuple(SimpleNamespace(name=name, texts=lines, temperature=heat.get(name)) for name in names)
         far = {
             name: SimpleNamespace(
                 # Over all draws the last is nearest.
@@ -52,13 +51,16 @@ class World:
             )
             for at, name in enumerate(names)
         }
-        self.results = SimpleNamespace(
-            inputs=SimpleNamespace(
-                candidates=candidates, settings=SimpleNamespace(k=(5,)), reference=lines, size=100, control=100
-            ),
-            found=self.found,
-            measured=SimpleNamespace(main=far),
+        inputs = SimpleNamespace(
+            candidates=tuple(SimpleNamespace(name=name, temperature=heat.get(name)) for name in names),
+            names=tuple(names),
+            settings=SimpleNamespace(k=(5,)),
+            sets=dict.fromkeys((REFERENCE, *names), lines),
+            reference=lines,
+            size=100,
+            control=100,
         )
+        self.counts = Counts(inputs=inputs, sets={}, main=far, controls={}, clusters={})
         rows = [
             Listed(place=n + 1, text=say.format(n), copies=1, nearest_place=7, nearest_text=say.format("near"),
                    distance=2.0, share=2.0 - 0.01 * n)
@@ -70,16 +72,17 @@ class World:
         monkeypatch.setattr(figures, "different", lambda _, name: 90)
         self.rows = rows
 
-    def estimate(self, name, value, half=0.02, **where) -> Estimate:
-        ends = {"low": value - half, "high": value + half}
-        return Estimate(name=name, value=value, **ends, method="t", n=100, unit="texts", where=where)
+    def add(self, name, value, half=0.02, **where) -> None:
+        found = Interval(value=value, low=value - half, high=value + half, method="t", n=100, unit="texts")
+        self.draft.add(name, found, **where)
 
-    def add(self, at, value, **where) -> At:
-        self.found.places[at] = self.draft.add(self.estimate(at.name, value, k=5, **where))
-        return at
+    def without(self, name, **where) -> None:
+        """Take a row out of the table."""
+        gone = self.draft.row(name, **where)
+        self.draft = Draft(estimates=[row for row in self.draft.estimates if row is not gone])
 
     def figures(self) -> dict:
-        return {figure.id: figure for figure in draw(self.draft, self.results)}
+        return {figure.id: figure for figure in figures.figures(self.draft, self.counts)}
 
 
 def table(figure) -> dict:
@@ -118,13 +121,13 @@ def test_which_figures_there_are_and_that_they_can_be_drawn(monkeypatch, case, n
 
 def test_the_plane_shows_the_estimates_and_the_front(monkeypatch) -> None:
     world = World(monkeypatch, list(SWEEP), heat=SWEEP)
-    row = world.draft.estimates[world.found.places[At("recall", "hot", 5)]]
-    world.draft.estimates[world.found.places[At("recall", "hot", 5)]] = world.estimate("recall", 0.45, **row.where)
+    world.without("recall", candidate="hot", k=5)
+    world.add("recall", 0.45, candidate="hot", k=5)
     shown = {row["name_of"]: row for row in rows(world.figures()["plane"])}
     assert set(shown) == {*SWEEP, CEILING, FLOOR}
     for name in SWEEP:
         for metric in ("precision", "recall"):
-            row = world.draft.estimates[world.found.places[At(metric, name, 5)]]
+            row = world.draft.row(metric, candidate=name, k=5)
             ends = [shown[name][key] for key in (metric, f"{metric}_low", f"{metric}_high")]
             assert ends == pytest.approx([row.value, row.low, row.high])
     assert [name for name in shown if shown[name]["hollow"]] == ["hot"]
@@ -141,7 +144,7 @@ def test_many_candidates_are_named_in_tooltips_only_but_controls_always(monkeypa
 def test_a_ceiling_of_fewer_texts_says_so(monkeypatch) -> None:
     world = World(monkeypatch, ["one"])
     assert "compare with care" not in world.figures()["plane"].caption
-    world.results.inputs.control = 50
+    world.counts.inputs.control = 50
     assert "of 50 texts a side, the candidates of 100" in world.figures()["plane"].caption
 
 
@@ -198,14 +201,14 @@ def test_whose_the_nearest_text_is(monkeypatch) -> None:
     world = World(monkeypatch, list(SWEEP))
     listed = table(world.figures()["uncovered"])
     assert [row[5] for row in listed["rows"]] == ["cold"] * 3
-    world.results.measured.main["cold"].first[1].distance[:] = 1.0
-    world.results.measured.main["hot"].first[1].distance[:] = 2.0
+    world.counts.main["cold"].first[1].distance[:] = 1.0
+    world.counts.main["hot"].first[1].distance[:] = 2.0
     assert [row[5] for row in table(world.figures()["uncovered"])["rows"]] == ["hot"] * 3
 
 
 def test_embeddings_without_texts_are_known_by_their_place(monkeypatch) -> None:
     world = World(monkeypatch, ["one"], say="")
-    world.results.inputs.reference.where = "row"
+    world.counts.inputs.reference.where = "row"
     found = world.figures()["outside"]
     assert [row["text"] for row in rows(found)] == ["row 1", "row 2", "row 3"]
     assert [key for key, _ in table(found)["columns"]] == ["place", "copies", "radii", "nearest_place"]
@@ -227,9 +230,7 @@ def test_long_names_are_cut_and_told_apart(monkeypatch) -> None:
 
 def test_a_score_that_could_not_be_told_leaves_its_point_out(monkeypatch) -> None:
     world = World(monkeypatch, list(SWEEP), heat=SWEEP)
-    for key in [key for key in world.found.places if key.candidate == "warm" and key.name == "recall"]:
-        del world.found.places[key]
+    world.without("recall", candidate="warm", k=5)
     found = world.figures()
     assert {row["name_of"] for row in rows(found["plane"])} == {"cold", "hot", CEILING, FLOOR}
     assert REFERENCE not in found
-    assert draw(Draft(), world.results) == []

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from audits.precision_recall.comparing import Tally
-from audits.precision_recall.listing import MOST_LETTERS, different, excerpt, outside, records_of, uncovered
+from audits.precision_recall.listing import MOST_LETTERS, different, excerpt, outside, uncovered
+from audits.precision_recall.records import records
 
 NAMES = ("first", "second")
 
@@ -23,37 +24,29 @@ def tally(judged, apart, share, empty=None, nearest=None) -> Tally:
     )
 
 
-def results(*, generated=None, reference=None, first=None, kinds=None, texts=True) -> SimpleNamespace:
+def measured(*, generated=None, reference=None, first=None, kinds=None, texts=True) -> SimpleNamespace:
     """Return four texts a side; places in the files count from 11, 21 and 31. Without `first` there was one draw."""
     fair = tally([2, 2, 2, 2], [0, 0, 0, 0], [0.5] * 4)
     generated = {**dict.fromkeys(NAMES, fair), **(generated or {})}
     reference = {**dict.fromkeys(NAMES, fair), **(reference or {})}
     kinds = {**dict.fromkeys(("reference", *NAMES), np.arange(4)), **(kinds or {})}
-    sources = {
-        name: SimpleNamespace(places=np.arange(4) + 10 * number + 11)
-        for number, name in enumerate(("reference", *NAMES))
-    }
     return SimpleNamespace(
-        inputs=SimpleNamespace(
-            reference=sources["reference"],
-            candidates=[SimpleNamespace(name=name, texts=sources[name]) for name in NAMES],
-        ),
-        measured=SimpleNamespace(
-            main={
-                name: SimpleNamespace(
-                    generated=generated[name],
-                    reference=reference[name],
-                    first=(first or {}).get(name, (generated[name], reference[name])),
-                )
-                for name in NAMES
-            }
-        ),
+        names=NAMES,
+        main={
+            name: SimpleNamespace(
+                generated=generated[name],
+                reference=reference[name],
+                first=(first or {}).get(name, (generated[name], reference[name])),
+            )
+            for name in NAMES
+        },
         sets={
             name: SimpleNamespace(
                 pool=SimpleNamespace(kinds=kinds[name]),
+                places=np.arange(4) + 10 * number + 11,
                 texts=tuple(f"{name} {number}" for number in range(4)) if texts else None,
             )
-            for name in ("reference", *NAMES)
+            for number, name in enumerate(("reference", *NAMES))
         },
     )
 
@@ -61,7 +54,7 @@ def results(*, generated=None, reference=None, first=None, kinds=None, texts=Tru
 def test_outside_is_who_lay_in_no_ball_in_the_first_draw_the_farthest_first() -> None:
     own = tally([1, 1, 0, 1], [1, 0, 0, 1], [1.5, 9.0, np.inf, 4.0], nearest=[1, 0, -1, 2])
     all_draws = tally([2, 2, 1, 2], [1, 0, 1, 1], [1.1, 0.5, 9.0, 1.2])
-    found = results(generated={"first": all_draws}, first={"first": (own, tally([1] * 4, [0] * 4, [0.5] * 4))})
+    found = measured(generated={"first": all_draws}, first={"first": (own, tally([1] * 4, [0] * 4, [0.5] * 4))})
     rows, count = outside(found, "first", 10)
     assert count == 2 and [row.place for row in rows] == [24, 21]
     assert rows[0].text == "first 3" and rows[0].nearest_text == "reference 2" and rows[0].nearest_place == 13
@@ -71,24 +64,24 @@ def test_outside_is_who_lay_in_no_ball_in_the_first_draw_the_farthest_first() ->
 
 def test_different_texts_are_those_of_the_first_draw_with_copies_counted_once() -> None:
     own = tally([1, 1, 0, 1], [0] * 4, [0.5] * 4), tally([1, 1, 1, 1], [0] * 4, [0.5] * 4)
-    found = results(first={"first": own}, kinds={"first": np.array([0, 0, 1, 2]), "reference": np.array([0, 1, 1, 1])})
+    found = measured(first={"first": own}, kinds={"first": np.array([0, 0, 1, 2]), "reference": np.array([0, 1, 1, 1])})
     assert (different(found, "first"), different(found, "second"), different(found, "reference")) == (2, 4, 2)
 
 
 def test_of_many_the_farthest_are_shown_and_all_are_counted() -> None:
-    found = results(generated={"first": tally([1] * 4, [1] * 4, [1.1, 3.0, 2.0, np.inf])})
+    found = measured(generated={"first": tally([1] * 4, [1] * 4, [1.1, 3.0, 2.0, np.inf])})
     rows, count = outside(found, "first", 2)
     assert count == 4 and [row.place for row in rows] == [24, 22], "a ball without size is the farthest off"
 
 
 def test_copies_are_listed_once_with_their_number() -> None:
-    found = results(generated={"first": tally([1] * 4, [1] * 4, [2.0] * 4)}, kinds={"first": np.array([0, 1, 0, 0])})
+    found = measured(generated={"first": tally([1] * 4, [1] * 4, [2.0] * 4)}, kinds={"first": np.array([0, 1, 0, 0])})
     rows, count = outside(found, "first", 10)
     assert count == 2 and [(row.place, row.copies) for row in rows] == [(21, 3), (22, 1)]
 
 
 def test_uncovered_is_what_no_candidate_reached_with_the_nearest_of_all() -> None:
-    found = results(
+    found = measured(
         reference={
             "first": tally([1] * 4, [1, 1, 1, 0], [5.0, 1.5, 3.0, 0.5], nearest=[0, 1, 2, 3]),
             "second": tally([1] * 4, [1, 1, 0, 1], [2.0, 4.0, 0.9, 3.0], nearest=[3, 2, 1, 0]),
@@ -102,7 +95,7 @@ def test_uncovered_is_what_no_candidate_reached_with_the_nearest_of_all() -> Non
 
 def test_a_reference_text_that_was_not_drawn_is_not_called_uncovered() -> None:
     missed = tally([0, 1, 1, 1], [0, 1, 1, 1], [np.inf, 2.0, 2.0, 2.0])
-    _, count = uncovered(results(reference=dict.fromkeys(NAMES, missed)), 10)
+    _, count = uncovered(measured(reference=dict.fromkeys(NAMES, missed)), 10)
     assert count == 3
 
 
@@ -112,7 +105,7 @@ def test_a_reference_text_that_was_not_drawn_is_not_called_uncovered() -> None:
 )
 def test_every_text_that_was_judged_has_a_record(judged: int, apart: int, verdicts: tuple[str, ...]) -> None:
     own = tally([judged] * 4, [apart] * 4, [0.25] * 4, empty=[apart] * 4)
-    rows = records_of(results(generated=dict.fromkeys(NAMES, own), reference=dict.fromkeys(NAMES, own)))
+    rows = records(measured(generated=dict.fromkeys(NAMES, own), reference=dict.fromkeys(NAMES, own)))
     assert len(rows) == (16 if judged else 0)
     assert {row["verdict"] for row in rows} == set(verdicts)
     for row in rows:
@@ -124,7 +117,7 @@ def test_every_text_that_was_judged_has_a_record(judged: int, apart: int, verdic
 
 def test_a_distance_to_a_ball_without_size_is_left_blank_and_embeddings_have_no_texts() -> None:
     own = tally([1] * 4, [1] * 4, [np.inf] * 4)
-    rows = records_of(results(generated=dict.fromkeys(NAMES, own), texts=False))
+    rows = records(measured(generated=dict.fromkeys(NAMES, own), texts=False))
     assert {row["radii"] for row in rows if row["side"] == "generated"} == {""}
     assert {row["text"] for row in rows} == {""}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from audits.options import build
 from audits.precision_recall import Options
 from audits.precision_recall.settings import default_encoder, settle
 from probes.errors import InputError
@@ -50,6 +51,8 @@ def test_settings_are_listed_as_options_are() -> None:
         ({"top_p": 1.1}, "--top-p"),
         ({"repetition_penalty": 0.0}, "--repetition-penalty"),
         ({"repetition_penalty": float("nan")}, "--repetition-penalty"),
+        ({"repetition_penalty": float("inf")}, "--repetition-penalty"),
+        ({"prompts": Path("prompts.txt")}, "--prompts"),
         ({"pca": 1.0}, "--pca"),
         ({"pca": -0.1}, "--pca"),
         ({"pca": float("nan")}, "--pca"),
@@ -64,7 +67,7 @@ def test_settings_are_listed_as_options_are() -> None:
 )
 def test_what_makes_no_sense_is_refused_by_its_flag(options: dict[str, object], flag: str) -> None:
     with pytest.raises(InputError) as refused:
-        settle(asked(**options))
+        settle(build(Options, {"reference": Path("reference.jsonl"), **options}))
     assert flag in str(refused.value.where) and refused.value.hint
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from audits.precision_recall.outlook import warnings_of
+from audits.precision_recall.preflight import warnings_of
 
 WORDS = [f"word{number} goes on from here" for number in range(100)]
 
@@ -19,15 +19,12 @@ def warned(
     reference, candidate=WORDS, *, size: int = 2000, control: int | None = None, curves: bool = True
 ) -> dict[str, str]:
     """Return the warnings of a run on a good encoder, by what they are and of whom."""
+    sets = {"reference": side(reference), "one": side(candidate)}
     inputs = SimpleNamespace(
-        size=size,
-        control=size,
-        encoder=SimpleNamespace(weak=False),
-        reference=side(reference),
-        candidates=[SimpleNamespace(name="one", texts=side(candidate))],
+        size=size, control=size, encoder=SimpleNamespace(weak=False), reference=sets["reference"], sets=sets
     )
     found = warnings_of(inputs, SimpleNamespace(curves=curves))
-    return {(id, *where.values()): message for id, message, where in found}
+    return {(one.id, *one.where.values()): one.message for one in found}
 
 
 def test_of_many_texts_alike_nothing_is_warned() -> None:

@@ -5,15 +5,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from audits.context import Draft
+from audits.context import Claim, Draft
+from audits.intervals import Interval
 from audits.precision_recall.comparing import Tally
-from audits.precision_recall.estimating import At, Found
-from audits.precision_recall.judging import Scene, judge
+from audits.precision_recall.counts import Counts, Difference
+from audits.precision_recall.findings import findings
 from audits.precision_recall.sweep import front_of, path_of
-from audits.records import Estimate, Finding
+from audits.statistics.halves import Halved
 
 K = 5
 METRICS = ("precision", "recall", "density", "coverage")
+OF_WORDS = ("duplicates", "copied", "self_bleu")
 
 
 class World:
@@ -22,17 +24,17 @@ class World:
     def __init__(
         self, scores, *, heat=None, control=500, against=None, hubs=0.5, copies=None, grouped=None, sight=None
     ) -> None:
-        self.draft, self.found = Draft(), Found()
-        self.names = tuple(scores)
+        self.rows: dict[tuple[str, ...], tuple[Interval, float | None]] = {}
+        names = tuple(scores)
         for name, own in scores.items():
             values = dict(zip(METRICS, own, strict=True))
             for metric, value in values.items():
                 self.add(metric, name, value)
             self.add("hubness", name, hubs)
         for name, rate in {"reference": 0.0, **dict.fromkeys(scores, 0.0), **(copies or {})}.items():
-            self.add("duplicates", name, rate, k=0)
-        for place, first in enumerate(self.names):
-            for second in (*self.names[place + 1 :], *(("ceiling",) if control else ())):
+            self.add("duplicates", name, rate)
+        for place, first in enumerate(names):
+            for second in (*names[place + 1 :], *(("ceiling",) if control else ())):
                 for metric in METRICS:
                     gap = 0.0
                     if second != "ceiling":
@@ -43,54 +45,75 @@ class World:
             self.add(metric, "ceiling", value)
         for metric, gap in (sight or {}).items():
             self.differ(metric, "ceiling", "floor", gap)
-        encoder = SimpleNamespace(reference="minilm") if sight else None
         for (metric, first, second), gap in (against or {}).items():
             self.differ(metric, first, second, gap)
-        heat = heat or {}
+        heat, grouped = heat or {}, grouped or {}
         none = Tally(*(np.zeros(1, dtype=np.int64) for _ in range(4)), np.full(1, np.inf), np.full(1, np.inf))
-        grouped = grouped or {}
         reference = grouped.get("reference", 0.0)
-        main = {
-            name: SimpleNamespace(
-                first=(none, none), grouped={K: (reference, grouped.get(name, 0.0))}, hubs={K: (np.zeros(1), 26)}
-            )
-            for name in scores
-        }
         pool = SimpleNamespace(kinds=np.zeros(1, dtype=np.int64))
-        self.results = SimpleNamespace(
-            found=self.found,
+        self.counts = Counts(
             inputs=SimpleNamespace(
                 settings=SimpleNamespace(k=(K,)),
                 control=control,
-                encoder=encoder,
+                encoder=SimpleNamespace(reference="minilm") if sight else None,
                 candidates=[SimpleNamespace(name=name, temperature=heat.get(name)) for name in scores],
+                names=names,
             ),
-            measured=SimpleNamespace(main=main, controls={"ceiling": SimpleNamespace(size=500)}),
             sets={name: SimpleNamespace(pool=pool, texts=None) for name in ("reference", *scores)},
+            main={
+                name: SimpleNamespace(
+                    first=(none, none), grouped={K: (reference, grouped.get(name, 0.0))}, hubs={K: (np.zeros(1), 26)}
+                )
+                for name in scores
+            },
+            controls={"ceiling": SimpleNamespace(size=500)},
+            clusters={},
         )
 
-    def add(self, metric, name, value, k=K, half=0.02) -> None:
-        ends = {"low": value - half, "high": value + half}
-        row = Estimate(name=metric, value=value, **ends, method="t", n=500, unit="texts", where={"candidate": name})
-        self.found.places[At(metric, name, k)] = self.draft.add(row)
+    def add(self, metric, name, value, half=0.02) -> None:
+        self.rows[metric, name] = interval(value, half), None
 
-    def differ(self, metric, first, second, gap, half=0.03, p=None, k=K) -> None:
-        at = At(metric, first, k, second)
-        ends = {"low": gap - half, "high": gap + half}
-        row = Estimate(name="difference", value=gap, **ends, method="t", n=500, unit="texts")
-        self.found.places[at] = self.draft.add(row)
-        self.found.adjusted[at] = (0.001 if abs(gap) > half else 0.5) if p is None else p
+    def differ(self, metric, first, second, gap, half=0.03, p=None) -> None:
+        self.rows[metric, first, second] = interval(gap, half), (0.001 if abs(gap) > half else 0.5) if p is None else p
 
     @property
-    def scene(self) -> Scene:
-        return Scene(self.draft, self.results, 0.05)
+    def draft(self) -> Draft:
+        """The table of these numbers."""
+        made = Draft()
+        for (metric, name, *against), (found, p) in self.rows.items():
+            k = {} if metric in OF_WORDS else {"k": K}
+            if metric == "relabelled":
+                made.add("relabelled", found, candidate=name, metric=against[0], **k)
+            elif against:
+                where = {"candidate": name, "against": against[0], "metric": metric, **k}
+                made.add("difference", found, **where)
+                made.add("p_value", Interval(value=p, method="none", n=500, unit="texts"), **where, correction="holm")
+            elif name == "ceiling":
+                made.add("ceiling", found, metric=metric, **k)
+            else:
+                made.add(metric, found, candidate=name, **k)
+        return made
 
-    def judged(self) -> dict[str, list[Finding]]:
-        judge(self.draft, self.results, SimpleNamespace(level=0.95))
-        found: dict[str, list[Finding]] = {}
-        for one in self.draft.findings:
+    def judged(self) -> dict[str, list[Claim]]:
+        # Halves that agree: whatever is not shown would have been, however small.
+        agreeing = Halved(0.0, np.zeros(20))
+        self.counts.__dict__["differences"] = tuple(
+            Difference(
+                metric=metric, candidate=name, against=against[0], k=K, value=Halved(0.0, np.zeros(20)), size=500, p=p
+            )
+            for (metric, name, *against), (_, p) in self.rows.items()
+            if against and p is not None
+        )
+        self.told = self.draft
+        findings(self.told, self.counts)
+        found: dict[str, list[Claim]] = {}
+        for one in self.told.findings:
             found.setdefault(one.id.removeprefix("texts."), []).append(one)
         return found
+
+
+def interval(value: float, half: float) -> Interval:
+    return Interval(value=value, low=value - half, high=value + half, method="t", n=500, unit="texts")
 
 
 FAIR = (0.9, 0.9, 1.0, 0.95)
@@ -103,7 +126,7 @@ def test_how_severe_a_shortfall_is_follows_from_the_near_end_of_its_interval(gap
     world = World({"one": FAIR}, against={("recall", "one", "ceiling"): gap})
     (short,) = world.judged()["below-ceiling"]
     assert short.severity == severity and "in diversity: recall by" in short.statement
-    rows = [world.draft.estimates[place] for place in short.evidence]
+    rows = short.evidence
     assert [row.name for row in rows] == ["difference", "recall"] and rows[0].value == gap
 
 
@@ -159,10 +182,10 @@ def test_texts_of_the_reference_itself_are_told_beyond_its_own_copies(
     copied: float, duplicates: float, severity: str | None
 ) -> None:
     world = World({"one": FAIR}, copies={"reference": duplicates})
-    world.add("copied", "one", copied, k=0)
+    world.add("copied", "one", copied)
     found = world.judged().get("copied", [])
     assert [one.severity for one in found] == ([severity] if severity else [])
-    assert not found or world.draft.estimates[found[0].evidence[0]].value == copied
+    assert not found or found[0].evidence[0].value == copied
 
 
 def test_of_sets_in_groups_no_difference_is_told() -> None:
@@ -181,22 +204,21 @@ def test_a_reference_in_groups_lets_no_difference_be_told_and_a_warning_says_so(
     found = world.judged()
     assert "Texts of reference stand" in found["grouped"][0].statement
     assert not {"below-ceiling", "no-shortfall", "dominates"} & set(found)
-    assert [one.id for one in world.draft.warnings] == ["grouped"]
+    assert [one.id for one in world.told.warnings] == ["grouped"]
 
 
 @pytest.mark.parametrize(("gap", "told"), [(0.1, True), (0.02, False), (-0.1, False)])
 def test_texts_that_share_more_word_sequences_are_told(gap: float, told: bool) -> None:
     world = World({"one": FAIR})
-    world.add("self_bleu", "one", 0.5 + gap, k=0)
-    world.add("self_bleu", "reference", 0.5, k=0)
-    world.differ("self_bleu", "one", "reference", gap, k=0)
+    world.add("self_bleu", "one", 0.5 + gap)
+    world.add("self_bleu", "reference", 0.5)
+    world.differ("self_bleu", "one", "reference", gap)
     found = world.judged()
     assert ("more-alike" in found) == told
     if told:
         (one,) = found["more-alike"]
-        assert one.severity == "low" and world.draft.estimates[one.evidence[0]].value == gap
-    world.differ("self_bleu", "one", "reference", gap, k=0, p=0.06)
-    world.draft.findings.clear()
+        assert one.severity == "low" and one.evidence[0].value == gap
+    world.differ("self_bleu", "one", "reference", gap, p=0.06)
     assert "more-alike" not in world.judged()
 
 
@@ -214,7 +236,7 @@ def test_scores_that_are_not_above_the_floor_are_named() -> None:
     (told,) = world.judged()["not-above-floor"]
     assert told.where == {"candidate": "poor"} and told.severity == "medium"
     assert told.statement.startswith("Precision and density of poor are not shown to be above the floor")
-    assert [world.draft.estimates[place].value for place in told.evidence] == [0.01, -0.1]
+    assert [row.value for row in told.evidence] == [0.01, -0.1]
 
 
 def test_what_falls_short_of_nothing_is_not_held_against_the_floor() -> None:
@@ -257,11 +279,8 @@ def relabelled(gaps, *, would_be=0.95) -> World:
     """Return a report without a ceiling, whose candidate is set against labels dealt anew."""
     world = World({"one": (0.966, 0.614, 1.0, 0.9)}, control=0)
     for metric in METRICS:
-        where = {"candidate": "one", "metric": metric}
-        row = Estimate(
-            name="relabelled", value=would_be, low=0.9, high=1.0, method="m", n=88, unit="texts", where=where
-        )
-        world.found.places[At(metric, "relabelled", K, "one")] = world.draft.add(row)
+        found = Interval(value=would_be, low=0.9, high=1.0, method="m", n=88, unit="texts")
+        world.rows["relabelled", "one", metric] = found, None
         world.differ(metric, "one", "relabelled", gaps.get(metric, 0.0))
     return world
 
@@ -277,7 +296,7 @@ def test_without_a_ceiling_what_is_precise_but_less_diverse_is_told_beside_sets_
         "its recall is 0.614 (0.594 to 0.634); sets of independent texts of one source would have 0.95 and 0.95. "
         "So one is less diverse, and not shown to be less precise."
     )
-    rows = [world.draft.estimates[place] for place in short.evidence]
+    rows = short.evidence
     assert [row.name for row in rows[:1] + rows[5:]] == ["difference", *["relabelled"] * 4] and rows[0].value == -0.336
     assert {row.name for row in rows[1:5]} == set(METRICS)
     assert "no-shortfall" not in found
@@ -301,9 +320,9 @@ def test_findings_stand_worst_first() -> None:
     gaps = {("recall", "mild", "ceiling"): -0.1, ("recall", "bad", "ceiling"): -0.5}
     world = World({"mild": FAIR, "bad": FAIR}, against=gaps, heat={"mild": 1.0, "bad": 2.0})
     world.judged()
-    order = [one.severity for one in world.draft.findings]
+    order = [one.severity for one in world.told.numbered()]
     assert order == sorted(order, key=["high", "medium", "low", "info"].index)
-    assert world.draft.findings[0].where == {"candidate": "bad"}
+    assert world.told.numbered()[0].where == {"candidate": "bad"}
 
 
 def test_who_is_higher_in_both_dominates_whichever_was_named_first() -> None:
@@ -327,7 +346,7 @@ def test_the_front_has_whom_none_exceeds_in_both() -> None:
             "e": (0.9, 0.5, 1, 1),
         }
     )
-    assert front_of(world.scene) == ["a", "b", "e"]
+    assert front_of(world.draft, world.counts) == ["a", "b", "e"]
 
 
 def swept(**scores) -> World:
@@ -337,7 +356,7 @@ def swept(**scores) -> World:
 
 def test_the_path_is_sorted_by_temperature_and_leaves_others_out() -> None:
     world = World({"hot": FAIR, "people": FAIR, "cold": FAIR}, heat={"hot": 2.0, "cold": 0.0})
-    assert path_of(world.scene) == [(0.0, "cold"), (2.0, "hot")]
+    assert path_of(world.counts) == [(0.0, "cold"), (2.0, "hot")]
 
 
 def test_recall_above_its_value_at_1_is_told_with_where_coverage_pays_for_it() -> None:
@@ -361,7 +380,7 @@ def test_recall_that_is_nowhere_above_is_told_with_where_it_is_below() -> None:
 def test_a_sweep_without_1_has_nothing_to_compare_recall_with() -> None:
     world = World({"a": FAIR, "b": FAIR}, heat={"a": 0.5, "b": 2.0})
     assert "recall-by-temperature" not in world.judged()
-    assert [one.id for one in world.draft.warnings] == ["no-natural-temperature"]
+    assert [one.id for one in world.told.warnings] == ["no-natural-temperature"]
 
 
 def test_one_temperature_is_no_sweep() -> None:
@@ -390,5 +409,5 @@ def test_density_is_told_from_where_on_it_falls(densities, severity, words) -> N
 def test_hubs_are_warned_of(skewness: float, warned: bool) -> None:
     world = World({"one": FAIR}, hubs=skewness)
     world.judged()
-    told = [one.message for one in world.draft.warnings if one.id == "hubs"]
+    told = [one.message for one in world.told.warnings if one.id == "hubs"]
     assert bool(told) == warned and all("one of 26" in message for message in told)

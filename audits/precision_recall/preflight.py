@@ -1,23 +1,23 @@
-"""What will a run on these inputs be able to say, and what will it cost? Told before anything is measured."""
+"""What a run on these inputs will cost, and how little it may be able to say: before anything is measured."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.numbers import counted
 from audits.precision_recall import Options
-from audits.records import Coordinate
+from audits.precision_recall.clustering import CURVES, SLOPES
+from audits.precision_recall.diversity import QUANTILES
+from audits.precision_recall.sequences import ORDERS
+from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE, RELABELLED, Inputs
+from audits.records import Coordinate, Warning
 from audits.wording import listed
 from probes.divergence_curves import prd_slopes
 from probes.embedding_clusters import bucket_count
 from probes.support_metrics import METRICS
 from probes.text_words import first_words, unspaced_share, words_of
-
-if TYPE_CHECKING:
-    from audits.precision_recall.inputs import Inputs
 
 FEW = 1000
 """Texts a side below which the authors of the metrics call them hardly usable."""
@@ -33,15 +33,11 @@ _A_TEXT = 0.02
 """Seconds that a small encoder takes for a sentence."""
 
 
-def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
+def coordinates_of(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values."""
-    from audits.precision_recall.clustering import CURVES, SLOPES
-    from audits.precision_recall.diversity import ORDERS, QUANTILES
-
-    names = tuple(one.name for one in inputs.candidates)
     return {
-        "candidate": ("reference", *names, "ceiling"),
-        "against": ("reference", *names, "ceiling", "floor", "relabelled"),
+        "candidate": (REFERENCE, *inputs.names, CEILING),
+        "against": (REFERENCE, *inputs.names, CEILING, FLOOR, RELABELLED),
         "metric": (*METRICS, *CURVES, "self_bleu"),
         "k": inputs.settings.k,
         "side": ("precision", "recall"),
@@ -52,60 +48,60 @@ def coordinates_of(inputs: "Inputs") -> Mapping[str, tuple[Coordinate, ...]]:
     }
 
 
-def warnings_of(inputs: "Inputs", options: Options) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
-    """Return what the inputs already show of how little a run could say: id, message and place of each warning."""
-    found: list[tuple[str, str, Mapping[str, Coordinate]]] = []
+def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
+    """Return what the inputs already show of how little a run could say."""
+    found: list[Warning] = []
     if inputs.size < FEW:
         text = f"{inputs.size:,} texts a side are few: scores depend on their number, and their intervals are wide."
-        found.append(("few-texts", text, {}))
+        found.append(Warning(id="few-texts", message=text))
     if options.curves and bucket_count(inputs.size) < FEW_CLUSTERS:
         text = (
             f"With {inputs.size:,} texts a side there are {bucket_count(inputs.size)} clusters: MAUVE and the curve "
             "are rough; their authors ask for thousands of texts."
         )
-        found.append(("few-clusters", text, {}))
+        found.append(Warning(id="few-clusters", message=text))
     if not inputs.control:
         text = (
             f"The reference has {counted(len(inputs.reference), 'texts')}, too few to be set against itself: there is "
             "no ceiling and no floor. Candidates are held against labels dealt anew."
         )
-        found.append(("no-controls", text, {}))
+        found.append(Warning(id="no-controls", message=text))
     elif inputs.control < inputs.size:
         text = (
             f"The reference can be set against itself with {inputs.control:,} texts a side only, not {inputs.size:,}: "
             "ceiling, floor and the differences from them are of that size."
         )
-        found.append(("smaller-controls", text, {}))
+        found.append(Warning(id="smaller-controls", message=text))
     if inputs.control and inputs.encoder is None:
-        found.append(("no-floor", "Embeddings hold no words to deal anew: there is no floor.", {}))
+        text = "Embeddings hold no words to deal anew: there is no floor."
+        found.append(Warning(id="no-floor", message=text))
     if inputs.encoder is not None and inputs.encoder.weak:
         text = (
             "tfidf sees words and letters, not meaning: fluent nonsense from common words passes. Its numbers are weak "
             "evidence; --encoder minilm (extra text) or a model of yours sees more."
         )
-        found.append(("weak-encoder", text, {}))
-    given = [("reference", inputs.reference), *((one.name, one.texts) for one in inputs.candidates)]
-    for name, texts in given:
-        if texts is not None and len(texts.words):
+        found.append(Warning(id="weak-encoder", message=text))
+    for name, texts in inputs.sets.items():
+        if len(texts.words):
             found += _of_lengths(name, texts.words, inputs.reference.words)
-        if texts is not None and texts.texts and inputs.reference.texts:
+        if texts.texts and inputs.reference.texts:
             found += _of_beginnings(name, texts.texts, inputs.reference.texts)
-    found += _of_scripts({name: texts.texts for name, texts in given if texts is not None and texts.texts})
-    return found
+    found += _of_scripts({name: texts.texts for name, texts in inputs.sets.items() if texts.texts})
+    return tuple(found)
 
 
-def _of_scripts(sides: Mapping[str, Sequence[str]]) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+def _of_scripts(sides: Mapping[str, Sequence[str]]) -> list[Warning]:
     """Warn of scripts without spaces, whose letters are counted as words."""
     shares = {name: unspaced_share(texts) for name, texts in sides.items()}
-    met = [name for name, share in shares.items() if share > UNSPACED]
-    if not met:
+    names = [name for name, share in shares.items() if share > UNSPACED]
+    if not names:
         return []
     text = (
-        f"Texts of {_several(met)} are in a script written without spaces between words. Each of its letters counts "
+        f"Texts of {_several(names)} are in a script written without spaces between words. Each of its letters counts "
         "as a word: in the floor, Self-BLEU, distinct-n, lengths and --max-words. Compare these numbers with no text "
         "that has spaces."
     )
-    return [("unspaced-script", text, {})]
+    return [Warning(id="unspaced-script", message=text)]
 
 
 def _several(names: Sequence[str]) -> str:
@@ -113,10 +109,7 @@ def _several(names: Sequence[str]) -> str:
     return listed([*names[:MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])])
 
 
-def _of_lengths(
-    name: str, words: NDArray[np.int64], reference: NDArray[np.int64]
-) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
-    where: Mapping[str, Coordinate] = {"candidate": name}
+def _of_lengths(name: str, words: NDArray[np.int64], reference: NDArray[np.int64]) -> list[Warning]:
     median = float(np.median(words))
     if len(reference):
         low, high = (float(end) for end in np.quantile(reference, (0.25, 0.75)))
@@ -125,13 +118,11 @@ def _of_lengths(
                 f"Half of the reference texts have {low:.0f} to {high:.0f} words, the middle text of {name} has "
                 f"{median:.0f}: part of any difference may be one of length."
             )
-            return [("other-lengths", text, where)]
+            return [Warning(id="other-lengths", message=text, where={"candidate": name})]
     return []
 
 
-def _of_beginnings(
-    name: str, texts: Sequence[str], reference: Sequence[str]
-) -> list[tuple[str, str, Mapping[str, Coordinate]]]:
+def _of_beginnings(name: str, texts: Sequence[str], reference: Sequence[str]) -> list[Warning]:
     """Warn of a first word that nearly all texts of one side have, such as a heading, and hardly any of the other."""
     firsts = [[words_of(first_words(text, 1))[:1] for text in side] for side in (reference, texts)]
     counts = [Counter(word for words in side for word in words) for side in firsts]
@@ -143,21 +134,16 @@ def _of_beginnings(
                 f"{shares[0]:.0%} of the texts of {whose} begin with {word[:30]!r}, {shares[1]:.0%} on the other side: "
                 "part of any difference may be one of layout."
             )
-            return [("other-beginnings", text, {"candidate": name})]
+            return [Warning(id="other-beginnings", message=text, where={"candidate": name})]
     return []
 
 
-def notes_of(inputs: "Inputs", options: Options) -> tuple[str, ...]:
-    """Return the warnings as sentences."""
-    return tuple(message for _, message, _ in warnings_of(inputs, options))
-
-
-def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
     """Return what the run costs, in words."""
     rows: list[tuple[str, str]] = []
-    names = [one.name for one in inputs.candidates]
+    names = inputs.names
     rows.append(("judged", f"{listed(names[:8])}{' and more' if len(names) > 8 else ''} against the reference"))
-    counts = [len(inputs.reference), *(len(one.texts) for one in inputs.candidates if one.texts is not None)]
+    counts = [len(texts) for texts in inputs.sets.values()]
     draws = "" if inputs.size == max(counts) else f", {options.repeats} draws"
     rows.append(("texts", f"{inputs.size:,} of every side{draws}, k = {listed([str(k) for k in inputs.settings.k])}"))
     sampled = 0
@@ -166,8 +152,7 @@ def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
         most = max(sampling.max_new_tokens for _, sampling in inputs.generation.samplings)
         rows.append(("sampling", f"{sampled:,} texts of at most {most} new tokens"))
     if inputs.encoder is not None:
-        files = [inputs.reference, *(one.texts for one in inputs.candidates if one.texts is not None)]
-        texts = sum(len(one) for one in files) + sampled + len(inputs.reference) * bool(inputs.control)
+        texts = sum(counts) + sampled + len(inputs.reference) * bool(inputs.control)
         rows.append(("encoder", f"{inputs.encoder.reference}: {inputs.encoder.description}"))
         seconds = 0.0 if inputs.encoder.weak else texts * _A_TEXT
         rows.append(

@@ -1,0 +1,288 @@
+"""What is said of each candidate, and of a sweep of temperatures."""
+
+import math
+from collections.abc import Sequence
+
+from audits.context import Draft
+from audits.numbers import point
+from audits.precision_recall.counts import WORDS, Counts
+from audits.precision_recall.listing import different, outside, uncovered
+from audits.precision_recall.lookup import difference, least_precise, relabelled, score, shown, significant
+from audits.precision_recall.sides import ASKED, CEILING, DIVERSITY, FLOOR, FLOORED, QUALITY, REFERENCE, RELABELLED
+from audits.precision_recall.sweep import judge_sweep
+from audits.records import Estimate, Severity
+from audits.wording import listed, size_words, span
+
+LARGE, NOTABLE = 0.20, 0.05
+"""Ends of intervals, shares of the texts, from which a shortfall is told as of high or of medium severity."""
+COPIES = 0.05
+"""Low end of the share of repeated texts from which a candidate is said to repeat itself."""
+_BENCHMARKS = {
+    CEILING: "the reference set against itself",
+    RELABELLED: "a set of the reference's own source",
+}
+HUBS = 3.0
+"""Skewness of the k-occurrence from which hubs are warned of."""
+MOST_NAMED = 6
+_WIDE = "as of texts whose balls are wide or that lie in the middle"
+
+
+def findings(draft: Draft, counts: Counts) -> None:
+    """Add the findings."""
+    grouped = counts.grouped
+    if grouped:
+        _tell_groups(draft, counts)
+    quiet = [
+        name for name in counts.names if not _tell_candidate(draft, counts, name) and not {name, REFERENCE} & grouped
+    ]
+    for name in counts.names:
+        _tell_copies(draft, name)
+        _tell_copied(draft, name)
+        _tell_sequences(draft, counts, name)
+        _tell_floor(draft, counts, name)
+    _tell_sight(draft, counts)
+    asked = [name for name in quiet if difference(draft, counts, "precision", name, counts.benchmark) is not None]
+    if asked:
+        _tell_quiet(draft, counts, asked)
+    judge_sweep(draft, counts)
+    _tell_texts(draft, counts)
+    _warn_of_hubs(draft, counts)
+
+
+def _tell_candidate(draft: Draft, counts: Counts, name: str) -> bool:
+    """Tell where a candidate falls short of what the reference reaches against itself; return whether it does."""
+    against = counts.benchmark
+    rows = {metric: row for metric in ASKED if (row := difference(draft, counts, metric, name, against)) is not None}
+    signs = {metric: shown(draft, counts, metric, name, against) for metric in rows}
+    short = {metric: row for metric, row in rows.items() if signs[metric] < 0}
+    if not short:
+        return False
+    # Texts that lie elsewhere cover less, whatever their kinds.
+    elsewhere = "coverage" in short and "recall" not in short and bool(short.keys() & set(QUALITY))
+    kinds = [
+        word
+        for word, metrics in (("quality", QUALITY), ("diversity", DIVERSITY))
+        if short.keys() & set(metrics) and not (word == "diversity" and elsewhere)
+    ]
+    parts = [f"{metric} by {size_words(row)}" for metric, row in short.items()]
+    text = f"{name} falls short of {_BENCHMARKS[against]} in {listed(kinds)}: {listed(parts)}."
+    for metrics, why in ((QUALITY, "as of texts that keep to what is common"), (DIVERSITY, _WIDE)):
+        above = [metric for metric in metrics if signs.get(metric, 0) > 0]
+        if above:
+            text += f" Its {listed(above)} {'is' if len(above) == 1 else 'are'} higher, {why}."
+    level = [metric for metric in signs if signs[metric] == 0]
+    if level:
+        text += f" In {listed(level)} no difference could be shown."
+    if elsewhere:
+        text += " Its coverage may be lower because texts lie elsewhere rather than because there are fewer kinds."
+    text += _plainly(draft, counts, name, kinds)
+    evidence = [*short.values(), *(score(draft, counts, one, name) for one in (short if against == CEILING else rows))]
+    evidence += [relabelled(draft, counts, metric, name) for metric in rows]
+    end = max(_least_shortfall(draft, counts, metric, row) for metric, row in short.items())
+    draft.find(f"texts.below-{against}", _severity(end), text, evidence, candidate=name)
+    return True
+
+
+def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> str:
+    """Return precision and recall beside what sets of one source have, where no ceiling on the page says so."""
+    rows = {
+        metric: row for metric in ("precision", "recall") if (row := score(draft, counts, metric, name)) is not None
+    }
+    dealt = [row for metric in rows if (row := relabelled(draft, counts, metric, name)) is not None]
+    if counts.benchmark == CEILING or not dealt:
+        return ""
+    parts = listed([f"its {metric} is {span(row)}" for metric, row in rows.items()])
+    values = listed([point(row) for row in dealt])
+    text = f" {parts[0].upper()}{parts[1:]}; sets of independent texts of one source would have {values}."
+    if kinds == ["diversity"] and "precision" in rows:
+        text += f" So {name} is less diverse, and not shown to be less precise."
+    return text
+
+
+def _least_shortfall(draft: Draft, counts: Counts, metric: str, row: Estimate) -> float:
+    """Return the end of a shortfall that is nearest to none, as a share of the texts.
+
+    Texts that lie in no ball have no density: a density lower by a fifth of what it would be is that of a fifth of
+    such texts, if the others lie as the reference does.
+    """
+    end = -(row.high or 0.0)
+    if metric != "density":
+        return end
+    # What it would be: the score less its difference.
+    name = str(row.where["candidate"])
+    would_be = score(draft, counts, metric, CEILING) or relabelled(draft, counts, metric, name)
+    return end / would_be.value if would_be is not None and would_be.value > 0 else 0.0
+
+
+def _tell_groups(draft: Draft, counts: Counts) -> None:
+    """Say which texts stand in groups hardly larger than k, so that their intervals cannot be trusted."""
+    names = listed([name for name in (REFERENCE, *counts.names) if name in counts.grouped][:MOST_NAMED])
+    text = (
+        f"Texts of {names} stand in groups hardly larger than k = {counts.k}, such as answers to one prompt: in halves "
+        "of a draw their balls reach into other groups, and intervals are too narrow. No difference is told of them; "
+        "take a smaller --k, or more texts of each group."
+    )
+    draft.find("texts.grouped", "medium", text)
+    draft.warn("grouped", text)
+
+
+def _severity(end: float) -> Severity:
+    return "high" if end >= LARGE else "medium" if end >= NOTABLE else "low"
+
+
+def _tell_copies(draft: Draft, name: str) -> None:
+    own, reference = draft.get("duplicates", candidate=name), draft.get("duplicates", candidate=REFERENCE)
+    if own is None or own.low is None or reference is None or reference.high is None:
+        return
+    # People repeat themselves too: only more copies than the reference has are told.
+    if own.low < COPIES or own.low <= reference.high:
+        return
+    text = (
+        f"{name} repeats itself: of {own.n:,} texts {span(own)} are copies of an earlier one, of as many reference "
+        f"texts {point(reference)}."
+    )
+    draft.find("texts.mode-collapse", _severity(own.low), text, [own, reference], candidate=name)
+
+
+def _tell_copied(draft: Draft, name: str) -> None:
+    """Tell of a candidate of which many texts stand word for word in the reference."""
+    row, reference = draft.get("copied", candidate=name), draft.get("duplicates", candidate=REFERENCE)
+    if row is None or row.low is None or row.low < COPIES:
+        return
+    # Where reference texts repeat each other, those of their kind repeat them too.
+    if reference is not None and reference.high is not None and row.low <= reference.high:
+        return
+    text = (
+        f"Of the texts of {name} {span(row)} stand word for word in the reference: learnt by heart, or in both by "
+        "mistake. Where a draw holds both, such a text counts as good in every score."
+    )
+    draft.find("texts.copied", _severity(row.low), text, [row], candidate=name)
+
+
+def _tell_sequences(draft: Draft, counts: Counts, name: str) -> None:
+    """Tell of a candidate with texts that share more word sequences with each other than reference texts do."""
+    row = difference(draft, counts, WORDS, name, REFERENCE)
+    if row is None or not significant(draft, row) or not row.above(0.0):
+        return
+    own, other = draft.row(WORDS, candidate=name), draft.row(WORDS, candidate=REFERENCE)
+    text = (
+        f"Among themselves texts of {name} are more alike in their words than reference texts: Self-BLEU {point(own)} "
+        f"against {point(other)}, more by {size_words(row)}."
+    )
+    draft.find("texts.more-alike", "low", text, [row, own, other], candidate=name)
+
+
+def _sighted(draft: Draft, counts: Counts) -> list[str]:
+    """Return the scores by which people's texts are shown to be above their own words dealt anew."""
+    return [metric for metric in FLOORED if shown(draft, counts, metric, CEILING, FLOOR) > 0]
+
+
+def _tell_sight(draft: Draft, counts: Counts) -> None:
+    """Say once where encoder and number of texts do not tell people's texts from their words dealt anew."""
+    rows = {metric: difference(draft, counts, metric, CEILING, FLOOR) for metric in FLOORED}
+    known = [metric for metric, row in rows.items() if row is not None]
+    sighted = _sighted(draft, counts)
+    blind = [metric for metric in known if metric not in sighted]
+    encoder = counts.inputs.encoder
+    if not blind or encoder is None or REFERENCE in counts.grouped:
+        return
+    size = counts.controls[CEILING].size
+    text = (
+        f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words dealt anew: "
+        f"in {listed(blind)} the ceiling is not shown to be above the floor. So no candidate is judged against that "
+        "floor" + ("." if len(blind) == len(known) else f" in {'it' if len(blind) == 1 else 'them'}.")
+    )
+    draft.find("texts.order-unseen", "info", text, [rows[metric] for metric in blind])
+
+
+def _tell_floor(draft: Draft, counts: Counts, name: str) -> None:
+    """Tell of scores that are shown to be below the ceiling, and not to be above words dealt anew.
+
+    Not shown to be above is what chance does to good texts too: what falls short of nothing is not accused.
+    """
+    rows = {metric: difference(draft, counts, metric, name, FLOOR) for metric in _sighted(draft, counts)}
+    low = [
+        metric
+        for metric, row in rows.items()
+        if row is not None
+        and shown(draft, counts, metric, name, FLOOR) <= 0
+        and shown(draft, counts, metric, name, CEILING) < 0
+    ]
+    if not low or {name, REFERENCE} & counts.grouped:
+        return
+    verb = "is" if len(low) == 1 else "are"
+    text = f"{listed(low).capitalize()} of {name} {verb} not shown to be above the floor, words dealt anew."
+    draft.find("texts.not-above-floor", "medium", text, [rows[metric] for metric in low], candidate=name)
+
+
+def _tell_quiet(draft: Draft, counts: Counts, quiet: Sequence[str]) -> None:
+    """Say of whom no shortfall was shown, and how large one would have been told."""
+    against, metrics = counts.benchmark, ("precision", "recall")
+    rows = [difference(draft, counts, metric, name, against) for name in quiet for metric in metrics]
+    least = max(
+        one.detectable(1 - draft.level)
+        for one in counts.differences
+        if one.candidate in quiet and one.metric in metrics and one.against == against
+    )
+    names = listed(list(quiet[:MOST_NAMED])) + (
+        f" and {len(quiet) - MOST_NAMED} more" if len(quiet) > MOST_NAMED else ""
+    )
+    text = (
+        f"No shortfall of {names} against {_BENCHMARKS[against]} could be shown; one of {_up(least)} or more in "
+        "precision or recall would most likely have been."
+    )
+    draft.find("texts.no-shortfall", "info", text, rows)
+
+
+def _up(number: float) -> str:
+    """Return a number with two decimals that promises no more than it does: rounded up.
+
+    >>> _up(0.0142), _up(0.02)
+    ('0.02', '0.02')
+    """
+    return f"{math.ceil(round(100 * number, 6)) / 100:.2f}"
+
+
+def _tell_texts(draft: Draft, counts: Counts) -> None:
+    """Name a text of the least precise candidate outside the reference, and what nobody covers."""
+    found = {name: outside(counts, name, 1) for name in counts.names}
+    name = least_precise(draft, counts)
+    rows, count = found[name]
+    if count:
+        judged = different(counts, name)
+        text = (
+            f"{count:,} of the {judged:,} different texts of {name} in the first draw "
+            f"{'lies' if count == 1 else 'lie'} in no ball (k = {counts.k}) around a reference text"
+        )
+        if rows and rows[0].text:
+            own, nearest = _short(rows[0].text), _short(rows[0].nearest_text)
+            text += f"; the farthest: “{own}”, whose nearest reference text is “{nearest}”"
+        others = [
+            f"{other} {found[other][1]:,} of {different(counts, other):,}" for other in counts.names if other != name
+        ]
+        if others:
+            text += f". Of others: {listed(others[:MOST_NAMED])}"
+        draft.find("texts.outside", "info", text + ".", [score(draft, counts, "precision", name)], candidate=name)
+    missed, count = uncovered(counts, 1)
+    if count:
+        judged, verb = different(counts, REFERENCE), "is" if count == 1 else "are"
+        text = f"{count:,} of the {judged:,} different reference texts in the first draw {verb} reached by no candidate"
+        if missed and missed[0].text:
+            text += f"; the farthest: “{_short(missed[0].text)}”"
+        draft.find("texts.uncovered", "info", text + ".")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 90 else text[:90].rsplit(" ", 1)[0] + "…"
+
+
+def _warn_of_hubs(draft: Draft, counts: Counts) -> None:
+    for row in draft.select("hubness", k=counts.k):
+        if row.value > HUBS:
+            name = str(row.where["candidate"])
+            most = counts.main[name].hubs[counts.k][1]
+            text = (
+                f"Some texts of {name} are among the nearest of very many others, one of {most:,} (skewness "
+                f"{point(row)}): recall rests on these hubs."
+            )
+            draft.warn("hubs", text, candidate=name)

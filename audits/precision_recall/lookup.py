@@ -1,0 +1,55 @@
+"""Rows of the table at the k that leads, and which differences are shown."""
+
+from audits.context import Draft
+from audits.precision_recall.counts import WORDS, Counts
+from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE, RELABELLED
+from audits.records import Estimate
+
+
+def score(draft: Draft, counts: Counts, metric: str, name: str) -> Estimate | None:
+    """Return the score of a candidate or a control, if there is one."""
+    if name in (CEILING, FLOOR):
+        return draft.get(name, metric=metric, k=counts.k)
+    return draft.get(metric, candidate=name, k=counts.k)
+
+
+def relabelled(draft: Draft, counts: Counts, metric: str, name: str) -> Estimate | None:
+    """Return what a candidate would score if all texts were of one source, if that was asked."""
+    return draft.get(RELABELLED, candidate=name, metric=metric, k=counts.k)
+
+
+def difference(draft: Draft, counts: Counts, metric: str, name: str, against: str) -> Estimate | None:
+    """Return a difference, if there is one."""
+    k = {} if metric == WORDS else {"k": counts.k}
+    return draft.get("difference", candidate=name, against=against, metric=metric, **k)
+
+
+def shown(draft: Draft, counts: Counts, metric: str, name: str, against: str) -> int:
+    """Return 1 or -1 where a difference is shown to be above or below nothing, after correction, else 0."""
+    row = difference(draft, counts, metric, name, against)
+    if row is None or {name, against, REFERENCE} & counts.grouped or not significant(draft, row):
+        return 0
+    return int(row.above(0.0)) - int(row.below(0.0))
+
+
+def significant(draft: Draft, row: Estimate) -> bool:
+    """Tell whether the corrected p-value of a difference is small enough."""
+    return draft.row("p_value", **row.where, correction="holm").value < 1 - draft.level
+
+
+def between(draft: Draft, counts: Counts, metric: str, first: str, second: str) -> Estimate | None:
+    """Return the difference of two candidates, whichever was named first."""
+    return difference(draft, counts, metric, first, second) or difference(draft, counts, metric, second, first)
+
+
+def apart(draft: Draft, counts: Counts, metric: str, first: str, second: str) -> int:
+    """Return 1 or -1 where the first candidate's score is shown to be above or below the second's, else 0."""
+    if difference(draft, counts, metric, first, second) is not None:
+        return shown(draft, counts, metric, first, second)
+    return -shown(draft, counts, metric, second, first)
+
+
+def least_precise(draft: Draft, counts: Counts) -> str:
+    """Return the candidate of the lowest precision: its texts outside the reference are the first to look at."""
+    rows = {name: row.value for name in counts.names if (row := score(draft, counts, "precision", name)) is not None}
+    return min(rows, key=lambda name: rows[name])
