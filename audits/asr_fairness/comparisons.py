@@ -1,6 +1,6 @@
 """The comparison of groups: how far they are apart, whether it could be chance, and how it changes with the layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import KINDS, Floats, Layer, TaskCounts, sums_of
+from audits.asr_fairness.counts import KINDS, TEST, Floats, Layer, TaskCounts, named, sums_of
 from audits.asr_fairness.deals import deal_covariance, deal_rates, deal_shifts, deal_spread, with_deals
 from audits.asr_fairness.recordings import Inputs
 from audits.groups import MIN_WORDS, GroupSet, reported_groups
@@ -183,10 +183,29 @@ class Comparison:
         apart = np.abs(self.sums.errors[..., column] - rates * self.sums.sizes)
         return bool((apart <= 1e-9 * np.maximum(self.sums.sizes, 1.0)).all())
 
-    def shuffled(self) -> Chance:
-        """Shuffle the labels over the speakers: what chance makes of the gaps on all layers."""
+    def numbers(self) -> Iterator[tuple[str, dict[str, Coordinate], Interval | Undefined]]:
+        """Yield names, coordinates and values of all estimates: of every layer, then of the pattern over layers."""
         rng = generator(self.cohort.seed, "permutation", self.task.task, self.task.metric, self.by)
-        return shuffle_labels(self.sums, self.cohort.permutations, rng, level=self.cohort.level)
+        chance = shuffle_labels(self.sums, self.cohort.permutations, rng, level=self.cohort.level)
+        gaps: dict[Kind, dict[Layer, float]] = {kind: {} for kind in KINDS}
+        for layer in self.task.layers:
+            for kind in KINDS:
+                gap = self._gap(layer, kind, chance)
+                if isinstance(gap, Interval):
+                    gaps[kind][layer] = gap.value
+                yield named("gap", layer), self.at(layer, kind=kind), gap
+            for name, gap in self._gaps_to_others(layer, chance).items():
+                yield named("gap_to_others", layer), self.at(layer, group=name), gap
+            tested = {"test": TEST, "correction": "none"}
+            yield named("p_value", layer), {**tested, **self.at(layer)}, self._p_value(layer, chance)
+            yield named("noise_floor", layer), self.at(layer), self._noise_floor(layer, chance)
+            if self.dealt is not None:
+                yield "gap_deal_spread", self.at(layer), self._spread(layer, self.dealt)
+        for kind in KINDS:
+            correlation = self._correlation(kind, gaps[kind])
+            yield "layer_correlation", self.at(kind=kind), correlation
+            if isinstance(correlation, Interval):
+                yield "fairest_layer", self.at(kind=kind), self._fairest(kind, gaps[kind])
 
     def _noise(self, layer: Layer) -> Floats | None:
         return deal_covariance(self.dealt, self._column(layer), self.cohort.level)
@@ -198,7 +217,7 @@ class Comparison:
             value=value, low=low, high=high, method=method, n=self.sums.people, unit="speakers", level=level
         )
 
-    def gap(self, layer: Layer, kind: Kind, chance: Chance) -> Interval | Undefined:
+    def _gap(self, layer: Layer, kind: Kind, chance: Chance) -> Interval | Undefined:
         """Return the gap of the worst to the best group on a layer."""
         column, pair = self._column(layer), self._pair(layer)
         rates = on_scale(self.sums.totals(), column, "absolute")[0]
@@ -210,13 +229,13 @@ class Comparison:
         found = self._interval(ends, GAP_METHOD if kind == "absolute" else RATIO_METHOD)
         return found.clipped(-1.0, 1.0) if kind == "absolute" and self.task.metric == "error" else found
 
-    def others(self, layer: Layer, chance: Chance) -> dict[str, Interval]:
+    def _gaps_to_others(self, layer: Layer, chance: Chance) -> dict[str, Interval]:
         """Return the gap of each group to all other groups together, by its name."""
         level, noise = self.cohort.level, self._noise(layer)
         found = gaps_to_others(self.sums, chance, self._column(layer), level=level, noise=noise)
         return {name: self._interval(ends, OTHERS_METHOD) for name, ends in zip(self.names, found, strict=True)}
 
-    def p_value(self, layer: Layer, chance: Chance) -> Interval:
+    def _p_value(self, layer: Layer, chance: Chance) -> Interval:
         """Return the p-value of the gap: of shuffled labels or of the joint intervals, the larger."""
         column = self._column(layer)
         observed, shuffled = float(chance.observed["pairs"][column]), chance.shuffled["pairs"][:, column]
@@ -225,19 +244,17 @@ class Comparison:
         least = clearest(self.sums, column, "pairs", noise=self._noise(layer))[0]
         return self._interval((least, None, None), "none") if least > found[0] else self._interval(found, PERMUTED)
 
-    def noise_floor(self, layer: Layer, chance: Chance) -> Interval:
+    def _noise_floor(self, layer: Layer, chance: Chance) -> Interval:
         """Return the gap that chance alone makes."""
         gaps, tail = chance.gaps[:, self._column(layer)], (1 - self.cohort.level) / 2
         low, high = np.quantile(gaps, [tail, 1 - tail]).tolist()
         mean = float(gaps.mean())
         return self._interval((mean, min(low, mean), max(high, mean)), PERMUTED)
 
-    def spread(self, layer: Layer) -> Interval | Undefined | None:
-        """Return by how much the gap differs from one deal of the clips to the next; None where none are compared."""
-        if self.dealt is None:
-            return None
-        (worst, best), dealt = self._pair(layer), self.dealt[:, :, self._column(layer)]
-        return deal_spread(dealt[:, worst] - dealt[:, best], self.cohort.level)
+    def _spread(self, layer: Layer, dealt: Floats) -> Interval | Undefined:
+        """Return by how much the gap differs from one deal of the clips to the next."""
+        (worst, best), rates = self._pair(layer), dealt[:, :, self._column(layer)]
+        return deal_spread(rates[:, worst] - rates[:, best], self.cohort.level)
 
     @cached_property
     def _replicates(self) -> Floats:
@@ -256,12 +273,12 @@ class Comparison:
             found[kind] = widest, np.stack([values[:, worst] - values[:, best] for values in scaled], axis=1)
         return found
 
-    def correlation(self, kind: str, gaps: Mapping[int, float]) -> Interval | Undefined:
+    def _correlation(self, kind: str, gaps: Mapping[Layer, float]) -> Interval | Undefined:
         """Return the rank correlation of error and gap over the encoder's layers; of the gaps that there are."""
         layers = self.task.encoder_layers
         if len(layers) < FEWEST_LAYERS:
             return self._no_pattern(f"at least {FEWEST_LAYERS} layers")
-        if len(gaps) < len(layers):
+        if not gaps.keys() >= set(layers):
             return self._no_pattern("one on every layer", kind)
         columns, points = self.task.columns(layers), np.array([gaps[layer] for layer in layers])
         overall = self.task.errors.sum(0)[columns] / self.task.sizes.sum()
@@ -278,7 +295,7 @@ class Comparison:
         message = f"By {self.by}, no pattern of {gaps} over layers: it needs {needs}."
         return Undefined(message, id="no-layer-pattern", where=self.at(kind=kind) if kind else self.at())
 
-    def fairest(self, kind: str, gaps: Mapping[int, float]) -> Interval:
+    def _fairest(self, kind: str, gaps: Mapping[Layer, float]) -> Interval:
         """Return the encoder's layer with the least gap."""
         layers = self.task.encoder_layers
         drawn = self._gaps_drawn[kind][0][:, self.task.columns(layers)]

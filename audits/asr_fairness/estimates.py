@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from audits.asr_fairness.comparisons import PERMUTED, Cohort, Comparison, layer_choice, replicate_rates
-from audits.asr_fairness.counts import HEAD, KINDS, METRIC_WORDS, TASK_WORDS, TEST, TaskCounts, named, sums_of
+from audits.asr_fairness.counts import HEAD, METRIC_WORDS, TASK_WORDS, TEST, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_data
 from audits.asr_fairness.deals import deal_rates, deal_spread, deal_variance
 from audits.asr_fairness.measure import Counts
@@ -153,9 +153,9 @@ def add_spreads(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
 
 
 def _add_comparisons(draft: Draft, task: TaskCounts, counts: Counts) -> None:
-    found, least = {comparison.by: comparison for comparison in counts.of(task)}, counts.cohort.min_speakers
+    known, least = {comparison.by: comparison for comparison in counts.of(task)}, counts.cohort.min_speakers
     for groups in counts.inputs.sets:
-        comparison = found.get(groups.by)
+        comparison = known.get(groups.by)
         if comparison is None:
             draft.warn(
                 "too-few-speakers",
@@ -179,30 +179,8 @@ def _add_comparisons(draft: Draft, task: TaskCounts, counts: Counts) -> None:
 
 def add_gaps(draft: Draft, comparison: Comparison) -> None:
     """Add gaps of all kinds, each group against the others, noise floor, p-values, and the pattern over layers."""
-    chance = comparison.shuffled()
-    for layer in comparison.task.layers:
-        at = comparison.at(layer)
-        for kind in KINDS:
-            draft.add(named("gap", layer), comparison.gap(layer, kind, chance), **at, kind=kind)
-        for name, gap in comparison.others(layer, chance).items():
-            draft.add(named("gap_to_others", layer), gap, **at, group=name)
-        p_value = comparison.p_value(layer, chance)
-        draft.add(named("p_value", layer), p_value, test=TEST, correction="none", **at)
-        draft.add(named("noise_floor", layer), comparison.noise_floor(layer, chance), **at)
-        spread = comparison.spread(layer)
-        if spread is not None:
-            draft.add("gap_deal_spread", spread, **at)
-    for kind in KINDS:
-        _add_pattern(draft, comparison, kind)
-
-
-def _add_pattern(draft: Draft, comparison: Comparison, kind: str) -> None:
-    """Add the rank correlation over layers of error and gap, and the layer with the least gap."""
-    at = comparison.at(kind=kind)
-    rows = {layer: draft.get("gap", **at, layer=layer) for layer in comparison.task.encoder_layers}
-    gaps = {layer: row.value for layer, row in rows.items() if row is not None}
-    if draft.add("layer_correlation", comparison.correlation(kind, gaps), **at):
-        draft.add("fairest_layer", comparison.fairest(kind, gaps), **at)
+    for name, where, found in comparison.numbers():
+        draft.add(name, found, **where)
 
 
 def add_corrected(draft: Draft, comparisons: Sequence[Comparison]) -> None:

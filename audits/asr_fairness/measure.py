@@ -4,7 +4,6 @@ What a probe answered is kept by the hash of all that it depends on; another gro
 changes nothing of it, and a run that was killed goes on after its last finished probe.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -22,7 +21,7 @@ from audits.asr_fairness.comparisons import Cohort, Comparison, cohort_of, compa
 from audits.asr_fairness.counts import CONTROLS, TaskCounts
 from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
-from audits.asr_fairness.stacks import Stack, baseline_stack, encoder_stack
+from audits.asr_fairness.stacks import baseline_stack, encoder_stack
 from audits.context import Context
 from audits.statistics import enough_permutations
 from probes.loading.vocabularies import Vocabulary
@@ -70,20 +69,24 @@ class Counts:
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Measure every task on every layer, and the controls where they are asked for."""
-    stack = encoder_stack(inputs, options, context)
-    stacks = [baseline_stack(inputs, options, context), stack] if options.baseline else [stack]
+    encoder = encoder_stack(inputs, options, context)
+    stacks = [baseline_stack(inputs, options, context), encoder] if options.baseline else [encoder]
     sid = split_sid(inputs.recordings, options, context) if "sid" in options.tasks else ()
     asr = split_asr(inputs.recordings, options, context) if "asr" in options.tasks else None
     texts = [item.text for item in inputs.recordings]
-    tasks: list[TaskCounts] = []
-    heard: Hypotheses = {}
-    if sid:
-        tasks.append(measure_sid(stacks, sid, options, context))
-    if asr is not None:
-        heard = transcribe(stacks, texts, asr, options, context)
-        if isinstance(inputs.vocabulary, Vocabulary):
-            heard = with_head(heard, head_transcripts(stack, inputs.vocabulary, options))
-        tasks += count_transcripts(heard, texts)
+    found: list[TaskCounts] = []
+    heard: dict[str, Hypotheses] = {}
+    for control in ("", *CONTROLS) if options.controls else ("",):
+        # Wrong labels on the encoder as it is; right labels on one that learned nothing.
+        twin = control == "random-init"
+        chosen = [encoder_stack(inputs, options, context, random_seed=context.seed)] if twin else stacks
+        if sid:
+            found.append(measure_sid(chosen, sid, options, context, control=control))
+        if asr is not None:
+            heard[control] = transcribe(chosen, texts, asr, options, context, control)
+            if not control and isinstance(inputs.vocabulary, Vocabulary):
+                heard[control] = with_head(heard[control], head_transcripts(encoder, inputs.vocabulary, options))
+            found += count_transcripts(heard[control], texts, control)
     # Every comparison is tested in two places.
     enough = enough_permutations(options.permutations, 2 * len(inputs.sets), context.level)
     return Counts(
@@ -91,30 +94,9 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         options=replace(options, permutations=enough),
         level=context.level,
         seed=context.seed,
-        tasks=tuple(tasks),
-        controls=tuple(_controls(stacks, texts, sid, asr, inputs, options, context)) if options.controls else (),
-        hypotheses=heard,
+        tasks=tuple(task for task in found if not task.control),
+        controls=tuple(task for task in found if task.control),
+        hypotheses=heard.get("", {}),
         sid=sid,
         asr=asr,
     )
-
-
-def _controls(
-    stacks: list[Stack],
-    texts: Sequence[str],
-    sid: Sequence[SidSplit],
-    asr: AsrSplit | None,
-    inputs: Inputs,
-    options: Options,
-    context: Context,
-) -> list[TaskCounts]:
-    twin = [encoder_stack(inputs, options, context, random_seed=context.seed)]
-    found: list[TaskCounts] = []
-    # Wrong labels on the encoder as it is; right labels on one that learned nothing.
-    for control, chosen in zip(CONTROLS, (stacks, twin), strict=True):
-        if sid:
-            found.append(measure_sid(chosen, sid, options, context, control=control))
-        if asr is not None:
-            heard = transcribe(chosen, texts, asr, options, context, control)
-            found += count_transcripts(heard, texts, control)
-    return found

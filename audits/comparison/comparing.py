@@ -175,7 +175,8 @@ def _paired(change: Change, records: Matching) -> Change:
 def _matching(before: Run, after: Run) -> Matching | str:
     """Match the records of two runs, or return why not."""
     try:
-        module = registry.find(before.report.audit).records
+        spec = registry.find(before.report.audit)
+        module = f"{spec.package}.records" if spec.package and spec.step("records", "keys") else spec.records
     except InputError:
         # The package of the audit is not installed here; its report can be read all the same.
         module = ""
