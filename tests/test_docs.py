@@ -247,8 +247,8 @@ def test_the_thresholds_of_certify_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
-    from audits.asr_fairness.estimating import MIN_REPORTED, MIN_WORDS
-    from audits.asr_fairness.judging import HIGH, MEDIUM
+    from audits.asr_fairness.estimates import MIN_REPORTED, MIN_WORDS
+    from audits.asr_fairness.findings import HIGH, MEDIUM
 
     text = " ".join(prose(AUDITS["asr_fairness"]).split())
     assert f"`high` from {HIGH:.2f}, `medium` from {MEDIUM:.2f}" in text

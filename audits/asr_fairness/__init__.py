@@ -4,7 +4,7 @@ Probes on every layer identify the speaker and transcribe the words; their error
 groups, with intervals over speakers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from audits.measures import Measure
@@ -52,20 +52,23 @@ class Options:
         metavar="stop|skip",
         panel=_DATA,
     )
-    folds: int = option("Splits of the probes; every clip is tested in one.", 5, panel=_PROBES)
+    folds: int = option("Splits of the probes; every clip is tested in one.", 5, least=3, panel=_PROBES)
     repeats: int = option(
         "How often the clips are dealt over the folds anew in SID; what the deal changes is then in the intervals.",
         5,
         metavar="N",
+        least=1,
         panel=_PROBES,
     )
-    probe_epochs: int = option("Most passes of the CTC probe; it stops early.", 8, metavar="N", panel=_PROBES)
-    min_utterances: int = option("Clips that a speaker needs to take part in SID.", 3, metavar="N", panel=_PROBES)
+    probe_epochs: int = option("Most passes of the CTC probe; it stops early.", 8, metavar="N", least=0, panel=_PROBES)
+    min_utterances: int = option(
+        "Clips that a speaker needs to take part in SID.", 3, metavar="N", least=2, panel=_PROBES
+    )
     baseline: bool = option("Probe log-mel energies too, as layer -1.", True, panel=_PROBES)
     controls: bool = option(
         "Probe shuffled labels and a randomly initialised twin of the encoder too.", False, panel=_PROBES
     )
-    batch: int = option("Most clips in one forward pass.", 8, metavar="N", panel=_PROBES)
+    batch: int = option("Most clips in one forward pass.", 8, metavar="N", least=1, panel=_PROBES)
     workers: int = option(
         "Processes that fit probes side by side; 0: one for each core, 1: this process.", 1, metavar="N", panel=_PROBES
     )
@@ -79,20 +82,20 @@ class Options:
     scheduler: str | None = option(
         "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS", panel=_PROBES
     )
-    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=_GROUPS)
-    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS)
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS)
-    permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", panel=_GROUPS)
+    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", least=1, panel=_GROUPS)
+    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", least=5, panel=_GROUPS)
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", least=200, panel=_GROUPS)
+    permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", least=100, panel=_GROUPS)
 
 
-_OF_A_LAYER = ("error_rate", "gap", "gap_to_others", "noise_floor", "p_value")
-
-MEASURES = (
-    Measure("error_rate", ("group", "layer", "metric", "task"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+_HERE = ("metric", "task")
+"""Coordinates of every estimate."""
+_OF_A_LAYER = (
+    Measure("error_rate", ("group", "layer", *_HERE), "error rate", unit="speakers", worse="up", apart=("metric",)),
     Measure(
         "gap",
-        ("by", "kind", "layer", "metric", "task"),
-        "TODO",
+        ("by", "kind", "layer", *_HERE),
+        "gap in error rate, worst against best group",
         unit="speakers",
         worse="up",
         neutral=0.0,
@@ -100,70 +103,89 @@ MEASURES = (
     ),
     Measure(
         "gap_to_others",
-        ("by", "group", "layer", "metric", "task"),
-        "TODO",
+        ("by", "group", "layer", *_HERE),
+        "gap in error rate to all other groups",
         unit="speakers",
         worse="away",
         neutral=0.0,
         apart=("metric",),
     ),
     Measure(
-        "noise_floor", ("by", "layer", "metric", "task"), "TODO", unit="speakers", apart=("metric",), compared=False
+        "noise_floor",
+        ("by", "layer", *_HERE),
+        "gap that chance alone makes",
+        unit="speakers",
+        apart=("metric",),
+        compared=False,
     ),
     Measure(
         "p_value",
-        ("by", "correction", "layer", "metric", "task", "test"),
-        "TODO",
+        ("by", "correction", "layer", "test", *_HERE),
+        "p-value of the gap",
         unit="speakers",
         apart=("metric", "test"),
         compared=False,
         written="probability",
     ),
-    Measure("head_error_rate", ("group", "metric", "task"), "TODO", unit="speakers", worse="up", apart=("metric",)),
+)
+
+
+def _of_the_head(measure: Measure) -> Measure:
+    keys = tuple(key for key in measure.keys if key != "layer")
+    return replace(measure, name=f"head_{measure.name}", keys=keys, label=f"{measure.label}, own CTC head")
+
+
+MEASURES = (
+    *_OF_A_LAYER,
+    *map(_of_the_head, _OF_A_LAYER),
+    Measure("best_layer", _HERE, "layer with the least error", unit="speakers", apart=("metric",)),
     Measure(
-        "head_gap",
-        ("by", "kind", "metric", "task"),
-        "TODO",
-        unit="speakers",
-        worse="up",
-        neutral=0.0,
-        apart=("kind", "metric"),
+        "fairest_layer", ("by", "kind", *_HERE), "layer with the least gap", unit="speakers", apart=("kind", "metric")
     ),
     Measure(
-        "head_gap_to_others",
-        ("by", "group", "metric", "task"),
-        "TODO",
+        "layer_correlation",
+        ("by", "kind", *_HERE),
+        "rank correlation of error and gap over layers",
         unit="speakers",
-        worse="away",
         neutral=0.0,
+    ),
+    Measure(
+        "control_error_rate",
+        ("control", "group", "layer", *_HERE),
+        "error rate of a control",
+        unit="speakers",
         apart=("metric",),
     ),
-    Measure("head_noise_floor", ("by", "metric", "task"), "TODO", unit="speakers", apart=("metric",), compared=False),
     Measure(
-        "head_p_value",
-        ("by", "correction", "metric", "task", "test"),
-        "TODO",
-        unit="speakers",
-        apart=("metric", "test"),
+        "deal_spread",
+        ("group", "layer", *_HERE),
+        "standard deviation of the error rate between deals",
+        unit="deals",
+        apart=("metric",),
         compared=False,
-        written="probability",
-    ),
-    Measure("best_layer", ("metric", "task"), "TODO", unit="speakers", apart=("metric",)),
-    Measure("fairest_layer", ("by", "kind", "metric", "task"), "TODO", unit="speakers", apart=("kind", "metric")),
-    Measure("layer_correlation", ("by", "kind", "metric", "task"), "TODO", unit="speakers", neutral=0.0),
-    Measure("control_error_rate", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure(
-        "deal_spread", ("group", "layer", "metric", "task"), "TODO", unit="deals", apart=("metric",), compared=False
     ),
     Measure(
         "gap_deal_spread",
-        ("by", "layer", "metric", "task"),
-        "TODO",
+        ("by", "layer", *_HERE),
+        "standard deviation of the gap between deals",
         unit="deals",
         neutral=0.0,
         apart=("metric",),
         compared=False,
     ),
+)
+
+LIMITATIONS = (
+    "A probe shows what a linear map can read off frozen embeddings of these recordings; it does not show what a "
+    "fine-tuned or larger model would do with them.",
+    "Groups are compared as they were recorded: differences of microphone, room, text or reading skill between "
+    "groups are part of every gap.",
+    "Speaker identification is closed-set: it gets harder with more speakers, and with more speakers of the same "
+    "group, so its error rates hold for this set of speakers only.",
+    "The layer with the least error is chosen and judged on the same clips, so its error is a little flattered; the "
+    "choice does not look at groups.",
+    "Layers are probed one by one, without the weighted sum over layers that downstream models often use.",
+    "The definitions of error, gap and layer pattern are those of miles; published studies may define them otherwise.",
 )
 
 AUDIT = AuditSpec(
@@ -175,9 +197,7 @@ AUDIT = AuditSpec(
     ),
     summary="Where in a speech encoder do some groups of speakers fare worse?",
     options=Options,
-    plan="audits.asr_fairness.inputs:plan",
-    run="audits.asr_fairness.report:run",
-    records="audits.asr_fairness.pairing",
-    demo="audits.asr_fairness.demo:prepare",
+    package="audits.asr_fairness",
     measures=MEASURES,
+    limitations=LIMITATIONS,
 )

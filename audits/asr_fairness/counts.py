@@ -1,5 +1,6 @@
 """Errors, hits and trials: the sufficient statistics from which every number of the audit is made."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 from audits.statistics import Kind, SpeakerSums, sum_by_speaker
 
 Floats = NDArray[np.float64]
+Layer = int | str
+"""A layer by its number, or `HEAD`."""
 HEAD = "head"
-"""The column of the checkpoint's own CTC head; its estimates are named `head_...` and have no layer."""
+"""The checkpoint's own CTC head; its estimates are named `head_...` and have no layer."""
 BASELINE = -1
 """The layer number of log-mel energies."""
 METRICS = {"sid": ("error",), "asr": ("wer", "cer")}
@@ -24,7 +27,7 @@ TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
 METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskCounts:
     """What one metric of one task counted on every clip that took part.
 
@@ -44,7 +47,7 @@ class TaskCounts:
 
     task: str
     metric: str
-    layers: tuple[int | str, ...]
+    layers: tuple[Layer, ...]
     clips: NDArray[np.int64]
     errors: Floats
     hits: Floats
@@ -58,33 +61,48 @@ class TaskCounts:
         shared: dict[str, Any] = {"task": self.task, "metric": self.metric}
         return {"control": self.control, **shared} if self.control else shared
 
-    def place(self, column: int) -> dict[str, Any]:
-        """Return the coordinates of a column: those shared, and the layer unless it is the head."""
-        layer = self.layers[column]
+    @property
+    def compared(self) -> bool:
+        """Whether groups are tested and findings made by this metric: the first of its task."""
+        return self.metric == METRICS[self.task][0]
+
+    def at(self, layer: Layer) -> dict[str, Any]:
+        """Return the coordinates of a layer: those shared, and its number unless it is the head."""
         return self.where if layer == HEAD else {**self.where, "layer": layer}
 
-    def named(self, name: str, column: int | None) -> str:
-        """Return the name of an estimate of a column."""
-        return f"head_{name}" if column is not None and self.layers[column] == HEAD else name
+    def columns(self, layers: Sequence[Layer]) -> list[int]:
+        """Return the columns of some layers."""
+        return [self.layers.index(layer) for layer in layers]
 
-    def numbered(self) -> list[int]:
-        """Return the columns of the encoder's own layers: neither baseline nor head."""
-        return [place for place, layer in enumerate(self.layers) if isinstance(layer, int) and layer >= 0]
+    @property
+    def encoder_layers(self) -> list[int]:
+        """The encoder's own layers: neither baseline nor head."""
+        return [layer for layer in self.layers if isinstance(layer, int) and layer >= 0]
 
+    @property
     def best(self) -> int:
-        """Return the column of the encoder's layer with the least overall error; the first of equals."""
-        columns = self.numbered()
-        return columns[int(np.argmin(self.overall(columns)))]
+        """The encoder's layer with the least overall error; the first of equals."""
+        return self.encoder_layers[int(np.argmin(self.overall(self.encoder_layers)))]
 
-    def overall(self, columns: list[int]) -> Floats:
-        """Return the errors of all clips in some columns; rounded, so that equal sums of means over deals tie."""
-        total: Floats = self.errors[:, columns].sum(0).round(6)
+    @property
+    def judged(self) -> tuple[Layer, ...]:
+        """Where groups are tested: on the best layer, and by the checkpoint's own head where there is one."""
+        return (self.best, HEAD) if HEAD in self.layers else (self.best,)
+
+    def overall(self, layers: Sequence[Layer]) -> Floats:
+        """Return the errors of all clips on some layers; rounded, so that equal sums of means over deals tie."""
+        total: Floats = self.errors[:, self.columns(layers)].sum(0).round(6)
         return total
 
 
-def sums_of(counts: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:
+def named(name: str, layer: Layer) -> str:
+    """Return the name of an estimate of a layer, or of the head."""
+    return f"head_{name}" if layer == HEAD else name
+
+
+def sums_of(task: TaskCounts, speakers: NDArray[np.int64], member: NDArray[np.bool_]) -> SpeakerSums:
     """Sum a metric over the clips of every speaker in every group.
 
     `speakers` is the speaker number of each recording, `member` who is in which group, shape (groups, recordings).
     """
-    return sum_by_speaker(counts.errors, counts.hits, counts.sizes, speakers[counts.clips], member[:, counts.clips])
+    return sum_by_speaker(task.errors, task.hits, task.sizes, speakers[task.clips], member[:, task.clips])

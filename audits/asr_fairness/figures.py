@@ -1,37 +1,47 @@
 """The charts of the audit, each answering the question in its title."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from audits.asr_fairness.comparisons import FEWEST_LAYERS, Comparison
+from audits.asr_fairness.contrasts import contrasts
 from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
-from audits.asr_fairness.gaps import FEWEST_LAYERS, GapRows
+from audits.asr_fairness.measure import Counts
+from audits.asr_fairness.recordings import Inputs
 from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
 from audits.context import Draft
+from audits.groups import ALL
 from audits.numbers import percent
 from audits.records import Coordinate, Estimate, Figure, Json
 
 TITLES = {"sid": "speaker identification", "asr": "transcription"}
 
 
-def draw(draft: Draft, counts: Sequence[TaskCounts], rows: Sequence[GapRows], small: set[str]) -> list[Figure]:
-    """Return the figures; those of a comparison only where there is one."""
-    figures: list[Figure] = []
-    for task in (task for task in counts if task.metric != "cer"):
-        mine = [row for row in rows if row.comparison.counts is task]
-        shown = _widest(draft, mine, task)
-        if shown is not None:
-            figures += [_curves(draft, task, shown), _against(draft, task, mine)]
-        figures.append(_map(draft, task, small))
-    compared = [row for row in rows if row.comparison.counts.metric != "cer"]
-    if compared:
-        figures.insert(0, _forest(draft, compared))
-    return [figure for figure in figures if figure.spec]
+def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+    """Yield the figures; those of a comparison only where there is one."""
+    tasks = [task for task in counts.tasks if task.compared]
+    for figure in _drawn(draft, counts, tasks):
+        if figure.spec:
+            yield figure
+    if counts.inputs.skipped:
+        yield _coverage(counts.inputs)
 
 
-def _widest(draft: Draft, rows: Sequence[GapRows], task: TaskCounts) -> GapRows | None:
-    """Return the single attribute with the largest gap on the best layer."""
-    singles = [row for row in rows if "&" not in row.comparison.groups.by]
-    best = task.best()
-    return max(singles, key=lambda row: draft.estimates[row.gap[best, "absolute"]].low or -1.0, default=None)
+def _drawn(draft: Draft, counts: Counts, tasks: Sequence[TaskCounts]) -> Iterator[Figure]:
+    if any(counts.of(task) for task in tasks):
+        yield _forest(draft, [counts.of(task) for task in tasks])
+    small = {str(warning.where["group"]) for warning in draft.warnings if warning.id == "small-group"}
+    for task in tasks:
+        single = [comparison for comparison in counts.of(task) if not comparison.crossed]
+        if single:
+            yield _curves(draft, task, max(single, key=lambda one: _gap(draft, one, task.best).low or -1.0))
+            yield _against(draft, task, single)
+        yield _map(draft, task, small)
+
+
+def _gap(draft: Draft, comparison: Comparison, layer: int) -> Estimate:
+    return draft.row("gap", **comparison.at(layer, kind="absolute"))
 
 
 def _order(layer: Coordinate) -> float:
@@ -42,16 +52,11 @@ def _name(layer: Coordinate) -> str:
     return "log-mel" if layer == BASELINE else "own head" if layer == HEAD else str(layer)
 
 
-def _rates(draft: Draft, task: TaskCounts) -> list[tuple[Coordinate, Estimate]]:
-    """Return the error rates of a metric with their layers, in the order of the layers."""
-    rows = [
-        (row.where.get("layer", HEAD), row)
-        for row in draft.estimates
-        if row.name in ("error_rate", "head_error_rate")
-        and row.where["task"] == task.task
-        and row.where["metric"] == task.metric
-    ]
-    return sorted(rows, key=lambda pair: _order(pair[0]))
+def _rates(draft: Draft, task: TaskCounts) -> list[Mapping[str, Any]]:
+    """Return the error rates of a metric, in the order of the layers; a layer by its name."""
+    rows = draft.rows("error_rate", **task.where) + draft.rows("head_error_rate", **task.where)
+    ordered = sorted(rows, key=lambda row: _order(row.get("layer", HEAD)))
+    return [{**row, "layer": _name(row.get("layer", HEAD))} for row in ordered]
 
 
 def _error_axis(task: TaskCounts, field: str = "value") -> Axis:
@@ -59,20 +64,12 @@ def _error_axis(task: TaskCounts, field: str = "value") -> Axis:
     return Axis(field, title, format=".2f", zero=True)
 
 
-def _curves(draft: Draft, task: TaskCounts, shown: GapRows) -> Figure:
-    names = set(shown.comparison.names)
+def _curves(draft: Draft, task: TaskCounts, shown: Comparison) -> Figure:
     data = [
-        {
-            "layer": _name(layer),
-            "group": str(row.where["group"]),
-            "value": row.value,
-            "low": row.low,
-            "high": row.high,
-        }
-        for layer, row in _rates(draft, task)
-        if row.where["group"] in names
+        {name: row[name] for name in ("layer", "group", "value", "low", "high")}
+        for row in _rates(draft, task)
+        if row["group"] in shown.names
     ]
-    by = shown.comparison.groups.by
     spec = interval_lines(
         data,
         x=Axis("layer", "Layer", kind="ordinal"),
@@ -80,34 +77,32 @@ def _curves(draft: Draft, task: TaskCounts, shown: GapRows) -> Figure:
         low="low",
         high="high",
         series="group",
-        series_title=by,
+        series_title=shown.by,
     )
     return Figure(
         id=f"{task.task}-layers",
         title=f"In which layers do the groups differ in {TITLES[task.task]}?",
-        caption=f"Error of the probe on each layer for each group by {by}, with {_level(draft)} intervals over "
-        "speakers. Where bands of two groups overlap widely, no difference can be read off.",
+        caption=f"Error of the probe on each layer for each group by {shown.by}, with {percent(draft.level)} intervals "
+        "over speakers. Where bands of two groups overlap widely, no difference can be read off.",
         file=f"{task.task}-layers",
         spec=spec,
     )
 
 
-def _against(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> Figure:
-    overall = {layer: row.value for layer, row in _rates(draft, task) if row.where["group"] == "all"}
+def _against(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> Figure:
     data = [
         {
-            "error": overall[task.layers[column]],
-            "gap": draft.estimates[row.gap[column, "absolute"]].value,
-            "layer": _name(task.layers[column]),
-            "order": column,
-            "by": f"by {row.comparison.groups.by}",
+            "error": draft.row("error_rate", **task.at(layer), group=ALL).value,
+            "gap": _gap(draft, comparison, layer).value,
+            "layer": _name(layer),
+            "order": task.layers.index(layer),
+            "by": f"by {comparison.by}",
         }
-        for row in rows
-        if "&" not in row.comparison.groups.by
-        for column in task.numbered()
+        for comparison in comparisons
+        for layer in task.encoder_layers
     ]
     spec: Json = {}
-    if len(task.numbered()) >= FEWEST_LAYERS:
+    if len(task.encoder_layers) >= FEWEST_LAYERS:
         spec = scatter(
             data,
             x=Axis("error", "Overall error of the layer", format=".2f", zero=False),
@@ -130,14 +125,12 @@ def _against(draft: Draft, task: TaskCounts, rows: Sequence[GapRows]) -> Figure:
 def _map(draft: Draft, task: TaskCounts, small: set[str]) -> Figure:
     data = [
         {
-            "layer": _name(layer),
-            "group": str(row.where["group"]),
-            "value": row.value,
-            "small": row.where["group"] in small,
-            "speakers": row.n,
+            **{name: row[name] for name in ("layer", "group", "value")},
+            "small": row["group"] in small,
+            "speakers": row["n"],
         }
-        for layer, row in _rates(draft, task)
-        if str(row.where["group"]).count("&") == 0
+        for row in _rates(draft, task)
+        if "&" not in row["group"]
     ]
     spec = heat_map(
         data,
@@ -156,23 +149,21 @@ def _map(draft: Draft, task: TaskCounts, small: set[str]) -> Figure:
     )
 
 
-def _forest(draft: Draft, rows: Sequence[GapRows]) -> Figure:
+def _forest(draft: Draft, tasks: Sequence[Sequence[Comparison]]) -> Figure:
     data = []
-    for row in rows:
-        task = row.comparison.counts
-        columns = [task.best()] + ([task.layers.index(HEAD)] if HEAD in task.layers else [])
-        for column in columns:
-            gap = draft.estimates[row.gap[column, "absolute"]]
-            layer = _name(task.layers[column])
-            place = layer if layer == "own head" else f"layer {layer}"
+    for comparisons in tasks:
+        judged = contrasts(draft, comparisons)
+        for contrast in sorted(judged, key=lambda one: comparisons.index(one.comparison)):
+            comparison, layer = contrast.comparison, contrast.layer
+            where = _name(layer) if layer == HEAD else f"layer {layer}"
             data.append(
                 {
-                    "by": f"{row.worst[column]} against {row.best[column]}",
-                    "value": gap.value,
-                    "low": gap.low,
-                    "high": gap.high,
-                    "panel": f"{TITLES[task.task].capitalize()}, {place}",
-                    "undecided": not row.found.get(column, False),
+                    "by": f"{comparison.worst(layer)} against {comparison.best(layer)}",
+                    "value": contrast.gap.value,
+                    "low": contrast.gap.low,
+                    "high": contrast.gap.high,
+                    "panel": f"{TITLES[comparison.task.task].capitalize()}, {where}",
+                    "undecided": not contrast.shown,
                 }
             )
     spec = forest(
@@ -189,17 +180,19 @@ def _forest(draft: Draft, rows: Sequence[GapRows]) -> Figure:
         id="gaps",
         title="Which gaps are beyond chance?",
         caption="Gap between the worst and the best group by each attribute and crossing, on the layer with the least "
-        f"error and on the checkpoint's own head. The {_level(draft)} intervals hold for all pairs of groups of one "
-        "attribute at once. Grey: not beyond chance once all the comparisons of the task are counted.",
+        f"error and on the checkpoint's own head. The {percent(draft.level)} intervals hold for all pairs of groups of "
+        "one attribute at once. Grey: not beyond chance once all the comparisons of the task are counted.",
         file="gaps",
         spec=spec,
     )
 
 
-def coverage_figure(rows: Sequence[Json]) -> Figure:
+def _coverage(inputs: Inputs) -> Figure:
     """Return how many clips were used and left out, by group."""
+    clips = [(item.clip, "used") for item in inputs.recordings] + [(clip, "left out") for clip, _ in inputs.skipped]
+    found = Counter((f"{name}={level}", status) for clip, status in clips for name, level in clip.attributes.items())
     spec = bars(
-        rows,
+        [{"group": group, "status": status, "clips": count} for (group, status), count in sorted(found.items())],
         label="group",
         value=Axis("clips", "Clips", format="d"),
         series="status",
@@ -212,7 +205,3 @@ def coverage_figure(rows: Sequence[Json]) -> Figure:
         file="coverage",
         spec=spec,
     )
-
-
-def _level(draft: Draft) -> str:
-    return percent(draft.estimates[0].level)

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.outlook import coordinates_of, cost_of, notes_of
+from audits.asr_fairness.preview import coordinates_of, cost_of, preview_of
+from audits.asr_fairness.recordings import Inputs, Recording
 from audits.context import Context, Plan
-from audits.groups import GroupSet, group_sets
-from audits.options import check_distinct, check_least
-from audits.records import Skipped, Source, Subject
+from audits.groups import group_sets
+from audits.options import check_distinct
+from audits.records import Source, Subject
 from audits.value_maps import value_map_sources
 from probes.activations import check_family
 from probes.errors import InputError
@@ -21,7 +21,7 @@ from probes.loading.hashing import sha256_json
 from probes.loading.levels import parse_bins
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.loading.recordings import measure_sound
-from probes.loading.vocabularies import Vocabulary, read_vocabulary
+from probes.loading.vocabularies import read_vocabulary
 from probes.words import normalise
 
 NO_TEXT = "empty transcript"
@@ -29,64 +29,7 @@ NO_SPEAKER = "no speaker"
 UNREADABLE = "unreadable recording"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """A clip that can be used: its content hash, samples at 16 kHz, normalised text and file format.
-
-    `silent` tells that all of its samples are equal.
-    """
-
-    clip: Clip
-    sha256: str
-    samples: int
-    text: str
-    rate: int
-    channels: int
-    silent: bool = False
-
-    @property
-    def speaker(self) -> str:
-        """Name of the speaker."""
-        return str(self.clip.speaker)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What the audit runs on.
-
-    Parameters
-    ----------
-    skipped
-        Left-out clips with the reason.
-    layers
-        Layers to probe, or None for all.
-    vocabulary
-        The symbols of the checkpoint's own head, or why it is not judged; empty where there is nothing to judge.
-    """
-
-    folder: ModelFolder
-    manifest: Manifest
-    recordings: tuple[Recording, ...]
-    skipped: tuple[tuple[Clip, str], ...]
-    sets: tuple[GroupSet, ...]
-    layers: tuple[int, ...] | None
-    vocabulary: Vocabulary | str = ""
-
-    @property
-    def reasons(self) -> tuple[Skipped, ...]:
-        """How many clips were left out for each reason."""
-        counts = Counter(reason for _, reason in self.skipped)
-        return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
-
-    def varying(self, groups: GroupSet) -> frozenset[str]:
-        """Return the speakers who are in several of these groups."""
-        known = zip(self.recordings, groups.member.tolist(), strict=True)
-        pairs = {(item.speaker, place) for item, place in known if place >= 0}
-        counts = Counter(speaker for speaker, _ in pairs)
-        return frozenset(speaker for speaker, count in counts.items() if count > 1)
-
-
-def plan(options: Options, context: Context) -> Plan:
+def check(options: Options, context: Context) -> Plan:
     """Check options, model, manifest and every recording; write nothing.
 
     Raises
@@ -94,7 +37,7 @@ def plan(options: Options, context: Context) -> Plan:
     InputError
         Where anything is wrong that the user can mend.
     """
-    _check_options(options)
+    check_distinct((("--by", options.by), ("--tasks", options.tasks)))
     workers_of(options)
     folder = find_model(options.model)
     check_family(folder)
@@ -129,7 +72,7 @@ def plan(options: Options, context: Context) -> Plan:
             *value_map_sources(options.values),
         ),
         cost=cost_of(inputs, options),
-        notes=(*(note.message for note in manifest.notes), *notes_of(inputs, options, context.level)),
+        preview=(*(note.message for note in manifest.notes), *preview_of(inputs, options, context.level)),
         coordinates=coordinates_of(inputs, options),
     )
 
@@ -149,23 +92,6 @@ def _identity(item: Recording) -> list[object]:
     """Return what was heard; who spoke, and what, follows from the manifest, the value map and the settings."""
     clip = item.clip
     return [clip.name, item.sha256, clip.start, clip.end]
-
-
-def _check_options(options: Options) -> None:
-    check_least(
-        (
-            ("--folds", options.folds, 3),
-            ("--repeats", options.repeats, 1),
-            ("--probe-epochs", options.probe_epochs, 0),
-            ("--min-utterances", options.min_utterances, 2),
-            ("--batch", options.batch, 1),
-            ("--max-order", options.max_order, 1),
-            ("--min-speakers", options.min_speakers, 5),
-            ("--bootstrap", options.bootstrap, 200),
-            ("--permutations", options.permutations, 100),
-        )
-    )
-    check_distinct((("--by", options.by), ("--tasks", options.tasks)))
 
 
 def _layers(options: Options, folder: ModelFolder) -> tuple[int, ...] | None:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import TaskCounts
-from audits.asr_fairness.inputs import Recording, workers_of
+from audits.asr_fairness.inputs import workers_of
+from audits.asr_fairness.recordings import Recording
 from audits.asr_fairness.splits import within_speakers
 from audits.asr_fairness.stacks import Stack
 from audits.context import Context

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE
-from audits.asr_fairness.inputs import Inputs, Recording
+from audits.asr_fairness.recordings import Inputs, Recording
 from audits.context import Context
 from probes.activations import LogMel, SpeechEncoder, batching_of, encoder_key
 from probes.embeddings import Embeddings, Item, clip_item

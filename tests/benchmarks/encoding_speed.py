@@ -80,13 +80,13 @@ def make_encoder(folder: Path, *, width: int, layers: int, channels: int = 512) 
 def planned(given: argparse.Namespace, tasks: tuple[str, ...] = ("sid",)) -> tuple[Any, Any, Any]:
     """Return inputs, options and context of an audit, with an empty cache."""
     from audits.asr_fairness import Options
-    from audits.asr_fairness.inputs import plan
+    from audits.asr_fairness.inputs import check
     from audits.context import Cache, Context
 
     folder = given.folder
     options = Options(model=str(folder / "model"), manifest=folder / "manifest.csv", by=("group",), tasks=tasks)
     context = Context(cache=Cache(Path(tempfile.mkdtemp(dir=folder))))
-    return plan(options, context).inputs, options, context
+    return check(options, context).inputs, options, context
 
 
 def by_transformers(given: argparse.Namespace, *, at_once: bool) -> race.Job:
@@ -172,10 +172,11 @@ def audit(*tasks: str) -> race.Side:
     """Return a side that measures these tasks."""
 
     def side(given: argparse.Namespace) -> race.Job:
-        from audits.asr_fairness.measuring import measure
+        from audits.asr_fairness.measure import measure
 
         def job() -> race.Result:
-            measure(*planned(given, tasks))
+            inputs, options, context = planned(given, tasks)
+            measure(options, inputs, context)
             return {}
 
         return job

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import HEAD, KINDS, TaskCounts
-from audits.asr_fairness.dealing import add_spread, deal_rates
-from audits.asr_fairness.estimating import Cohort, add_best_layer, add_error_rates, cohort_of
-from audits.asr_fairness.gaps import GapRows, add_gaps, compare_groups
-from audits.asr_fairness.judging import judge
-from audits.context import Cache, Context, Draft
+from audits.asr_fairness.comparisons import Comparison
+from audits.asr_fairness.counts import HEAD, KINDS, TaskCounts, named
+from audits.asr_fairness.deals import deal_rates, deal_spread
+from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates
+from audits.asr_fairness.findings import findings
+from audits.asr_fairness.measure import Counts
+from audits.context import Draft
 from audits.groups import ALL, GroupSet, group_sets
 from audits.records import Estimate
 from audits.statistics import enough_permutations
@@ -111,12 +112,12 @@ def _counted(
 def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     """Audit one data set and hold every number and sentence against the truth."""
     drawn = draw(case, rng)
-    draft, rows = examine(drawn, case, int(rng.integers(2**31)))
-    found = _Found(case=case, drawn=drawn, draft=draft, rows=rows)
+    draft, comparisons = examine(drawn, case, int(rng.integers(2**31)))
+    found = _Found(case=case, drawn=drawn, draft=draft, comparisons=comparisons)
     return {**found.rates(), **found.gaps(), **found.layers(), **found.deals(), **found.findings()}
 
 
-def examine(drawn: Drawn, case: Case, seed: int) -> tuple[Draft, list[GapRows]]:
+def examine(drawn: Drawn, case: Case, seed: int) -> tuple[Draft, Sequence[Comparison]]:
     """Audit one data set."""
     options = Options(
         model="m", manifest=Path("manifest.csv"), by=("group", "side"), min_speakers=min(max(case.units, 5), 10)
@@ -124,24 +125,25 @@ def examine(drawn: Drawn, case: Case, seed: int) -> tuple[Draft, list[GapRows]]:
     sets: tuple[GroupSet, ...] = drawn.inputs.sets
     enough = enough_permutations(options.permutations, 2 * len(sets), case.level)
     options = replace(options, permutations=enough)
-    context = Context(seed=seed, level=case.level, cache=Cache(Path("cache")))
-    draft, cohort = Draft(), cohort_of(drawn.inputs, options, context)
-    rows: list[GapRows] = []
-    for counts in (drawn.asr, drawn.sid):
-        rates = add_error_rates(draft, counts, cohort, context)
-        add_best_layer(draft, counts, cohort, context)
-        _add_spread(draft, counts, cohort, context)
-        compared = [compare_groups(groups, counts, cohort, options) for groups in sets]
-        rows += [add_gaps(draft, one, rates, cohort, options, context) for one in compared if one is not None]
-    add_error_rates(draft, replace(drawn.asr, control="random-init"), cohort, context)
-    judge(draft, [drawn.asr, drawn.sid], rows, drawn.inputs, context)
-    return draft, rows
+    counts = Counts(inputs=drawn.inputs, options=options, level=case.level, seed=seed, tasks=(drawn.asr, drawn.sid))
+    draft, cohort = Draft(level=case.level, seed=seed), counts.cohort
+    for task in counts.tasks:
+        add_rates(draft, task, cohort)
+        add_best_layer(draft, task, cohort)
+        _add_spread(draft, task, counts)
+        for comparison in counts.of(task):
+            add_gaps(draft, comparison)
+    add_rates(draft, replace(drawn.asr, control="random-init"), cohort)
+    for task in counts.tasks:
+        add_corrected(draft, counts.of(task))
+    findings(draft, counts)
+    return draft, counts.comparisons
 
 
-def _add_spread(draft: Draft, counts: TaskCounts, cohort: Cohort, context: Context) -> None:
-    dealt = deal_rates(counts, np.ones((1, len(cohort.speakers)), dtype=bool))
+def _add_spread(draft: Draft, task: TaskCounts, counts: Counts) -> None:
+    dealt = deal_rates(task, counts.cohort.everyone)
     if dealt is not None:
-        add_spread(draft, dealt[:, 0, 0], {**counts.place(0), "group": ALL}, context)
+        draft.add("deal_spread", deal_spread(dealt[:, 0, 0], draft.level), **task.at(0), group=ALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +153,7 @@ class _Found:
     case: Case
     drawn: Drawn
     draft: Draft
-    rows: Sequence[GapRows]
+    comparisons: Sequence[Comparison]
 
     def row(self, name: str, **where: str | int) -> Estimate | None:
         """Return the first estimate at these coordinates."""
@@ -164,12 +166,9 @@ class _Found:
             None,
         )
 
-    def of(self, task: str, by: str = "group") -> GapRows | None:
-        """Return where the comparisons of an attribute in a task stand."""
-        return next(
-            (row for row in self.rows if row.comparison.counts.task == task and row.comparison.groups.by == by),
-            None,
-        )
+    def of(self, task: str, by: str = "group") -> Comparison | None:
+        """Return the comparison by an attribute in a task."""
+        return next((one for one in self.comparisons if one.task.task == task and one.by == by), None)
 
     def rates(self) -> Mapping[str, bool | None]:
         """Hold the rates of the marked group against its law's."""
@@ -189,13 +188,12 @@ class _Found:
         found: dict[str, bool | None] = {}
         asr, sid, name = self.of("asr"), self.of("sid"), f"group=g{MARKED}"
         for kind in KINDS if asr else ():
-            for prefix, layer in (("", BEST), ("head_", len(LAYERS) - 1)):
-                ends = [self.drawn.rate(names[layer], layer) for names in (asr.worst, asr.best)]
-                place = asr.gap.get((layer, kind))
-                row = None if place is None else self.draft.estimates[place]
-                found[f"{prefix}gap[task=asr,kind={kind}]"] = held(row, _gap(kind, *ends))
+            for layer in (BEST, HEAD):
+                ends = [self.drawn.rate(name, LAYERS.index(layer)) for name in (asr.worst(layer), asr.best(layer))]
+                row = self.draft.get(named("gap", layer), **asr.at(layer, kind=kind))
+                found[f"{named('gap', layer)}[task=asr,kind={kind}]"] = held(row, _gap(kind, *ends))
         if sid is not None:
-            ends = [self.drawn.rate(names[0], sid=True) for names in (sid.worst, sid.best)]
+            ends = [self.drawn.rate(name, sid=True) for name in (sid.worst(0), sid.best(0))]
             found["gap[task=sid,kind=absolute]"] = held(self.row("gap", task="sid", by="group"), ends[0] - ends[1])
         apart = self.drawn.rate(name) - self.drawn.others(name)
         told = self.row("gap_to_others", task="asr", layer=BEST, group=name)
@@ -225,8 +223,8 @@ class _Found:
         found = {"deal_spread": held(self.row("deal_spread"), math.sqrt(noise.sum()) / len(noise))}
         sid = self.of("sid")
         if sid is not None:
-            member = sid.comparison.groups.member[counts.clips]
-            both = [noise[member == sid.comparison.groups.names.index(names[0])] for names in (sid.worst, sid.best)]
+            member = sid.groups.member[counts.clips]
+            both = [noise[member == sid.groups.names.index(name)] for name in (sid.worst(0), sid.best(0))]
             truth = math.sqrt(sum(float(part.sum()) / len(part) ** 2 for part in both))
             found["gap_deal_spread"] = held(self.row("gap_deal_spread", by="group"), truth)
         return found
@@ -240,7 +238,7 @@ class _Found:
             mine = [one for one in told if one[0] == "fairness.gap" and one[1] == task]
             found[f"fairness.gap[task={task}]"] = bool(mine) if made else None
             found[f"fairness.gap[task={task}] found"] = any(one[2] == "group" for one in mine) if made else None
-        made = bool(self.rows)
+        made = bool(self.comparisons)
         found["fairness.crossings"] = any(one[0] == "fairness.crossings" for one in told) if made else None
         pattern = [text for name, *_, text in told if name == "fairness.layer-pattern"]
         found["fairness.layer-pattern"] = (

@@ -280,9 +280,9 @@ def test_a_gate_on_a_coordinate_that_no_estimate_can_have_is_refused_before_the_
 ) -> None:
     from audits.asr_fairness import inputs
 
-    made = inputs.plan
+    made = inputs.check
     known = {"by": ("gender", "accent"), "layer": (0, 1, 2, 3)}
-    monkeypatch.setattr(inputs, "plan", lambda *words: replace(made(*words), coordinates=known))
+    monkeypatch.setattr(inputs, "check", lambda *words: replace(made(*words), coordinates=known))
     done = call_miles(*world.command("--out", tmp_path / "run", "--fail-if", "gap[by=acent].low > 0", *more))
     assert done.code == 2
     assert "by can be: accent, gender." in done.err

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from audits.asr_fairness import Options
+from audits.asr_fairness.comparisons import Cohort, compare
 from audits.asr_fairness.counts import TaskCounts
-from audits.asr_fairness.estimating import Cohort, add_error_rates
-from audits.asr_fairness.gaps import add_gaps, compare_groups
-from audits.asr_fairness.judging import judge
-from audits.context import Cache, Context, Draft
+from audits.asr_fairness.estimates import add_corrected, add_gaps, add_rates
+from audits.asr_fairness.findings import findings
+from audits.asr_fairness.measure import Counts
+from audits.context import Draft
 from audits.groups import group_sets, reported_groups
 from audits.statistics import (
     cluster_weights,
@@ -174,20 +175,25 @@ def audited(attributes: list[dict[str, str]], own: Floats, rng: np.random.Genera
     )  # fmt: skip
     clips = [attributes[place] for place in speaker]
     sets = group_sets(clips, ["coin", "region"], max_order=2)
-    names, member = reported_groups(clips, sets)
-    weights = cluster_weights(len(attributes), 400, rng)
-    cohort = Cohort(speakers=speaker, weights=weights, names=names, member=member)
-    options = Options(model="m", manifest=tmp, by=("coin", "region"), min_speakers=5, bootstrap=400, permutations=400)
-    context = Context(seed=int(rng.integers(2**31)), cache=Cache(tmp))
+    recordings = [
+        SimpleNamespace(speaker=f"{number:04d}", clip=SimpleNamespace(attributes=attributes[number]))
+        for number in speaker
+    ]
+    found = Counts(
+        inputs=SimpleNamespace(skipped=(), recordings=recordings, sets=sets),  # type: ignore[arg-type]
+        options=Options(
+            model="m", manifest=tmp, by=("coin", "region"), min_speakers=5, bootstrap=400, permutations=400
+        ),
+        tasks=(counts,),
+        seed=int(rng.integers(2**31)),
+    )
     draft = Draft()
-    rates = add_error_rates(draft, counts, cohort, context)
-    rows = []
-    for groups in sets:
-        comparison = compare_groups(groups, counts, cohort, options)
-        if comparison is not None:
-            rows.append(add_gaps(draft, comparison, rates, cohort, options, context))
-    assert len(rows) == 3
-    judge(draft, [counts], rows, SimpleNamespace(skipped=(), recordings=()), context)  # type: ignore[arg-type]
+    add_rates(draft, counts, found.cohort)
+    assert len(found.comparisons) == 3
+    for comparison in found.comparisons:
+        add_gaps(draft, comparison)
+    add_corrected(draft, found.comparisons)
+    findings(draft, found)
     return draft
 
 
@@ -216,7 +222,7 @@ def test_the_audit_raises_no_more_false_alarms_than_its_level(tmp_path: Any) -> 
     assert sum(alarms) <= at_most(0.05, replications), sum(alarms)
 
 
-def gap_of(groups: tuple[int, ...], rates: Any, rng: np.random.Generator, tmp: Any) -> tuple[float, float]:
+def gap_of(groups: tuple[int, ...], rates: Any, rng: np.random.Generator) -> tuple[float, float]:
     """Return the ends of the gap of the second group over the first, whichever of the two is the worse."""
     member = np.repeat(np.arange(len(groups)), groups)
     errors, clips = rates(member, rng)
@@ -228,15 +234,16 @@ def gap_of(groups: tuple[int, ...], rates: Any, rng: np.random.Generator, tmp: A
     sets = group_sets(labels, ["by"], max_order=1)
     names, inside = reported_groups(labels, sets)
     weights = cluster_weights(len(member), 400, rng)
-    cohort = Cohort(speakers=np.arange(len(member)), weights=weights, names=names, member=inside)
-    options = Options(model="m", manifest=tmp, by=("by",), min_speakers=5, bootstrap=400, permutations=200)
-    context, draft = Context(seed=int(rng.integers(2**31)), cache=Cache(tmp)), Draft()
-    comparison = compare_groups(sets[0], counts, cohort, options)
+    cohort = Cohort(
+        speakers=np.arange(len(member)), weights=weights, names=names, member=inside, min_speakers=5, permutations=200,
+        seed=int(rng.integers(2**31)),
+    )  # fmt: skip
+    comparison, draft = compare(sets[0], counts, cohort), Draft()
     assert comparison is not None
-    rows = add_gaps(draft, comparison, {}, cohort, options, context)
-    gap = draft.estimates[rows.gap[0, "absolute"]]
+    add_gaps(draft, comparison)
+    gap = draft.row("gap", **comparison.at(0, kind="absolute"))
     assert gap.low is not None and gap.high is not None
-    return (gap.low, gap.high) if rows.worst[0] == "by=1" else (-gap.high, -gap.low)
+    return (gap.low, gap.high) if comparison.worst(0) == "by=1" else (-gap.high, -gap.low)
 
 
 def uneven(member: NDArray[np.int64], rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -253,11 +260,9 @@ def even(member: NDArray[np.int64], rng: np.random.Generator) -> tuple[Floats, F
 
 
 @pytest.mark.parametrize(("groups", "rates", "truth"), [((10, 60), uneven, 0.0), ((20, 20), even, 0.15)])
-def test_gaps_of_small_and_uneven_groups_are_covered(
-    groups: tuple[int, int], rates: Any, truth: float, tmp_path: Any
-) -> None:
+def test_gaps_of_small_and_uneven_groups_are_covered(groups: tuple[int, int], rates: Any, truth: float) -> None:
     rng = np.random.default_rng(90)
-    ends = np.array([gap_of(groups, rates, rng, tmp_path) for _ in range(300)])
+    ends = np.array([gap_of(groups, rates, rng) for _ in range(300)])
     covered = ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum()
     # By resampling alone 0.87 of the uneven are.
     assert covered >= 300 - at_most(0.05, 300), covered / 300

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from audits.asr_fairness import Options
-from audits.asr_fairness.inputs import Inputs, plan
-from audits.asr_fairness.report import run
+from audits.asr_fairness import AUDIT, Options
+from audits.asr_fairness.inputs import check
+from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import measure_sid, split_sid
 from audits.asr_fairness.stacks import baseline_stack
 from audits.context import Cache, Context
+from audits.testing import drafted
 from probes.loading.guarded import transformers
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
@@ -67,7 +68,7 @@ def test_log_mel_speaker_errors_of_children_and_adults(encoder: Path, tmp_path: 
         folds=3,
     )
     context = Context(cache=Cache(tmp_path))
-    inputs = plan(options, context).inputs
+    inputs = check(options, context).inputs
     assert isinstance(inputs, Inputs) and len(inputs.recordings) == 636
     deals = split_sid(inputs.recordings, options, context)
     assert [(split.classes, split.enrolled) for split in deals] == [(106, (4, 4))] * options.repeats
@@ -97,7 +98,7 @@ def test_six_speakers_carry_no_judgement_of_their_accents(encoder: Path, tmp_pat
         permutations=100,
     )
     context = Context(cache=Cache(tmp_path))
-    draft = run(options, plan(options, context), context)
+    draft = drafted(AUDIT, options, context)
     found = [finding.id for finding in draft.findings]
     assert "fairness.gap" not in found
     assert found.count("fairness.too-few-speakers") == 1

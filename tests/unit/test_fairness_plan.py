@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits import gates
-from audits.asr_fairness import Options
-from audits.asr_fairness.inputs import plan
-from audits.asr_fairness.outlook import few_clips_for_folds, silent_clips
-from audits.asr_fairness.report import run
+from audits import gates, runner
+from audits.asr_fairness import AUDIT, Options
+from audits.asr_fairness.preview import coordinates_of
+from audits.asr_fairness.recordings import few_clips_for_folds, silent_clips
 from audits.context import Cache, Context, Draft, Plan
 from probes.errors import InputError
 
@@ -72,7 +71,7 @@ class Asked:
     context: Context
 
     def carried_out(self) -> Draft:
-        return run(self.options, self.plan, self.context)
+        return runner.carry_out(AUDIT, self.options, self.plan, self.context)
 
 
 Ask = Callable[..., Asked]
@@ -86,7 +85,7 @@ def ask(corpus: Path, tmp_path: Path) -> Ask:
             probe_epochs=0, min_speakers=5, bootstrap=200, permutations=100,
         )  # fmt: skip
         options, context = replace(options, **changes), Context(cache=Cache(tmp_path / "cache"))
-        return Asked(plan(options, context), options, context)
+        return Asked(runner.check(AUDIT, options, context), options, context)
 
     return asked
 
@@ -118,8 +117,6 @@ def test_fewer_tasks_layers_and_orders_have_fewer_coordinates(ask: Ask) -> None:
 
 
 def test_an_encoder_of_unknown_depth_has_no_coordinates_unless_layers_are_named(ask: Ask, corpus: Path) -> None:
-    from audits.asr_fairness.outlook import coordinates_of
-
     asked = ask()
     folder = replace(asked.plan.inputs.folder, config={})
     inputs = replace(asked.plan.inputs, folder=folder)
@@ -149,16 +146,16 @@ def test_a_gate_that_no_estimate_can_meet_is_refused_by_the_plan(ask: Ask, gate:
 def test_what_too_few_speakers_will_not_show_is_noted_and_no_coordinate(ask: Ask) -> None:
     # 12 and 12 by gender, 12 and 11 by accent, at most 6 in a crossing.
     asked = ask(min_speakers=12, tasks=("sid",))
-    assert [note for note in asked.plan.notes if "nothing will be compared" in note] == [
+    assert [note for note in asked.plan.preview if "nothing will be compared" in note] == [
         "By accent, no two groups have 12 speakers: nothing will be compared by it."
     ]
     assert asked.plan.coordinates["by"] == ("gender",)
     asked = ask(min_speakers=7)
-    assert [note for note in asked.plan.notes if "nothing will be compared" in note] == [
+    assert [note for note in asked.plan.preview if "nothing will be compared" in note] == [
         "By accent&gender, no two groups have 7 speakers and 100 words: nothing will be compared by it."
     ]
     asked = ask(min_speakers=13)
-    assert sum("nothing will be compared" in note for note in asked.plan.notes) == 2
+    assert sum("nothing will be compared" in note for note in asked.plan.preview) == 2
     assert (asked.plan.coordinates["by"], asked.plan.coordinates["kind"]) == ((), ())
     draft = asked.carried_out()
     assert not any("by" in row.where for row in draft.estimates)
@@ -170,7 +167,7 @@ def test_too_few_words_are_noted_for_transcription_alone(ask: Ask, corpus: Path)
     with (corpus / "terse.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *([*row[:2], "no", *row[3:]] for row in rows)])
     asked = ask("terse.csv", by=("gender",))
-    assert [note for note in asked.plan.notes if "nothing will be compared" in note] == [
+    assert [note for note in asked.plan.preview if "nothing will be compared" in note] == [
         "By gender, no two groups have 5 speakers and 100 words: nothing will be compared by it in transcription."
     ]
 
@@ -183,7 +180,7 @@ def test_speakers_who_are_not_enrolled_are_not_compared_in_sid_alone(ask: Ask, c
     with (corpus / "uneven.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *kept])
     asked = ask("uneven.csv", by=("gender",))
-    assert [note for note in asked.plan.notes if "nothing will be compared" in note] == [
+    assert [note for note in asked.plan.preview if "nothing will be compared" in note] == [
         "By gender, no two groups have 5 speakers: nothing will be compared by it in speaker identification."
     ]
 
@@ -191,11 +188,11 @@ def test_speakers_who_are_not_enrolled_are_not_compared_in_sid_alone(ask: Ask, c
 def test_more_folds_than_clips_of_a_speaker_are_noted_and_warned_of(ask: Ask) -> None:
     said = "24 of 24 speakers have fewer clips than the 5 folds of --folds: 24 can be tested in 3."
     asked = ask(tasks=("sid",), folds=5, layers=("1",), baseline=False, max_order=1)
-    assert said in asked.plan.notes
+    assert said in asked.plan.preview
     warnings = [warning for warning in asked.carried_out().warnings if warning.id == "few-clips-for-folds"]
     assert [warning.message for warning in warnings] == [f"In speaker identification, {said}"]
-    assert not any("--folds" in note for note in ask(tasks=("sid",)).plan.notes)
-    assert not any("--folds" in note for note in ask(tasks=("asr",), folds=5).plan.notes)
+    assert not any("--folds" in note for note in ask(tasks=("sid",)).plan.preview)
+    assert not any("--folds" in note for note in ask(tasks=("asr",), folds=5).plan.preview)
 
 
 def test_folds_are_counted_over_enrolled_speakers_only() -> None:
@@ -207,7 +204,7 @@ def test_folds_are_counted_over_enrolled_speakers_only() -> None:
 
 def test_silence_is_counted_and_located(ask: Ask) -> None:
     asked = ask("silent.csv", tasks=("sid",), layers=("1",), baseline=False, max_order=1)
-    (note,) = [note for note in asked.plan.notes if "silence" in note]
+    (note,) = [note for note in asked.plan.preview if "silence" in note]
     assert note.startswith("1 clip holds nothing but digital silence (all samples are equal), the first at ")
     assert "silent.csv:74" in note
     (warning,) = [warning for warning in asked.carried_out().warnings if warning.id == "silent-clips"]

@@ -14,8 +14,8 @@ import torch
 
 from audits import asr_fairness
 from audits.asr_fairness import Options, asr, sid
-from audits.asr_fairness.inputs import plan
-from audits.asr_fairness.measuring import Measured, measure
+from audits.asr_fairness.inputs import check
+from audits.asr_fairness.measure import Counts, measure
 from audits.asr_fairness.stacks import Stack
 from audits.context import Cache, Context
 from probes.embeddings import POOLED
@@ -57,14 +57,14 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
     )  # fmt: skip
 
 
-Made = Callable[..., Measured]
+Made = Callable[..., Counts]
 
 
 @pytest.fixture
 def made(options: Options) -> Made:
-    def measured(cache: Path, **changes: Any) -> Measured:
+    def measured(cache: Path, **changes: Any) -> Counts:
         asked, context = replace(options, **changes), Context(cache=Cache(cache))
-        return measure(plan(asked, context).inputs, asked, context)
+        return measure(asked, check(asked, context).inputs, context)
 
     return measured
 
@@ -83,13 +83,13 @@ def forbidden(*_: Any) -> Any:
     raise AssertionError("fitted here")
 
 
-def same(one: Measured, other: Measured) -> bool:
+def same(one: Counts, other: Counts) -> bool:
     return one.hypotheses == other.hypotheses and all(
         here.where == there.where
         and here.layers == there.layers
         and np.array_equal(here.errors, there.errors)
         and np.array_equal(here.hits, there.hits)
-        for here, there in zip((*one.counts, *one.controls), (*other.counts, *other.controls), strict=True)
+        for here, there in zip((*one.tasks, *one.controls), (*other.tasks, *other.controls), strict=True)
     )
 
 
@@ -144,16 +144,16 @@ def test_another_deal_fits_only_that_and_leaves_the_others(made: Made, sent: lis
     two = made(tmp_path, controls=False, tasks=("sid",))
     three = made(tmp_path, controls=False, tasks=("sid",), repeats=3, workers=2)
     assert sent == [6]
-    dealt, more = (found.counts[0].deals for found in (two, three))
+    dealt, more = (found.tasks[0].deals for found in (two, three))
     assert dealt is not None and more is not None and np.array_equal(more[:2], dealt)
     assert len({split.fold.tobytes() for split in three.sid}) == 3
-    assert three.counts[0].errors == pytest.approx(more.mean(0)) and (more != more[0]).any()
+    assert three.tasks[0].errors == pytest.approx(more.mean(0)) and (more != more[0]).any()
 
 
 def test_labels_are_shuffled_anew_in_every_deal(options: Options, tmp_path: Path) -> None:
     """Even where two deals happen to be alike, which is when no other part of the key differs."""
     context = Context(cache=Cache(tmp_path))
-    inputs = plan(options, context).inputs
+    inputs = check(options, context).inputs
     one = sid.split_sid(inputs.recordings, options, context)[0]
     two = replace(one, number=1)
     labels = [

@@ -1,26 +1,24 @@
-"""What will a run on these inputs be able to say, and what will it cost? Told before an encoder runs.
+"""The preview of a run: its coordinates, its cost, and what it will not be able to say.
 
 Costs are those of one core of a small virtual machine, measured on encoders of 4 layers of 64, 6 of 256 and 12 of
 768 numbers; they tell minutes from hours, not more.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, KINDS, METRICS, TASK_WORDS, TEST
+from audits.asr_fairness.recordings import Inputs, enrolled_speakers, few_clips_for_folds, silent_clips
 from audits.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.records import Coordinate
 from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, enough_permutations, few_resamples, out_of_reach
 from probes.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
-
-if TYPE_CHECKING:
-    from audits.asr_fairness.inputs import Inputs, Recording
 
 _PASSES = 14
 """Most passes of the CTC probe over the frames: one to whiten, four to align, eight to learn, one to transcribe."""
@@ -29,9 +27,9 @@ _PRODUCTS = 4e10
 _MEL_BANDS = 160
 
 
-def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
+def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values; empty where the depth is not known."""
-    depth = depth_of(inputs)
+    depth = inputs.depth
     if inputs.layers is None and depth is None:
         return {}
     metrics = tuple(metric for task in options.tasks for metric in METRICS[task])
@@ -52,63 +50,18 @@ def coordinates_of(inputs: "Inputs", options: Options) -> Mapping[str, tuple[Coo
     return found
 
 
-def depth_of(inputs: "Inputs") -> int | None:
-    """Return how many layers the encoder has, its input included; None where its configuration does not say."""
-    folder = inputs.folder
-    count = folder.config.get("encoder_layers" if folder.family == "whisper" else "num_hidden_layers")
-    return count + 1 if type(count) is int else None
-
-
-def comparable(groups: GroupSet, inputs: "Inputs", options: Options, metric: str) -> bool:
+def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) -> bool:
     """Tell whether two of the groups have enough speakers, and for words and characters enough of these."""
     enrolled = enrolled_speakers(inputs.recordings, options)
     speakers: dict[int, set[str]] = {}
     units: Counter[int] = Counter()
-    for item, place in zip(inputs.recordings, groups.member.tolist(), strict=True):
-        if place >= 0 and (metric != "error" or item.speaker in enrolled):
-            speakers.setdefault(place, set()).add(item.speaker)
-            units[place] += len(item.text.split()) if metric == "wer" else len(item.text)
+    for item, group in zip(inputs.recordings, groups.member.tolist(), strict=True):
+        if group >= 0 and (metric != "error" or item.speaker in enrolled):
+            speakers.setdefault(group, set()).add(item.speaker)
+            units[group] += len(item.text.split()) if metric == "wer" else len(item.text)
     least = 0 if metric == "error" else MIN_WORDS
-    enough = [len(names) >= options.min_speakers and units[place] >= least for place, names in speakers.items()]
+    enough = [len(names) >= options.min_speakers and units[group] >= least for group, names in speakers.items()]
     return sum(enough) > 1
-
-
-def enrolled_speakers(recordings: Sequence["Recording"], options: Options) -> Mapping[str, int]:
-    """Return the speakers with enough clips to be told apart, and how many clips each has."""
-    clips = Counter(item.speaker for item in recordings)
-    return {name: count for name, count in clips.items() if count >= options.min_utterances}
-
-
-def few_clips_for_folds(recordings: Sequence["Recording"], options: Options) -> str:
-    """Say how many speakers have fewer clips than there are folds, and how many folds they reach; empty where none.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from types import SimpleNamespace
-    >>> clips = [SimpleNamespace(speaker=name) for name in "aaabbbbccccc"]
-    >>> few_clips_for_folds(clips, Options(model="m", manifest=Path("f"), by=("x",), folds=5))
-    '2 of 3 speakers have fewer clips than the 5 folds of --folds: 1 can be tested in 3, 1 can be tested in 4.'
-    """
-    counts = enrolled_speakers(recordings, options)
-    few = Counter(count for count in counts.values() if count < options.folds)
-    if not few:
-        return ""
-    reached = ", ".join(f"{number:,} can be tested in {count}" for count, number in sorted(few.items()))
-    whole = f"{sum(few.values()):,} of {len(counts):,} speakers"
-    return f"{whole} have fewer clips than the {options.folds} folds of --folds: {reached}."
-
-
-def silent_clips(recordings: Sequence["Recording"]) -> str:
-    """Say how many clips hold digital silence, and name the first; empty where none does."""
-    silent = [item.clip for item in recordings if item.silent]
-    if not silent:
-        return ""
-    clips = "1 clip holds" if len(silent) == 1 else f"{len(silent):,} clips hold"
-    return (
-        f"{clips} nothing but digital silence (all samples are equal), the first at {silent[0].where}. They are used, "
-        "and what a probe makes of them is counted against their groups."
-    )
 
 
 def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
@@ -120,7 +73,7 @@ def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str
     return [(name, message) for name, message in found if message]
 
 
-def notes_of(inputs: "Inputs", options: Options, level: float) -> tuple[str, ...]:
+def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     found = [*_nothing_to_compare(inputs, options), silent_clips(inputs.recordings)]
     if "sid" in options.tasks:
@@ -132,7 +85,7 @@ def notes_of(inputs: "Inputs", options: Options, level: float) -> tuple[str, ...
     return tuple(note for note in found if note)
 
 
-def _nothing_to_compare(inputs: "Inputs", options: Options) -> list[str]:
+def _nothing_to_compare(inputs: Inputs, options: Options) -> list[str]:
     lacking: dict[str, list[str]] = {}
     for groups in inputs.sets:
         for task in options.tasks:
@@ -151,11 +104,11 @@ def _nothing_to_compare(inputs: "Inputs", options: Options) -> list[str]:
     return notes
 
 
-def cost_of(inputs: "Inputs", options: Options) -> tuple[tuple[str, str], ...]:
+def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
     """Return what the run costs, in words."""
     config = inputs.folder.config
     width = int(config.get("hidden_size") or config.get("d_model") or 768)
-    depth = depth_of(inputs) or 13
+    depth = inputs.depth or 13
     frames = sum(frame_count(inputs.folder, item.samples) for item in inputs.recordings)
     clips, twice = len(inputs.recordings), 2 if options.controls else 1
     stored = frames * depth * width * 2 if "asr" in options.tasks else clips * depth * width * 4
@@ -193,7 +146,7 @@ def _front_end(config: Mapping[str, Any]) -> float:
     return products
 
 
-def _probing(inputs: "Inputs", options: Options, frames: int, widths: NDArray[np.int64]) -> float:
+def _probing(inputs: Inputs, options: Options, frames: int, widths: NDArray[np.int64]) -> float:
     """Return about how many seconds the probes of all layers take."""
     seconds = 0.0
     if "asr" in options.tasks:

@@ -1,4 +1,4 @@
-"""How much does what is said of speaker identification hang on how the clips were dealt over the folds?
+"""The part of speaker identification's errors that hangs on how the clips were dealt over the folds.
 
 Another deal gives other errors. Its noise in which speakers are independent shows in their spread, and so in every
 interval over speakers. What one deal does to all of them at once does not. So each rate and each gap has, beside the
@@ -10,24 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness.counts import Floats, TaskCounts
-from audits.context import Context, Draft
-from audits.records import Estimate
+from audits.intervals import Interval, Undefined
 from audits.statistics import SpeakerSums, cluster_weights, ratio
 
 SPREAD_METHOD = "standard deviation between deals, chi-squared"
 
 
-def deal_rates(counts: TaskCounts, member: NDArray[np.bool_]) -> Floats | None:
+def deal_rates(task: TaskCounts, member: NDArray[np.bool_]) -> Floats | None:
     """Return the pooled rate of every group in every deal, shape (deals, groups, layers); None of fewer than two deals.
 
     `member` tells who is in which group, shape (groups, recordings).
     """
-    if counts.deals is None or len(counts.deals) < 2:
+    if task.deals is None or len(task.deals) < 2:
         return None
-    inside = member[:, counts.clips].astype(np.float64)
+    inside = member[:, task.clips].astype(np.float64)
     # Deal by deal: all at once would take eight times the memory of what was counted.
-    errors = np.stack([inside @ wrong for wrong in counts.deals])
-    return ratio(errors, (inside @ counts.sizes)[:, None])
+    errors = np.stack([inside @ wrong for wrong in task.deals])
+    return ratio(errors, (inside @ task.sizes)[:, None])
 
 
 def few_deals(deals: int, level: float) -> float:
@@ -102,26 +101,13 @@ def with_deals(drawn: SpeakerSums, rates: Floats | None, shifts: Floats) -> Spea
     return SpeakerSums(errors=errors, hits=sizes - errors, sizes=drawn.sizes)
 
 
-def add_spread(draft: Draft, values: Floats, where: dict[str, str | int], context: Context) -> int | None:
-    """Add by how much one deal differs from the next, shape (deals,); None where all deals gave the same."""
+def deal_spread(values: Floats, level: float) -> Interval | Undefined:
+    """Return by how much one deal differs from the next, from the value in each; undefined where all are alike."""
     from scipy.stats import chi2
 
     spread, freedom = float(values.std(ddof=1)), len(values) - 1
     if spread <= 1e-12:
-        draft.warn("deals-alike", f"All {len(values)} deals of the clips gave the same: no spread is told.", **where)
-        return None
-    tail = (1 - context.level) / 2
+        return Undefined(f"All {len(values)} deals of the clips gave the same: no spread is told.", id="deals-alike")
+    tail = (1 - level) / 2
     low, high = (spread * float(np.sqrt(freedom / chi2.isf(share, freedom))) for share in (tail, 1 - tail))
-    return draft.add(
-        Estimate(
-            name="deal_spread" if "group" in where else "gap_deal_spread",
-            value=spread,
-            low=low,
-            high=high,
-            level=context.level,
-            method=SPREAD_METHOD,
-            n=len(values),
-            unit="deals",
-            where=where,
-        )
-    )
+    return Interval(value=spread, low=low, high=high, method=SPREAD_METHOD, n=len(values), unit="deals", level=level)

@@ -1,0 +1,112 @@
+"""The gaps that are judged: every comparison on the best layer and by the own head, as the table has them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from audits.asr_fairness.comparisons import Comparison
+from audits.asr_fairness.counts import HEAD, METRIC_WORDS, TEST, Layer, TaskCounts, named
+from audits.context import Draft
+from audits.groups import ALL
+from audits.numbers import point
+from audits.records import Estimate
+from audits.wording import span
+
+HOW = "labels permuted over speakers or joint intervals, the larger; Holm"
+CROSSINGS = 4
+"""Most crossings of attributes that are told one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """A comparison on one layer: the row of its absolute gap, and its p-value, corrected for all of a task.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> gap = Estimate(name="gap", value=0.2, low=0.05, high=0.3, method="Zou", n=9, unit="speakers")
+    >>> found = Contrast(comparison=SimpleNamespace(by="accent", crossed=False), layer=4, gap=gap, p=0.01)
+    >>> found.shown, found.described
+    (True, 'accent on layer 4, 0.20 (0.05 to 0.30)')
+    """
+
+    comparison: Comparison
+    layer: Layer
+    gap: Estimate
+    p: float
+
+    @property
+    def by(self) -> str:
+        """The attribute, or several crossed."""
+        return self.comparison.by
+
+    @property
+    def crossed(self) -> bool:
+        """Whether several attributes are crossed."""
+        return self.comparison.crossed
+
+    @property
+    def low(self) -> float:
+        """The lower end of the gap; 0 where it has none."""
+        return self.gap.low or 0.0
+
+    @property
+    def shown(self) -> bool:
+        """Whether the gap is beyond chance, by its interval and by the corrected test."""
+        return self.gap.above(0.0) and self.p < 1 - self.gap.level
+
+    @property
+    def name(self) -> str:
+        """How a sentence names it."""
+        return f"{self.by} on {'the own head' if self.layer == HEAD else f'layer {self.layer}'}"
+
+    @property
+    def described(self) -> str:
+        """Its name with the gap and its interval."""
+        return f"{self.name}, {span(self.gap)}"
+
+
+def contrasts(draft: Draft, comparisons: Sequence[Comparison]) -> list[Contrast]:
+    """Return what is judged of the comparisons of a task, layer by layer."""
+    layers = comparisons[0].task.judged if comparisons else ()
+    return [
+        Contrast(
+            comparison=comparison,
+            layer=layer,
+            gap=draft.row(named("gap", layer), **comparison.at(layer, kind="absolute")),
+            p=draft.row(named("p_value", layer), **comparison.at(layer, test=TEST, correction="holm")).value,
+        )
+        for layer in layers
+        for comparison in comparisons
+    ]
+
+
+def by_size(found: Sequence[Contrast]) -> list[Contrast]:
+    """Return contrasts by the lower ends of their gaps, the largest first."""
+    return sorted(found, key=lambda contrast: -contrast.low)
+
+
+def layer_words(layer: Layer) -> str:
+    """Return how a sentence names what answers on a layer."""
+    return "the checkpoint's own CTC head" if layer == HEAD else f"the probe on layer {layer}"
+
+
+def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
+    """Say so where a probe hears next to nothing or makes next to no error: gaps are squeezed to nothing there."""
+    sentences = ""
+    for layer, column in zip(layers, task.columns(layers), strict=True):
+        rate = float(task.errors[:, column].sum() / task.sizes.sum())
+        if 0.02 <= rate <= 0.9:
+            continue
+        why = "learned next to nothing" if rate > 0.9 else "makes next to no errors"
+        who = layer_words(layer)
+        # As the page writes the estimate, wherever it stands.
+        row = draft.get(named("error_rate", layer), **task.at(layer), group=ALL)
+        size = f"{METRIC_WORDS[task.metric]} {f'{rate:.3f}' if row is None else point(row)}"
+        draft.warn(
+            "at-the-limit",
+            f"{who[0].upper()}{who[1:]} {why} ({size}): gaps are squeezed together there and say little about the "
+            "groups.",
+            **task.at(layer),
+        )
+        sentences += f" Mind that {who} {why} ({size})."
+    return sentences

@@ -1,0 +1,91 @@
+"""Warnings of the recordings, the speakers and the options: what the inputs are, and what they leave open."""
+
+from audits.asr_fairness.counts import HEAD
+from audits.asr_fairness.measure import Counts
+from audits.asr_fairness.preview import beyond_samples
+from audits.asr_fairness.recordings import Inputs, few_clips_for_folds, silent_clips
+from audits.context import Draft
+from probes.frames import RATE
+
+
+def warn_about_data(draft: Draft, counts: Counts) -> None:
+    """Add every warning that needs no estimate."""
+    inputs = counts.inputs
+    fewest = len(inputs.sets) * min(1 + (HEAD in task.layers) for task in counts.tasks)
+    for name, message in beyond_samples(counts.options, fewest, draft.level):
+        draft.warn(name, message)
+    for note in inputs.manifest.notes:
+        draft.warn(note.id, note.message)
+    _warn_about_recordings(draft, inputs)
+    if isinstance(inputs.vocabulary, str) and inputs.vocabulary:
+        draft.warn("head-not-judged", f"The checkpoint's own CTC head is not judged: {inputs.vocabulary}.", task="asr")
+    warn_about_attributes(draft, inputs)
+    if counts.sid:
+        _warn_about_enrolment(draft, counts)
+    if counts.asr is not None and not counts.asr.dev.any(axis=1).all():
+        draft.warn(
+            "no-early-stopping",
+            "There are too few speakers to keep some for early stopping: the CTC probes stop after alignment.",
+            task="asr",
+        )
+
+
+def _warn_about_recordings(draft: Draft, inputs: Inputs) -> None:
+    resampled = sum(item.rate != RATE for item in inputs.recordings)
+    mixed = sum(item.channels != 1 for item in inputs.recordings)
+    if resampled:
+        draft.warn("resampled", f"{resampled} clips had another sample rate and were resampled to {RATE} Hz.")
+    if mixed:
+        draft.warn("mixed-down", f"{mixed} clips had several channels, which were averaged.")
+    contents = [(item.sha256, item.clip.start, item.clip.end) for item in inputs.recordings]
+    repeated = len(contents) - len(set(contents))
+    if repeated:
+        draft.warn(
+            "repeated-recordings",
+            f"{repeated} clips have the same content as another: a probe may be tested on what it was trained on.",
+        )
+    silent = silent_clips(inputs.recordings)
+    if silent:
+        draft.warn("silent-clips", silent)
+
+
+def warn_about_attributes(draft: Draft, inputs: Inputs) -> None:
+    """Say where the same speakers are in several groups: their pooled rates are compared all the same."""
+    for groups in inputs.sets:
+        varying = len(inputs.varying(groups))
+        if varying and "&" not in groups.by:
+            draft.warn(
+                "varies-within-speaker",
+                f"{varying} speaker{'s are' if varying > 1 else ' is'} in several groups by {groups.by}. Pooled rates "
+                "are compared: where speakers have unequal shares of the groups, who they are is part of the gap.",
+                by=groups.by,
+            )
+
+
+def _warn_about_enrolment(draft: Draft, counts: Counts) -> None:
+    recordings, options = counts.inputs.recordings, counts.options
+    first, sizes = counts.sid[0], [size for split in counts.sid for size in split.enrolled]
+    least, most = min(sizes), max(sizes)
+    amount = f"{least}" if least == most else f"{least} to {most}"
+    draft.limit(
+        f"Speaker probes were trained on {amount} clips of each of {first.classes} speakers, the same number "
+        "for every speaker of a fold; with more, all of them would err less."
+    )
+    if len(counts.sid) < 2:
+        draft.warn(
+            "one-deal",
+            "In speaker identification the clips were dealt over the folds once (--repeats 1): how much another deal "
+            "would change is not known, and is in the intervals only as far as speakers differ by it.",
+            task="sid",
+        )
+    few = few_clips_for_folds(recordings, options)
+    if few:
+        draft.warn("few-clips-for-folds", f"In speaker identification, {few}")
+    out = [item.speaker for item, fold in zip(recordings, first.fold, strict=True) if fold < 0]
+    if out:
+        draft.warn(
+            "not-enrolled",
+            f"{len(set(out))} speakers with fewer than {options.min_utterances} clips ({len(out)} clips) take no part "
+            "in speaker identification.",
+            task="sid",
+        )

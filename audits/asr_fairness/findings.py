@@ -1,0 +1,250 @@
+"""What the estimates carry, in sentences that say no more than their intervals.
+
+Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03,
+low above zero. A gap is called one only if that end is above zero and chance is ruled out by permutation
+of the labels over speakers, Holm-corrected over all attributes and their crossings of a task.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from audits.asr_fairness.comparisons import FEWEST_LAYERS, Comparison
+from audits.asr_fairness.contrasts import CROSSINGS, HOW, Contrast, by_size, contrasts, layer_words, limits
+from audits.asr_fairness.counts import (
+    BASELINE,
+    CONTROLS,
+    HEAD,
+    METRIC_WORDS,
+    TASK_WORDS,
+    TEST,
+    TaskCounts,
+    named,
+)
+from audits.asr_fairness.measure import Counts
+from audits.asr_fairness.recordings import Inputs
+from audits.asr_fairness.silence import tell_silence
+from audits.context import Draft
+from audits.groups import ALL
+from audits.numbers import point
+from audits.records import Estimate, Severity
+from audits.wording import listed, p_words, span
+
+HIGH, MEDIUM = 0.10, 0.03
+
+
+def findings(draft: Draft, counts: Counts) -> None:
+    """Add the findings; there is always one."""
+    for task in counts.tasks:
+        if task.compared:
+            _tell_task(draft, task, counts.of(task))
+            _tell_deals(draft, task, counts.of(task))
+    _warn_about_controls(draft)
+    _tell_skipped(draft, counts.inputs)
+    if any(row.name.endswith("p_value") and row.method == "none" for row in draft.estimates):
+        draft.warn(
+            "p-without-interval", "p-values of joint intervals are computed, not sampled: they have no interval."
+        )
+
+
+def _tell_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+    if not comparisons:
+        draft.find(
+            "fairness.too-few-speakers",
+            "info",
+            f"No group comparison could be made for {TASK_WORDS[task.task]}: no attribute has two groups with "
+            f"enough speakers, so nothing is said about any group.{limits(draft, task, task.judged)}",
+            task=task.task,
+        )
+        return
+    judged = contrasts(draft, comparisons)
+    shown = [contrast for contrast in judged if contrast.shown]
+    silent = [contrast for contrast in judged if not contrast.shown]
+    for contrast in worth_telling(shown):
+        _tell_gap(draft, contrast)
+    tell_crossings(draft, task, shown)
+    if silent:
+        tell_silence(draft, task, silent, len(judged))
+    _tell_pattern(draft, task, [contrast.comparison for contrast in shown if contrast.layer == task.best])
+
+
+def _tell_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+    """Say how often the clips were dealt, and by how much one deal differs from the next on the best layer."""
+    if task.deals is None or len(task.deals) < 2:
+        return
+    layer = task.best
+    everyone = draft.get("deal_spread", **task.at(layer), group=ALL)
+    single = [comparison for comparison in comparisons if not comparison.crossed]
+    gaps = [row for row in (draft.get("gap_deal_spread", **one.at(layer)) for one in single) if row is not None]
+    spreads = [f"the error rate of all by {span(everyone)}"] if everyone is not None else []
+    spreads += [f"the gap by {row.where['by']} by {span(row)}" for row in gaps]
+    scatter = (
+        f"On layer {layer}, one deal scatters {listed(spreads)} (standard deviations); the intervals hold that of the "
+        "mean."
+        if spreads
+        else f"On layer {layer} all deals gave the same."
+    )
+    draft.find(
+        "fairness.deals",
+        "info",
+        f"In {TASK_WORDS[task.task]} the clips were dealt over the folds {len(task.deals)} times, and means over the "
+        f"deals are reported. {scatter}",
+        [everyone, *gaps],
+        **task.at(layer),
+    )
+
+
+def worth_telling(shown: Sequence[Contrast]) -> list[Contrast]:
+    """Return every single attribute, and the largest crossings that show more than each attribute on its own does."""
+    single = [contrast for contrast in shown if not contrast.crossed]
+    more = [contrast for contrast in shown if contrast.crossed and _beyond_parts(contrast, single)]
+    return by_size([*single, *by_size(more)[:CROSSINGS]])
+
+
+def _beyond_parts(crossing: Contrast, single: Sequence[Contrast]) -> bool:
+    """Tell whether a crossing's gap lies above that of each of its attributes that differ beyond chance."""
+    parts = crossing.by.split("&")
+    parents = [other.gap.value for other in single if other.layer == crossing.layer and other.by in parts]
+    return crossing.gap.above(max(parents, default=0.0))
+
+
+def tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Contrast]) -> None:
+    """Name the crossings that differ beyond chance and got no finding of their own."""
+    named_already = worth_telling(shown)
+    single = [contrast for contrast in shown if not contrast.crossed]
+    rest = [contrast for contrast in shown if contrast not in named_already]
+    sentences = []
+    for beyond, what in (
+        (True, "differ too, and by more than the attributes on their own."),
+        (False, "differ beyond chance too; whether by more than the attributes on their own could not be shown."),
+    ):
+        names = dict.fromkeys(contrast.name for contrast in rest if _beyond_parts(contrast, single) == beyond)
+        if names:
+            sentences.append(f"the groups by {', '.join(names)} {what}")
+    if sentences:
+        first, *more = sentences
+        text = " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(part[0].upper() + part[1:] for part in more)])
+        draft.find("fairness.crossings", "info", text, [contrast.gap for contrast in rest], **task.where)
+
+
+def _tell_gap(draft: Draft, contrast: Contrast) -> None:
+    comparison, layer, gap = contrast.comparison, contrast.layer, contrast.gap
+    task, worst, best = comparison.task, comparison.worst(layer), comparison.best(layer)
+    high, low = (draft.row(named("error_rate", layer), **task.at(layer), group=name) for name in (worst, best))
+    severity: Severity = "high" if contrast.low >= HIGH else "medium" if contrast.low >= MEDIUM else "low"
+    evidence, rest = [gap, high, low], ""
+    if len(comparison.names) > 2:
+        others = draft.row(named("gap_to_others", layer), **comparison.at(layer, group=worst))
+        beyond = "above" if others.above(0) else "against"
+        rest = f" Its rate is {span(others)} {beyond} that of all other groups together."
+        evidence.append(others)
+    if BASELINE in task.layers and layer != HEAD:
+        before = draft.row("gap_to_others", **comparison.at(BASELINE, group=worst))
+        rest += f" On log-mel energies, without the encoder, that is {span(before)}."
+        evidence.append(before)
+    if comparison.sums.present.sum(1).max() > 1:
+        rest += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
+    rest += limits(draft, task, [layer])
+    draft.find(
+        "fairness.gap",
+        severity,
+        f"In {TASK_WORDS[task.task]}, {layer_words(layer)} errs more often on {worst} than on "
+        f"{best}: {METRIC_WORDS[task.metric]} {point(high)} against {point(low)}, a gap of {span(gap)}; "
+        f"p {p_words(contrast.p)} ({HOW}).{rest}",
+        evidence,
+        **task.at(layer),
+        by=comparison.by,
+        group=worst,
+    )
+
+
+def _tell_pattern(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+    """Say how error and gap go together over the layers, for the first attribute whose gap was found."""
+    for comparison in comparisons:
+        sure = _sure_layers(draft, comparison)
+        rows = draft.select("layer_correlation", **comparison.at())
+        if rows and len(sure) >= FEWEST_LAYERS:
+            _tell_relation(draft, comparison, rows, sure)
+            return
+
+
+def _sure_layers(draft: Draft, comparison: Comparison) -> list[int]:
+    """Return the encoder's layers whose gap is beyond chance, each on its own."""
+    layers = comparison.task.encoder_layers
+    rows = [draft.row("p_value", **comparison.at(layer, test=TEST, correction="none")) for layer in layers]
+    return [layer for layer, row in zip(layers, rows, strict=True) if row.value <= 1 - row.level]
+
+
+def _tell_relation(draft: Draft, comparison: Comparison, rows: Sequence[Estimate], sure: Sequence[int]) -> None:
+    task, found = comparison.task, {str(row.where["kind"]): row for row in rows}
+    signs = {kind: comparison.relation(kind, (row.low or 0.0, row.high or 0.0), sure) for kind, row in found.items()}
+    numbers = ", ".join(f"{_kinds([kind])} {span(row)}" for kind, row in found.items())
+    draft.find(
+        "fairness.layer-pattern",
+        "info",
+        f"In {TASK_WORDS[task.task]}, {pattern_words(signs, comparison.by)} The gap is beyond chance "
+        f"on {len(sure)} of {len(task.encoder_layers)} layers, and judged on those. Rank correlation over all layers "
+        f"of error and gap: {numbers}.",
+        rows,
+        **task.where,
+        by=comparison.by,
+    )
+
+
+def pattern_words(signs: Mapping[str, int], by: str) -> str:
+    """Say which way error and gap go together over the layers, by which measures."""
+    rising, falling = ([kind for kind, sign in signs.items() if sign == way] for way in (1, -1))
+    if not rising and not falling:
+        return f"no relation of error and gap by {by} over the layers could be shown."
+    if rising and falling:
+        return (
+            f"the measures of the gap by {by} disagree: layers with less error have smaller {_kinds(rising)} gaps but "
+            f"larger {_kinds(falling)} gaps."
+        )
+    size = "smaller" if rising else "larger"
+    silent = [kind for kind, sign in signs.items() if sign == 0]
+    but = f" The {_kinds(silent)} gap shows no relation." if silent else " All measures of the gap agree."
+    return f"layers with less error have {size} {_kinds(rising or falling)} gaps by {by}.{but}"
+
+
+def _kinds(kinds: Sequence[str]) -> str:
+    return " and ".join(kind.replace("_", "-") for kind in kinds)
+
+
+def _warn_about_controls(draft: Draft) -> None:
+    """Warn where a probe trained on shuffled labels knows the speaker, on any layer, beyond chance."""
+    from scipy.stats import t
+
+    rows = draft.select("control_error_rate", task="sid", group=ALL, control=CONTROLS[0])
+    for row in rows:
+        chance, tail = 1 - 1 / max(row.n, 1), (1 - row.level) / 2
+        # One of many layers errs less than chance by chance: all of them are looked at.
+        wider = float(t.isf(tail / len(rows), max(row.n - 1, 1)) / t.isf(tail, max(row.n - 1, 1)))
+        if row.high is not None and row.value + (row.high - row.value) * wider < chance:
+            draft.warn(
+                "control-above-chance",
+                f"A speaker probe trained on shuffled labels errs less than chance ({point(row)} against "
+                f"{chance:.3f}): the splits may leak.",
+                **row.where,
+            )
+
+
+def _tell_skipped(draft: Draft, inputs: Inputs) -> None:
+    if not inputs.skipped:
+        return
+    total = len(inputs.recordings) + len(inputs.skipped)
+    reasons = ", ".join(f"{item.count} {item.reason}" for item in inputs.reasons)
+    whom = "; ".join(_skipped_by(inputs, groups.by) for groups in inputs.sets if "&" not in groups.by)
+    draft.find(
+        "fairness.skipped",
+        "info",
+        f"{len(inputs.skipped)} of {total} clips were left out ({reasons}): {whom}.",
+    )
+
+
+def _skipped_by(inputs: Inputs, by: str) -> str:
+    given: dict[str, int] = {}
+    lost: dict[str, int] = {}
+    for clip in [item.clip for item in inputs.recordings] + [clip for clip, _ in inputs.skipped]:
+        given[clip.attributes[by]] = given.get(clip.attributes[by], 0) + 1
+    for clip, _ in inputs.skipped:
+        lost[clip.attributes[by]] = lost.get(clip.attributes[by], 0) + 1
+    return f"by {by}, " + ", ".join(f"{lost.get(name, 0)} of {count} {name}" for name, count in sorted(given.items()))
