@@ -80,6 +80,8 @@ class Plan:
         What the user asked the plan itself to write, by path.
     warnings
         What the report must say of the inputs; before the notes, which become warnings too.
+    remarks
+        What `--dry-run` alone says: the report has a finding of it, or a warning that is only complete once measured.
     """
 
     inputs: Any
@@ -92,6 +94,7 @@ class Plan:
     measure: Callable[[], tuple[tuple[str, str], ...]] | None = None
     files: Mapping[Path, str] = field(default_factory=dict)
     warnings: tuple[Warning, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

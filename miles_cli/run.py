@@ -196,7 +196,7 @@ def _print_plan(spec: AuditSpec, plan: Plan) -> None:
     costs = (*plan.cost, *(plan.measure() if plan.measure else ()))
     lines += [f"  {what:<10} {amount}" for what, amount in costs]
     lines += [f"  written    {path}" for path in plan.files]
-    lines += [f"  note       {note}" for note in plan.notes]
+    lines += [f"  note       {note}" for note in (*plan.notes, *plan.remarks)]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
