@@ -5,6 +5,7 @@ From phone tokens with feature vectors, or from a speech encoder, recordings and
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from audits.measures import Measure
 from audits.options import argument, option
@@ -40,16 +41,21 @@ class Options:
     )
     layers: tuple[str, ...] = option("Layers to look at: all, or numbers such as 0,3,6.", ("all",), metavar="all|N,...")
     features: tuple[str, ...] = option(
-        "Feature columns of a table; default all of x0, x1, ...", (), metavar="COLUMN,...", panel=_TOKENS
+        "Feature columns of a table; default all of x0, x1, ...",
+        (),
+        metavar="COLUMN,...",
+        not_with=("manifest",),
+        panel=_TOKENS,
     )
     transform: str = option(
         "What is done to every feature first: nothing, or its natural logarithm.",
         "none",
         choices=TRANSFORMS,
         metavar="none|log",
+        not_with=("manifest",),
         panel=_TOKENS,
     )
-    phone_col: str | None = option("Column of the phone.", metavar="COLUMN", panel=_TOKENS)
+    phone_col: str | None = option("Column of the phone.", metavar="COLUMN", not_with=("manifest",), panel=_TOKENS)
     speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=_TOKENS)
     values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=_TOKENS)
     bin: tuple[str, ...] = option(
@@ -71,31 +77,50 @@ class Options:
         metavar="FILE",
         panel=_SPEECH,
     )
-    preset: str | None = option("Layout of a published corpus; see docs/formats.md.", metavar="NAME", panel=_SPEECH)
-    path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=_SPEECH)
-    text_col: str | None = option("Column of the transcript.", metavar="COLUMN", panel=_SPEECH)
-    audio_root: Path | None = option("Folder of relative recording paths.", metavar="DIR", panel=_SPEECH)
-    batch: int = option("Most clips in one forward pass.", 8, metavar="N", panel=_SPEECH)
+    preset: str | None = option(
+        "Layout of a published corpus; see docs/formats.md.", metavar="NAME", only_with=("manifest",), panel=_SPEECH
+    )
+    path_col: str | None = option("Column of the recording.", metavar="COLUMN", only_with=("manifest",), panel=_SPEECH)
+    text_col: str | None = option("Column of the transcript.", metavar="COLUMN", only_with=("manifest",), panel=_SPEECH)
+    audio_root: Path | None = option(
+        "Folder of relative recording paths.", metavar="DIR", only_with=("manifest",), panel=_SPEECH
+    )
+    batch: int = option("Most clips in one forward pass.", 8, metavar="N", least=1, panel=_SPEECH)
     alignments: Path | None = option(
         "Where the phones lie: a folder of TextGrid, CTM, TIMIT PHN or CSV files, or one file for all.",
         metavar="DIR",
+        only_with=("manifest",),
         panel=_ALIGNMENT,
     )
     align_with: str | None = option(
         "Without alignments: a CTC checkpoint that places the phones itself, a folder or a hub id.",
         metavar="MODEL",
+        only_with=("manifest",),
         panel=_ALIGNMENT,
     )
     phones_col: str | None = option(
         "Column of the phones that --align-with places; without one it places the letters of the text.",
         metavar="COLUMN",
+        only_with=("manifest",),
+        not_with=("alignments",),
         panel=_ALIGNMENT,
     )
-    tier: str | None = option("Tier of the phones in a TextGrid or a table.", metavar="NAME", panel=_ALIGNMENT)
-    phone_map: Path | None = option(
-        "Names of phones to be joined or left out: CSV from,to.", metavar="FILE", panel=_ALIGNMENT
+    tier: str | None = option(
+        "Tier of the phones in a TextGrid or a table.",
+        metavar="NAME",
+        only_with=("manifest",),
+        not_with=("align_with",),
+        panel=_ALIGNMENT,
     )
-    keep_stress: bool = option("Keep the stress digits of ARPAbet vowels.", False, panel=_ALIGNMENT)
+    phone_map: Path | None = option(
+        "Names of phones to be joined or left out: CSV from,to.",
+        metavar="FILE",
+        only_with=("manifest",),
+        panel=_ALIGNMENT,
+    )
+    keep_stress: bool = option(
+        "Keep the stress digits of ARPAbet vowels.", False, only_with=("manifest",), panel=_ALIGNMENT
+    )
     probe: str = option(
         "What reads the phones: a softmax regression (C = 1), a linear discriminant, or the first where it takes "
         "minutes at most and else the second.",
@@ -105,12 +130,13 @@ class Options:
         panel=_PROBING,
     )
     folds: int = option(
-        "Parts that the speakers are dealt into; each is read by probes of the others.", 5, panel=_PROBING
+        "Parts that the speakers are dealt into; each is read by probes of the others.", 5, least=2, panel=_PROBING
     )
     repeats: int = option(
         "How often speakers are dealt and matched tokens drawn anew; more of them steady what is borderline.",
         5,
         metavar="N",
+        least=1,
         panel=_PROBING,
     )
     weights: str = option(
@@ -124,50 +150,76 @@ class Options:
         "Largest number of attributes crossed; 2 takes apart groups that are mixtures, such as men and boys.",
         1,
         metavar="N",
+        least=1,
         panel=_GROUPS,
     )
-    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS)
-    min_tokens: int = option("Tokens of a phone that every compared group needs.", 5, metavar="N", panel=_GROUPS)
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS)
-    permutations: int = option("Permutations of speakers.", 2000, metavar="N", panel=_GROUPS)
+    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", least=5, panel=_GROUPS)
+    min_tokens: int = option(
+        "Tokens of a phone that every compared group needs.", 5, metavar="N", least=2, panel=_GROUPS
+    )
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", least=200, panel=_GROUPS)
+    permutations: int = option("Permutations of speakers.", 2000, metavar="N", least=100, panel=_GROUPS)
 
 
-_COMPARED = ("accuracy", "systematic_error", "random_error")
+_BY_GROUP, _BY_PROBE, _BY_UNIT = ("group", "layer"), ("group", "layer", "training"), ("layer", "partial", "unit")
+
+
+def _measure(name: str, keys: tuple[str, ...], label: str, **more: Any) -> Measure:
+    return Measure(name, keys, label, unit="speakers", **more)
+
 
 MEASURES = (
-    Measure("accuracy", ("group", "layer", "training"), "TODO", unit="speakers", worse="down"),
-    Measure("systematic_error", ("group", "layer"), "TODO", unit="speakers", worse="up", neutral=0.0),
-    Measure("random_error", ("group", "layer"), "TODO", unit="speakers"),
-    Measure("own_data_gain", ("group", "layer"), "TODO", unit="speakers"),
-    Measure("accuracy_gap", ("group", "layer"), "TODO", unit="speakers", neutral=0.0),
-    Measure("remaining_gap", ("group", "layer"), "TODO", unit="speakers", neutral=0.0),
-    Measure("systematic_minus_remaining", ("group", "layer"), "TODO", unit="speakers", neutral=0.0),
-    Measure("random_error_within_speakers", ("group", "layer"), "TODO", unit="speakers"),
-    Measure("random_error_cosine", ("group", "layer"), "TODO", unit="speakers"),
-    Measure("variance_ratio", ("group", "layer"), "TODO", unit="speakers", neutral=1.0),
-    Measure("variance_ratio_within_speakers", ("group", "layer"), "TODO", unit="speakers", neutral=1.0),
-    Measure("scatter_minus_shift", ("group", "layer"), "TODO", unit="speakers", neutral=0.0),
-    Measure("centroid_shift", ("group", "layer"), "TODO", unit="speakers"),
-    Measure("variance_accuracy_correlation", ("layer", "partial", "unit"), "TODO", unit="speakers", neutral=0.0),
-    Measure("split_correlation", ("layer", "partial", "unit"), "TODO", unit="speakers", neutral=0.0),
-    Measure(
+    _measure("accuracy", _BY_PROBE, "share of phones that a probe reads right", worse="down"),
+    _measure("systematic_error", _BY_GROUP, "accuracy that the group's own data add", worse="up", neutral=0.0),
+    _measure("random_error", _BY_GROUP, "variance of the group's phones over that of all"),
+    _measure("own_data_gain", _BY_GROUP, "accuracy added to the probe of everyone"),
+    _measure("accuracy_gap", _BY_GROUP, "gap in accuracy to the other groups", neutral=0.0),
+    _measure("remaining_gap", _BY_GROUP, "gap that the group's own data leave", neutral=0.0),
+    _measure("systematic_minus_remaining", _BY_GROUP, "systematic error less the gap left", neutral=0.0),
+    _measure("random_error_within_speakers", _BY_GROUP, "variance within speakers over that of all"),
+    _measure("random_error_cosine", _BY_GROUP, "variance of the phones by direction alone"),
+    _measure("variance_ratio", _BY_GROUP, "variance of the phones over the others'", neutral=1.0),
+    _measure("variance_ratio_within_speakers", _BY_GROUP, "variance within speakers over the others'", neutral=1.0),
+    _measure("scatter_minus_shift", _BY_GROUP, "additional scatter less the squared shift", neutral=0.0),
+    _measure("centroid_shift", _BY_GROUP, "shift of the group's phones"),
+    _measure("variance_accuracy_correlation", _BY_UNIT, "rank correlation of variance and accuracy", neutral=0.0),
+    _measure("split_correlation", _BY_UNIT, "variance and accuracy of different phones, correlated", neutral=0.0),
+    _measure(
         "p_value",
         ("correction", "group", "layer", "test", "partial", "unit"),
-        "TODO",
-        unit="speakers",
+        "p-value",
         apart=("test",),
         compared=False,
         written="probability",
     ),
-    Measure("alignment_error_rate", (), "TODO", unit="TODO"),  # TODO: keys, unit
-    Measure("against_accuracy", ("group", "layer", "training"), "TODO", unit="speakers"),
-    Measure("against_systematic_error", ("group", "layer"), "TODO", unit="speakers", neutral=0.0),
-    Measure("against_random_error", ("group", "layer"), "TODO", unit="speakers"),
-    Measure("against_variance_ratio", ("group", "layer"), "TODO", unit="speakers", neutral=1.0),
-    Measure("accuracy_difference", ("group", "layer", "training"), "TODO", unit="speakers", neutral=0.0),
-    Measure("systematic_error_difference", ("group", "layer"), "TODO", unit="speakers", neutral=0.0),
-    Measure("random_error_difference", ("group", "layer"), "TODO", unit="speakers", neutral=0.0),
-    Measure("variance_ratio_difference", ("group", "layer"), "TODO", unit="speakers", neutral=1.0),
+    _measure("alignment_error_rate", ("group",), "error rate of the aligner's own reading"),
+    _measure("against_accuracy", _BY_PROBE, "accuracy in the second encoder"),
+    _measure("against_systematic_error", _BY_GROUP, "systematic error in the second encoder", neutral=0.0),
+    _measure("against_random_error", _BY_GROUP, "variance over that of all, second encoder"),
+    _measure("against_variance_ratio", _BY_GROUP, "variance over the others', second encoder", neutral=1.0),
+    _measure("accuracy_difference", _BY_PROBE, "change of the accuracy", neutral=0.0),
+    _measure("systematic_error_difference", _BY_GROUP, "change of the systematic error", neutral=0.0),
+    _measure("random_error_difference", _BY_GROUP, "change of the variance over that of all", neutral=0.0),
+    _measure("variance_ratio_difference", _BY_GROUP, "change of the variance over the others'", neutral=1.0),
+)
+
+LIMITATIONS = (
+    "A systematic error is one that a linear probe trained on the group's own tokens mends. It is measured at the "
+    "number of tokens that the group has; with more, a common probe may mend it too.",
+    "The tokens that are matched to a group in number come from more speakers than the group has, which makes them a "
+    "little more instructive: a small systematic error may go unseen.",
+    "They come from everyone in the corpus' proportions: a group that is most of the corpus is nearly all, and its "
+    "systematic error near nought whatever the encoder does: sizes are not to be compared between groups of other "
+    "shares, or between corpora.",
+    "variance_accuracy_correlation takes variance and accuracy of a speaker from the same tokens: what chance did to "
+    "these is part of it. split_correlation takes them from different phones, and is what the findings rest on.",
+    "What a group's own probe leaves of a gap is more than its noise: phones that lie close together for the group "
+    "are hard to read with any data.",
+    "A random error is variance: of contexts, rates of speech, recordings and ages within the group as well as of the "
+    "encoder. What of it the encoder makes is not told apart.",
+    "Intervals are over speakers. The training speakers of a probe are themselves a sample, which the intervals of "
+    "systematic errors and remaining gaps do not contain: with few speakers in many dimensions they are somewhat too "
+    "short.",
 )
 
 AUDIT = AuditSpec(
@@ -179,9 +231,8 @@ AUDIT = AuditSpec(
     ),
     summary="Does an encoder place some groups' sounds elsewhere, or only noisily?",
     options=Options,
-    plan="audits.phoneme_errors.inputs:plan",
-    run="audits.phoneme_errors.report:run",
-    demo="audits.phoneme_errors.demo:prepare",
+    package="audits.phoneme_errors",
     measures=MEASURES,
+    limitations=LIMITATIONS,
     files=(ALIGNMENTS,),
 )

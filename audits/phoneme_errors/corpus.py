@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 from audits.groups import ALL, GroupSet, group_sets
 from audits.numbers import counted
 from audits.phoneme_errors import Options
+from audits.records import Warning
 from probes.errors import InputError
 from probes.loading.tokens import Tokens
 from probes.phone_scatter import MIN_SPEAKERS
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+DOMINATING = 0.25
+"""Share of a group's tokens from which one speaker is warned of."""
+NOTHING_COMPARED = "nothing-compared"
 SHARED = "phone not shared by all compared groups"
 
 
@@ -121,6 +125,41 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
         several=len(people) - len(set(people)),
         people=kinds[0],
     )
+
+
+def group_warnings(corpus: Corpus, options: Options) -> list[Warning]:
+    """Return what the reader must know of the groups and phones."""
+    found: list[Warning] = []
+    for group, people in corpus.small.items():
+        few = f"{group} has {counted(people, 'speakers')} and is not compared: that takes {options.min_speakers}."
+        found.append(Warning(id="small-group", message=few, where={"group": group}))
+    if not corpus.groups:
+        text = f"No two groups have {options.min_speakers} speakers: nothing is compared."
+        found.append(Warning(id=NOTHING_COMPARED, message=text))
+    if corpus.dropped:
+        shown = ", ".join(list(corpus.dropped)[:12]) + (", ..." if len(corpus.dropped) > 12 else "")
+        text = (
+            f"{counted(len(corpus.dropped), 'phones')} with {counted(sum(corpus.dropped.values()), 'tokens')} left "
+            f"out, since not every compared group has {options.min_tokens} tokens by {MIN_SPEAKERS} speakers: {shown}."
+        )
+        found.append(Warning(id="phones-not-shared", message=text))
+    tokens = np.bincount(corpus.speakers[corpus.phones >= 0], minlength=len(corpus.names))
+    for group, inside in zip(corpus.groups, corpus.member, strict=True):
+        largest = int(np.argmax(tokens * inside))
+        share = tokens[largest] / max(tokens[inside].sum(), 1)
+        if share > DOMINATING:
+            text = (
+                f"One speaker, {corpus.names[largest]}, has {share:.0%} of the tokens of {group}: its numbers are "
+                "mostly that speaker's."
+            )
+            found.append(Warning(id="dominating-speaker", message=text, where={"group": group}))
+    if corpus.several:
+        text = (
+            f"Some speakers have several levels of an attribute and count as a speaker for each, {corpus.several} more "
+            "than there are. Intervals take these for different people."
+        )
+        found.append(Warning(id="speaker-in-several-groups", message=text))
+    return found
 
 
 def _compared(

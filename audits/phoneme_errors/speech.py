@@ -1,7 +1,5 @@
 """Phone tokens of recordings: what an encoder makes of the phones that an alignment places."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -149,22 +147,6 @@ def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Seq
         ),
         notes=(),
     )
-
-
-def alignment_table(recordings: Sequence[Recording]) -> bytes:
-    """Return where the phones were placed, as a CSV that `--alignments` reads: path, start and end in seconds, phone.
-
-    Times of a part of a recording count from the start of the recording.
-    """
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("path", "start", "end", "phone"))
-    for item in recordings:
-        begin = item.clip.start or 0.0
-        rows.writerows(
-            (item.clip.name, round(one.start + begin, 6), round(one.end + begin, 6), one.phone) for one in item.phones
-        )
-    return text.getvalue().encode()
 
 
 def _coded(labels: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], tuple[str, ...]]:

@@ -6,14 +6,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.groups import ALL
+from audits.intervals import Interval, Undefined
 from audits.phoneme_errors.corpus import Corpus
-from audits.phoneme_errors.measuring import LayerCounts
+from audits.records import Coordinate
 from audits.statistics.influences import Moved, left_out, rate
+from probes.phone_probes import Hits
 from probes.phone_scatter import Scatter
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Row = tuple[str, Interval | Undefined, dict[str, Coordinate]]
+"""Name, number and coordinates of an estimate."""
 TRAININGS = ("all", "all_matched", "in", "out")
+UNIT = "speakers"
+TESTS = SYSTEMATIC, RANDOM = "systematic", "random"
+CORRELATION, SPLIT = "variance_accuracy_correlation", "split_correlation"
+STUDENT = "Student t over speakers"
+JACKKNIFE = "Student t, jackknife over speakers"
+ALIKE = "every speaker shows exactly the same, which leaves nothing to make an interval of"
+BELOW = "its square lies below 0, further than chance explains: speakers of the two sides are alike by design"
+FLAT = "the tokens do not vary at all"
+MOST_IN_PART = 0.5
+"""Share of the speakers who must have said some phone twice for the variance within speakers to be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCounts:
+    """What one layer gave: scatter of the phones as they are and by their direction alone, and tokens read right.
+
+    Parameters
+    ----------
+    draws
+        Tokens read right in each repetition, by phone, shape (repetitions, 1 + 5 groups, phones): all by the probe of
+        everyone; then for each group its own tokens by everyone's, the matched one, its own and everyone else's probe,
+        and last the others' tokens by the matched one.
+    """
+
+    layer: int
+    scatter: Scatter
+    cosine: Scatter
+    hits: Hits
+    draws: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +71,32 @@ class Values:
         spoke = self.sizes > 0
         rows = [self.corpus.inside(group) & spoke]
         return np.stack([*rows, self.corpus.rest[self.row(group)] & spoke] if against else rows)
+
+    @property
+    def layer(self) -> int:
+        """Number of the layer."""
+        return self.counts.layer
+
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """Every group with each training of which there is an accuracy, and first everyone."""
+        return [(ALL, "all"), *((group, training) for group in self.corpus.groups for training in TRAININGS)]
+
+    @property
+    def within(self) -> bool:
+        """Whether enough speakers said some phone twice for the variance within them to be used."""
+        twice = self.counts.scatter.own_phones[0] >= 1
+        return float(twice[self.tokens(ALL, "all")[1] > 0].mean()) >= MOST_IN_PART
+
+    @property
+    def spreads(self) -> Floats:
+        """Variance of each speaker's phones: of all, and of one half of them and the other, shape (3, speakers)."""
+        return self.counts.scatter.own if self.within else self.counts.scatter.around
+
+    @property
+    def scale(self) -> str:
+        """Which variance of a speaker `spreads` is, in words."""
+        return "within speakers" if self.within else "around the centroids of their group"
 
     @property
     def sizes(self) -> Floats:
@@ -173,6 +232,42 @@ class Values:
         if not (np.isfinite(scatter.shift[row]) and np.isfinite(scatter.shift_without[row]).all()):
             return None
         return left_out(float(scatter.shift[row]), scatter.shift_without[row], self.strata(group, against=True))
+
+    def interval(
+        self,
+        moved: Moved | None,
+        strata: Bools,
+        level: float,
+        *,
+        scale: str = "plain",
+        method: str = STUDENT,
+        why: str = FLAT,
+    ) -> Interval | Undefined:
+        """Return an estimate of this layer with Student's interval, or why there is none.
+
+        Parameters
+        ----------
+        scale
+            "log": the estimate is a logarithm and is reported as a ratio; "root": it is a square, of which the root is
+            reported, and 0 below.
+        why
+            There may be no estimate at all.
+        """
+        if moved is None:
+            return Undefined(why)
+        ends = moved.interval(strata, level, self.sizes)
+        if scale == "root" and ends is not None and ends[1] <= 0:
+            return Undefined(BELOW)
+        if ends is None or ends[0] == ends[1]:
+            return Undefined(ALIKE)
+        value, low, high = moved.value, *ends
+        if scale == "log":
+            value, low, high = (float(np.exp(end)) for end in (value, low, high))
+        if scale == "root":
+            value, low, high = (float(np.sqrt(max(end, 0.0))) for end in (value, low, high))
+        how = method if method.startswith(JACKKNIFE) else f"{method}; {self.probe}"
+        # The group itself; the strata after it are whom it is compared with.
+        return Interval(value=value, low=low, high=high, method=how, n=int(strata[0].sum()), unit=UNIT)
 
 
 def _log(without: Floats, value: float) -> Floats:

@@ -1,7 +1,7 @@
-"""From vectors to counts: what is measured of each layer, speaker by speaker, and kept by content."""
+"""From vectors to counts: the measurement of each layer, speaker by speaker, kept by content."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from hashlib import sha256
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from audits.context import Context
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
+from audits.phoneme_errors.values import LayerCounts, Values
 from audits.statistics import generator
 from probes.loading.tokens import Vectors
 from probes.phone_probes import Hits, affordable, deal, mean_hits, read_phones
@@ -24,34 +25,7 @@ CHUNK_VALUES = 2**24
 """Numbers that are read at once, 64 MB: 21,845 tokens of a layer 768 wide."""
 _VERSION = 9
 """Raised whenever what is measured changes, so that no old counts are read from the cache."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCounts:
-    """What one layer gave: scatter of the phones as they are and by their direction alone, and tokens read right.
-
-    Parameters
-    ----------
-    draws
-        Tokens read right in each repetition, by phone, shape (repetitions, 1 + 5 groups, phones): all by the probe of
-        everyone; then for each group its own tokens by everyone's, the matched one, its own and everyone else's probe,
-        and last the others' tokens by the matched one.
-    """
-
-    layer: int
-    scatter: Scatter
-    cosine: Scatter
-    hits: Hits
-    draws: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """All layers of one encoder, which probe read them, and the mix of phones that accuracies are stated for."""
-
-    layers: tuple[LayerCounts, ...]
-    method: str
-    mix: NDArray[np.float64]
+PROBE_WORDS = {"logistic": "softmax probe", "discriminant": "linear discriminant"}
 
 
 def probe_of(vectors: Vectors, layers: tuple[int, ...], corpus: Corpus, options: Options) -> str:
@@ -64,7 +38,7 @@ def probe_of(vectors: Vectors, layers: tuple[int, ...], corpus: Corpus, options:
     return "logistic" if cheap else "discriminant"
 
 
-def measure(
+def measure_layers(
     vectors: Vectors,
     layers: tuple[int, ...],
     corpus: Corpus,
@@ -74,7 +48,7 @@ def measure(
     context: Context,
     *,
     unchanged: Callable[[], None] = lambda: None,
-) -> Measured:
+) -> tuple[Values, ...]:
     """Measure every layer; one that the cache has is not read again.
 
     Parameters
@@ -99,7 +73,7 @@ def measure(
                 counts = _unpacked(layer, kept)
                 advance(steps)
             found.append(counts)
-    return Measured(layers=tuple(found), method=method, mix=mix_of(corpus, options))
+    return tuple(Values(counts, corpus, mix_of(corpus, options), PROBE_WORDS[method]) for counts in found)
 
 
 def mix_of(corpus: Corpus, options: Options) -> NDArray[np.float64]:
