@@ -20,11 +20,11 @@ POOR = 0.5
 CLAIMED_FROM = 8
 """Samples from which a way is preferred: of fewer, no interval of a skewed difference holds as often as it says."""
 ROUNDING = 1e-5
-"""Difference of relative errors below which single precision decides, and nobody is told to prefer either way."""
+"""Difference of relative errors below which single precision decides: no way is preferred."""
 FIRST = (0.75, 1.25)
-"""Orders between which the whole interval must lie for the mismatch to be told as one of the first order."""
+"""Orders between which the whole interval must lie for the mismatch to be called one of the first order."""
 STRAIGHT = 0.95
-"""R^2 that the lower end of its interval must reach for the first order to be told."""
+"""R^2 that the lower end of its interval must reach for the first order to be named."""
 PARTS = {
     "input": "the input, which is sampled more finely",
     "coordinates": "the coordinates, the edges and the period of the domain",

@@ -30,7 +30,7 @@ class Grid:
     common
         From this grid to that of training.
     bands
-        Edges of the bands of wavenumbers in which errors are told, the last one without end.
+        Edges of the bands of wavenumbers in which errors are given, the last one without end.
     """
 
     resolution: int
@@ -82,8 +82,8 @@ def kinds_of(
     elif given and not fields.stored and not trimmed:
         # What targets suggest yields to what is said; coordinates beside the fields do not.
         stored = given
-    places = {"open": "i/N", "closed": "i/(N-1)", "cell": "(i+1/2)/N"}
-    words = f"Grid: {kind}, nodes at {places[kind]}; told by {source}."
+    nodes = {"open": "i/N", "closed": "i/(N-1)", "cell": "(i+1/2)/N"}
+    words = f"Grid: {kind}, nodes at {nodes[kind]}; told by {source}."
     if given and fields.kind not in (None, given, stored):
         words += f" The targets look as if it were {fields.kind}."
     if stored != kind:

@@ -153,9 +153,9 @@ def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> StageSum
 
 def whole_shells(wavenumbers: Tensor, shells: Tensor) -> Tensor:
     """Add shells of half a wavenumber to the nearest whole one, halves upwards; shape (n, wavenumbers)."""
-    places = torch.floor(wavenumbers + 0.5).long()
-    whole = shells.new_zeros(len(shells), int(places[-1]) + 1)
-    return whole.index_add(1, places, shells)
+    nearest = torch.floor(wavenumbers + 0.5).long()
+    whole = shells.new_zeros(len(shells), int(nearest[-1]) + 1)
+    return whole.index_add(1, nearest, shells)
 
 
 def distance(values: Tensor, reference: Tensor, common: Sequence[slice]) -> Tensor:

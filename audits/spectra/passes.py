@@ -29,7 +29,7 @@ Chunk = dict[str, Tensor]
 def count_chunk(setup: Setup, start: int, stop: int) -> Chunk:
     """Return the counts of the samples from start to stop, on every grid."""
     batch = batch_of(setup)
-    pieces = [_batch(setup, place, min(place + batch, stop)) for place in range(start, stop, batch)]
+    pieces = [_batch(setup, first, min(first + batch, stop)) for first in range(start, stop, batch)]
     joined: Chunk = {}
     for name in pieces[0]:
         rows = torch.cat([piece[name] for piece in pieces]).cpu()
