@@ -30,6 +30,7 @@ from audits.certification.findings import findings
 from audits.certification.inputs import Inputs, check
 from audits.certification.log_fit import implied_alpha, reachable
 from audits.certification.logs import Log, read_log
+from audits.certification.parts import distinct
 from audits.certification.radii import Geometry, ceiling, least_draws, rounded_down
 from audits.certification.records import log as log_bytes
 from audits.certification.rules import Rule, geometric_looks, grid, parse_radii, rule_of, too_few
@@ -144,6 +145,8 @@ def test_without_a_ceiling_only_zero_is_reported(top: float) -> None:
 def test_without_radii_the_grid_reaches_to_the_ceiling() -> None:
     assert ruled(n=2000, sigma=0.25).radii == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     assert ruled(radii=("0.5", "0.25", "0.5")).radii == (0.25, 0.5)
+    # No radius stands twice in the table, however small the ceiling.
+    assert grid(1e-14) == (0.0,)
 
 
 def test_radii_are_sorted_and_each_told_once() -> None:
@@ -455,6 +458,18 @@ def test_soft_outputs_and_not_votes_choose_the_soft_class() -> None:
     assert int(soft.votes.argmax()) == 1
     assert row.predict == 0 and row.radius > 0
     assert row.p_lower is not None and 0.5 < row.p_lower < 0.615
+
+
+def test_two_classes_of_one_name_have_rows_of_their_own() -> None:
+    rows = tuple(
+        Verdict(index=index, label=index % 2, predict=0, radius=0.5, seconds=0.0, correct=index % 2 == 0)
+        for index in range(10)
+    )
+    inputs = Inputs(rule=ruled(radii=("0.5",)), given=10, names=distinct(("crane", "crane")))
+    draft = Draft(measures=AUDIT.by_name)
+    estimates(draft, measure.Counts(inputs=inputs, verdicts=rows))
+    shares = {row.where.get("label"): row.value for row in draft.select("certified_accuracy")}
+    assert shares == {None: 0.5, "crane (0)": 1.0, "crane (1)": 0.0}
 
 
 @pytest.mark.parametrize(("asked", "method", "low"), [("1", "exact", None), ("computed", "Upper bound:", 0.0)])
