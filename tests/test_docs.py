@@ -180,6 +180,8 @@ def names_used(folder: Path) -> set[str]:
                 continue
             if any(_is_call(node, name) for name in ("warn", "find", "Note")):
                 found += _texts(node.args[0])
+            if _is_call(node, "Warning") or _is_call(node, "Undefined"):
+                found += [text for word in node.keywords if word.arg == "id" for text in _texts(word.value)]
             if _is_call(node, "Estimate"):
                 found += [text for word in node.keywords if word.arg == "name" for text in _texts(word.value)]
             if _is_call(node, "_add"):
