@@ -98,9 +98,7 @@ class World:
         # Halves that agree: whatever is not shown would have been, however small.
         agreeing = Halved(0.0, np.zeros(20))
         self.counts.__dict__["differences"] = tuple(
-            Difference(
-                metric=metric, candidate=name, against=against[0], k=K, value=Halved(0.0, np.zeros(20)), size=500, p=p
-            )
+            Difference(metric=metric, candidate=name, against=against[0], k=K, value=agreeing, size=500, p=p)
             for (metric, name, *against), (_, p) in self.rows.items()
             if against and p is not None
         )
