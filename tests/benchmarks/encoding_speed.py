@@ -202,5 +202,5 @@ SIDES = {
 
 if __name__ == "__main__":
     race.main(
-        __doc__, options=OPTIONS, sides=SIDES, prepare=prepare, preview=remarks, packages=("transformers", "soundfile")
+        __doc__, options=OPTIONS, sides=SIDES, prepare=prepare, remarks=remarks, packages=("transformers", "soundfile")
     )

@@ -175,4 +175,4 @@ def truths(given: argparse.Namespace) -> Iterator[str]:
 SIDES = {"miles": miles, "MetricFrame, few": fairlearn(True), "MetricFrame, none": fairlearn(False)}
 
 if __name__ == "__main__":
-    race.main(__doc__, options=OPTIONS, sides=SIDES, prepare=prepare, preview=remarks, packages=("fairlearn", "pandas"))
+    race.main(__doc__, options=OPTIONS, sides=SIDES, prepare=prepare, remarks=remarks, packages=("fairlearn", "pandas"))

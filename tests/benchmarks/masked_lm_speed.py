@@ -254,7 +254,7 @@ if __name__ == "__main__":
         __doc__,
         options=OPTIONS,
         sides=SIDES,
-        preview=remarks,
+        remarks=remarks,
         base="miles, as BERT",
         packages=("transformers",),
     )

@@ -168,6 +168,6 @@ if __name__ == "__main__":
         options=OPTIONS,
         sides={"all at once": at_once, "jax-privacy": theirs, "word for word": words},
         base="all at once",
-        preview=remarks,
+        remarks=remarks,
         packages=("scipy",),
     )

@@ -152,4 +152,4 @@ def remarks(given: argparse.Namespace, found: race.Found) -> Iterator[str]:
 
 if __name__ == "__main__":
     loops = {f"loop of {batch:,}": loop(batch) for batch in (400, 1_000)}
-    race.main(__doc__, options=OPTIONS, sides={"miles": miles, **loops, "bare passes": bare}, preview=remarks)
+    race.main(__doc__, options=OPTIONS, sides={"miles": miles, **loops, "bare passes": bare}, remarks=remarks)
