@@ -162,11 +162,7 @@ class Draft:
     def add(self, name: str, found: Undefined, /, **where: Coordinate) -> None: ...
     @overload
     def add(self, name: str, found: Interval | Undefined, /, **where: Coordinate) -> Estimate | None: ...
-    @overload
-    def add(self, name: Estimate, found: None = None, /) -> int: ...
-    def add(
-        self, name: str | Estimate, found: Interval | Undefined | None = None, /, **where: Coordinate
-    ) -> Estimate | int | None:
+    def add(self, name: str, found: Interval | Undefined, /, **where: Coordinate) -> Estimate | None:
         """Add a row to the table and return it; of what is undefined, a warning and no row.
 
         Raises
@@ -175,13 +171,9 @@ class Draft:
             Where there is such a row, the audit declares no such name or key, or the number breaks a rule of
             `Estimate`.
         """
-        if isinstance(name, Estimate):
-            self._keep(name)
-            return len(self.estimates) - 1
         if isinstance(found, Undefined):
             self.warn(found.id, found.why, **(where if found.where is None else found.where))
             return None
-        assert found is not None
         row = Estimate(
             name=name,
             value=found.value,
@@ -194,7 +186,10 @@ class Draft:
             where=where,
             measure=self._measure(name, where),
         )
-        return self._keep(row)
+        if self._index.setdefault(key_of(name, where), row) is not row:
+            raise ValueError(f"{name} {where} stands in the table already")
+        self.estimates.append(row)
+        return row
 
     def _measure(self, name: str, where: Mapping[str, Coordinate]) -> Measure:
         if not self.measures:
@@ -205,12 +200,6 @@ class Draft:
         if unknown:
             raise ValueError(f"{name} has no key {', '.join(sorted(unknown))}; it has: {self.measures[name].keys}")
         return self.measures[name]
-
-    def _keep(self, row: Estimate) -> Estimate:
-        if self._index.setdefault(key_of(row.name, row.where), row) is not row:
-            raise ValueError(f"{row.name} {dict(row.where)} stands in the table already")
-        self.estimates.append(row)
-        return row
 
     def get(self, name: str, /, **where: Coordinate) -> Estimate | None:
         """Return the row with this name and exactly these coordinates, or None."""
@@ -257,11 +246,11 @@ class Draft:
         severity: Severity,
         statement: str,
         /,
-        evidence: Sequence[Estimate | int | None] = (),
+        evidence: Sequence[Estimate | None] = (),
         **where: Coordinate,
     ) -> None:
         """Append a finding; a None among the evidence, a row that is not there, is left out."""
-        rows = tuple(self.estimates[row] if isinstance(row, int) else row for row in evidence if row is not None)
+        rows = tuple(row for row in evidence if row is not None)
         self.findings.append(Claim(id=id, severity=severity, statement=statement, where=where, evidence=rows))
 
     def numbered(self) -> tuple[Finding, ...]:

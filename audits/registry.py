@@ -62,15 +62,11 @@ class AuditSpec:
     question: str
     summary: str
     options: type
-    package: str = ""
+    package: str
     measures: tuple[Measure, ...] = ()
     limitations: tuple[str, ...] = ()
     model: bool | tuple[str, ...] = True
     files: tuple[str, ...] = ()
-    plan: str = ""
-    run: str = ""
-    demo: str = ""
-    records: str = ""
 
     @cached_property
     def by_name(self) -> Mapping[str, Measure]:

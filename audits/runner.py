@@ -11,7 +11,7 @@ from typing import Any
 from audits import registry
 from audits.context import Context, Draft, Plan
 from audits.options import check_record
-from audits.registry import AuditSpec, load
+from audits.registry import AuditSpec
 from probes.errors import IncompleteError, MilesError, first_line
 
 
@@ -25,8 +25,7 @@ def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
     """
     check_record(options)
     with _blamed(spec):
-        found = _step(spec, "inputs", "check") if spec.package else load(spec.plan)
-        plan: Plan = found(options, context)
+        plan: Plan = _step(spec, "inputs", "check")(options, context)
     return plan
 
 
@@ -41,9 +40,6 @@ def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dr
         Where memory, disk or workers ran out.
     """
     with _blamed(spec):
-        if not spec.package:
-            found: Draft = load(spec.run)(options, plan, context)
-            return found
         return _drafted(spec, options, plan, context)
 
 

@@ -1,6 +1,5 @@
 """Two runs compared as a whole: every change with its interval, what else differs, and what could be matched."""
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -190,8 +189,6 @@ def pairing_of(audit: str) -> Pairing | None:
         spec = registry.find(audit)
     except InputError:
         return None
-    if not spec.package:
-        return cast(Pairing, importlib.import_module(spec.records)) if spec.records else None
     module = spec.module("records")
     return cast(Pairing, module) if all(hasattr(module, name) for name in ("keys", "units", "parts")) else None
 

@@ -27,8 +27,8 @@ def command(
     from miles_cli.run import carry_out
 
     spec = registry.find(audit)
-    prepare = spec.step("demo", "prepare") if spec.package else spec.demo and registry.load(spec.demo)
-    if not prepare:
+    prepare = spec.step("demo", "prepare")
+    if prepare is None:
         raise InputError(f"{audit} has no demo.", where="AUDIT", hint="Others have one: miles list.")
     watch = Watch(quiet=quiet)
     context = Context(seed=seed, device=choose_device("cpu"), cache=Cache.default(), progress=watch)
