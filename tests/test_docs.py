@@ -588,8 +588,9 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
 
 
 def test_what_interference_knows_by_name_is_documented() -> None:
-    from audits.interference import BACKENDS, BUDGETS, CORRECTIONS, likenesses
+    from audits.interference import BUDGETS, CORRECTIONS, likenesses
     from audits.interference.estimates import BASELINES
+    from audits.option_groups import BACKENDS
 
     verdicts = {"interference", "synergy", "indistinguishable", "untested", "not converged", "not measured"}
     told = {f"interference.{name}" for name in ("interference", "synergy", *likenesses.EFFECTS)}

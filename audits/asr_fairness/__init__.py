@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from audits.measures import Measure
+from audits.option_groups import WORKERS, Corpus, Groups, Workers
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
 TASKS = ("sid", "asr")
-BACKENDS = ("loky", "dask", "ray")
 _DATA, _PROBES, _GROUPS = "Data", "Probes", "Groups and statistics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Groups, Corpus, Workers):
     """What `miles audit-fairness` can be asked."""
 
     model: str = argument("A local Hugging Face speech-encoder folder, or a hub id.", metavar="MODEL")
@@ -26,22 +26,9 @@ class Options:
         required=True,
         metavar="FILE",
     )
-    by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
     tasks: tuple[str, ...] = option("What the probes do.", TASKS, choices=TASKS, metavar="TASK,...")
     layers: tuple[str, ...] = option("Layers to probe: all, or numbers such as 0,3,6.", ("all",), metavar="all|N,...")
-    preset: str | None = option("Layout of a published corpus; see docs/formats.md.", metavar="NAME", panel=_DATA)
-    path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=_DATA)
-    text_col: str | None = option("Column of the transcript.", metavar="COLUMN", panel=_DATA)
-    speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=_DATA)
     audio_root: Path | None = option("Folder of relative recording paths.", metavar="DIR", panel=_DATA)
-    values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=_DATA)
-    bin: tuple[str, ...] = option(
-        "Bins of a numeric column, such as age=0,13,18,30,50; repeatable.",
-        (),
-        listed=False,
-        metavar="COLUMN=N,...",
-        panel=_DATA,
-    )
     normalise: str = option(
         "How text is compared.", "basic", choices=("none", "basic", "whisper-english"), metavar="HOW", panel=_DATA
     )
@@ -51,6 +38,14 @@ class Options:
         choices=("stop", "skip"),
         metavar="stop|skip",
         panel=_DATA,
+    )
+    workers: int = option(
+        "Processes that fit probes side by side; 0: one for each core, 1: this process.",
+        1,
+        metavar="N",
+        panel=WORKERS,
+        least=0,
+        most=100_000,
     )
     folds: int = option("Splits of the probes; every clip is tested in one.", 5, least=3, panel=_PROBES)
     repeats: int = option(
@@ -69,23 +64,6 @@ class Options:
         "Probe shuffled labels and a randomly initialised twin of the encoder too.", False, panel=_PROBES
     )
     batch: int = option("Most clips in one forward pass.", 8, metavar="N", least=1, panel=_PROBES)
-    workers: int = option(
-        "Processes that fit probes side by side; 0: one for each core, 1: this process.", 1, metavar="N", panel=_PROBES
-    )
-    backend: str = option(
-        "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
-        "loky",
-        choices=BACKENDS,
-        metavar="|".join(BACKENDS),
-        panel=_PROBES,
-    )
-    scheduler: str | None = option(
-        "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS", panel=_PROBES
-    )
-    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", least=1, panel=_GROUPS)
-    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", least=5, panel=_GROUPS)
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", least=200, panel=_GROUPS)
-    permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", least=100, panel=_GROUPS)
 
 
 _HERE = ("metric", "task")

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.measures import Measure
+from audits.option_groups import Workers
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
 BUDGETS = ("same-data", "same-total")
 CORRECTIONS = ("holm", "bh")
-BACKENDS = ("loky", "dask", "ray")
 _CORPORA, _MODELS, _STATISTICS, _WORK = ("Languages", "Models", "Numbers and intervals", "Work and machines")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Workers):
     """What `miles interference` can be asked."""
 
     corpus: Path | None = argument(
@@ -172,14 +172,6 @@ class Options:
     workers: int = option(
         "Models trained side by side; 0: one on each core.", 0, metavar="N", panel=_WORK, least=0, most=100_000
     )
-    backend: str = option(
-        "What runs them: processes of this machine (loky), a dask or a ray cluster (extra cluster).",
-        "loky",
-        choices=BACKENDS,
-        metavar="|".join(BACKENDS),
-        panel=_WORK,
-    )
-    scheduler: str | None = option("Address of the cluster, for dask and ray.", metavar="ADDRESS", panel=_WORK)
     array: str | None = option(
         "Train only the I-th of N parts of the models, as one task of a SLURM array; then run without it for the "
         "report.",

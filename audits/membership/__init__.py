@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from audits.measures import Measure
+from audits.option_groups import Workers
 from audits.options import option
 from audits.registry import AuditSpec
 
@@ -16,7 +17,6 @@ TIERS = ("samples", "generator", "denoiser", "full")
 # As in the module of the bounds, which takes numpy: no command line should wait for that.
 SELECTIONS = ("split", "bonferroni", "fixed")
 MOST_FPR = 3
-BACKENDS = ("loky", "dask", "ray")
 _points, _model, _claim = (
     partial(option, panel=panel) for panel in ("Points", "Models and samples", "Claimed privacy")
 )
@@ -24,7 +24,7 @@ _numbers, _shadow = (partial(option, panel=panel) for panel in ("Numbers and int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Workers):
     """What `miles membership` can be asked."""
 
     scores: Path | None = _points(
@@ -130,16 +130,6 @@ class Options:
     shadow_steps: int = _shadow("Training steps of each.", 4000, metavar="N", least=1)
     shadow_batch: int = _shadow("Points in a step.", 128, metavar="N", least=1)
     shadow_rate: float = _shadow("Learning rate (Adam).", 1e-3, metavar="X", above=0)
-    workers: int = _shadow("Processes that train; 0: one for each core.", 0, metavar="N", least=0)
-    backend: str = _shadow(
-        "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
-        "loky",
-        choices=BACKENDS,
-        metavar="|".join(BACKENDS),
-    )
-    scheduler: str | None = _shadow(
-        "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS"
-    )
 
 
 _attacked = partial(Measure, unit="points", apart=("attack",))

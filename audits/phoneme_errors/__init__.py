@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audits.measures import Measure
+from audits.option_groups import Groups
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -26,7 +27,7 @@ _TOKENS, _SPEECH, _ALIGNMENT, _PROBING, _GROUPS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Groups):
     """What `miles audit-phonemes` can be asked."""
 
     tokens: str = argument(
@@ -34,7 +35,6 @@ class Options:
         "local Hugging Face folder or a hub id, with --manifest.",
         metavar="TOKENS|MODEL",
     )
-    by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
     against: str | None = option(
         "The same tokens in another file or encoder, such as after a fine-tuning: what changed?",
         metavar="TOKENS2|MODEL2",
@@ -153,11 +153,9 @@ class Options:
         least=1,
         panel=_GROUPS,
     )
-    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", least=5, panel=_GROUPS)
     min_tokens: int = option(
         "Tokens of a phone that every compared group needs.", 5, metavar="N", least=2, panel=_GROUPS
     )
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", least=200, panel=_GROUPS)
     permutations: int = option("Permutations of speakers.", 2000, metavar="N", least=100, panel=_GROUPS)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audits.measures import Measure
+from audits.option_groups import Corpus, Groups
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -19,14 +20,13 @@ _DATA, _GROUPS = "Data", "Groups and statistics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Groups, Corpus):
     """What `miles audit-groups` can be asked."""
 
     manifest: Path = argument(
         "Clips with reference text and attributes, or counts of errors: CSV, TSV or JSONL; with --preset the corpus.",
         metavar="MANIFEST",
     )
-    by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
     predictions: tuple[str, ...] = option(
         "Transcripts of a system; repeatable: the others are compared with the first.",
         (),
@@ -54,10 +54,7 @@ class Options:
         metavar="COLUMN...",
     )
     metric: str = option("The rate that is tested; both are shown.", "wer", choices=METRICS, metavar="wer|cer")
-    preset: str | None = option("Layout of a published corpus; see docs/formats.md.", metavar="NAME", panel=_DATA)
-    path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=_DATA)
     text_col: str | None = option("Column of the reference text.", metavar="COLUMN", panel=_DATA)
-    speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=_DATA)
     prediction_col: str | None = option(
         "Column of the transcript, where it stands in the manifest.", metavar="COLUMN", panel=_DATA
     )
@@ -65,14 +62,6 @@ class Options:
         "Without speakers: columns that together stand for one; default those of --by.",
         (),
         metavar="COLUMN...",
-        panel=_DATA,
-    )
-    values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=_DATA)
-    bin: tuple[str, ...] = option(
-        "Bins of a numeric column, such as age=0,13,18,30,50; repeatable.",
-        (),
-        listed=False,
-        metavar="COLUMN=N,...",
         panel=_DATA,
     )
     normalise: str = option(
@@ -92,14 +81,6 @@ class Options:
         choices=EMPTY_REFERENCES,
         metavar="count|skip|stop",
         panel=_DATA,
-    )
-    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=_GROUPS, least=1, most=20)
-    min_speakers: int = option(
-        "Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS, least=5, most=10**6
-    )
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS, least=200, most=10**5)
-    permutations: int = option(
-        "Permutations of labels over speakers.", 2000, metavar="N", panel=_GROUPS, least=100, most=10**5
     )
     faas: bool = option(
         "Add the fairness adjusted ASR score of other tools, for comparison only.", False, panel=_GROUPS

@@ -14,18 +14,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from audits.phoneme_errors.comparing import compare
+from audits.phoneme_errors.estimating import estimate, values_of
+from audits.phoneme_errors.judging import judge
+from audits.phoneme_errors.measuring import Measured, measure
+from audits.phoneme_errors.report import Results
 from numpy.typing import NDArray
 
 from audits.context import Context, Draft
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.alignment_errors import add_alignment_errors
-from audits.phoneme_errors.comparing import compare
 from audits.phoneme_errors.corpus import Corpus, corpus_of
 from audits.phoneme_errors.correlations import add_correlations
-from audits.phoneme_errors.estimating import estimate, values_of
-from audits.phoneme_errors.judging import judge
-from audits.phoneme_errors.measuring import Measured, measure
-from audits.phoneme_errors.report import Results
 from audits.phoneme_errors.values import TRAININGS
 from audits.records import Estimate
 from calibration.checks import Case, Outcomes, held

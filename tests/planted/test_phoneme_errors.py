@@ -12,6 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from audits.phoneme_errors.estimating import estimate
+from audits.phoneme_errors.judging import judge
+from audits.phoneme_errors.measuring import measure
+from audits.phoneme_errors.report import Results
 from numpy.typing import NDArray
 from phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
 from scipy.stats import binom
@@ -19,10 +23,6 @@ from scipy.stats import binom
 from audits.context import Cache, Context, Draft
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import corpus_of
-from audits.phoneme_errors.estimating import estimate
-from audits.phoneme_errors.judging import judge
-from audits.phoneme_errors.measuring import measure
-from audits.phoneme_errors.report import Results
 from audits.records import Estimate
 from probes.loading.tokens import Tokens
 

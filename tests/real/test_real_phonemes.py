@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from audits.phoneme_errors.report import run
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
@@ -22,7 +23,6 @@ from audits.context import Cache, Context, Draft
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import corpus_of
 from audits.phoneme_errors.inputs import plan
-from audits.phoneme_errors.report import run
 from audits.records import Estimate
 from probes.loading.tokens import Tokens, read_tokens
 from probes.phone_probes import Design, Hits, read_phones

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from audits import membership
+from audits import option_groups
 from probes import executor
 from probes.errors import InputError
 from probes.executor import BACKENDS, Workers, one_thread, run_jobs
@@ -62,7 +62,7 @@ def test_a_cluster_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch
 
 
 def test_options_offer_what_there_is() -> None:
-    assert membership.BACKENDS == BACKENDS
+    assert option_groups.BACKENDS == BACKENDS
 
 
 @pytest.mark.parametrize("count", [1, 2])

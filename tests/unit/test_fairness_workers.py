@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from audits import asr_fairness
 from audits.asr_fairness import Options, asr, sid
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts, measure
@@ -20,7 +19,7 @@ from audits.asr_fairness.stacks import Stack
 from audits.context import Cache, Context
 from probes.embeddings import POOLED
 from probes.errors import IncompleteError, InputError
-from probes.executor import BACKENDS, Workers, run_jobs
+from probes.executor import Workers, run_jobs
 
 TEXTS = ("no go up so we", "up at no do so", "we do so at up", "go in at we do")
 
@@ -199,7 +198,3 @@ def test_workers_that_cannot_be_are_refused(made: Made, tmp_path: Path, asked: d
     with pytest.raises(InputError) as caught:
         made(tmp_path, **asked)
     assert caught.value.where == where
-
-
-def test_options_offer_what_there_is() -> None:
-    assert asr_fairness.BACKENDS == BACKENDS

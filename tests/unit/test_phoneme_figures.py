@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import vl_convert
+from audits.phoneme_errors.comparing import Changes
+from audits.phoneme_errors.estimating import CORRELATION, RANDOM, SPLIT, SYSTEMATIC, At, Found
 
 from audits.context import Draft
 from audits.groups import ALL
 from audits.phoneme_errors import Options
-from audits.phoneme_errors.comparing import Changes
-from audits.phoneme_errors.estimating import CORRELATION, RANDOM, SPLIT, SYSTEMATIC, At, Found
 from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, draw
 from audits.phoneme_errors.values import TRAININGS
 from audits.records import Estimate
