@@ -116,7 +116,14 @@ def _classes(classifier: Classifier, images: Images | None) -> dict[int, Coordin
     names = classifier.class_names or images.class_names
     counts = Counter(int(label) for label in images.labels)
     enough = [label for label, count in sorted(counts.items()) if count >= MIN_IMAGES and len(counts) > 1]
-    return {label: names[label] if label < len(names) else label for label in enough}
+    return {label: _class_name(label, names) for label in enough}
+
+
+def _class_name(label: int, names: Sequence[str]) -> Coordinate:
+    """Return the name of a class, with its number where another has the same name, as ImageNet's two cranes do."""
+    if label >= len(names):
+        return label
+    return names[label] if names.count(names[label]) == 1 else f"{names[label]} ({label})"
 
 
 def _source(images: Images) -> Source:
