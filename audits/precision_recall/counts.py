@@ -156,12 +156,13 @@ class Counts:
     def differences(self) -> tuple[Difference, ...]:
         """All differences at the k that leads, each with its p-value, which counts the questions of its family."""
         rows = [*(row for metric in COMPARED for row in _of_metric(metric, self)), *_of_words(self)]
-        found = list(rows)
-        for family in dict.fromkeys(row.family for row in rows):
-            where = [at for at, row in enumerate(rows) if row.family == family]
-            for at, p in zip(where, adjust([rows[at].p for at in where], "holm"), strict=True):
-                found[at] = replace(rows[at], adjusted=p, questions=len(where))
-        return tuple(found)
+        families: dict[str, list[float]] = {}
+        for row in rows:
+            families.setdefault(row.family, []).append(row.p)
+        adjusted = {family: iter(adjust(ps, "holm")) for family, ps in families.items()}
+        return tuple(
+            replace(row, adjusted=next(adjusted[row.family]), questions=len(families[row.family])) for row in rows
+        )
 
     def score(self, metric: str, name: str) -> Halved | None:
         """Return a score of a candidate as it is reported, at the k that leads; None where it is not defined."""
