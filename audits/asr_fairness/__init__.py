@@ -5,6 +5,7 @@ groups, with intervals over speakers.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from audits.measures import Measure
@@ -68,39 +69,23 @@ class Options(Groups, Corpus, Workers):
 
 _HERE = ("metric", "task")
 """Coordinates of every estimate."""
+_number = partial(Measure, unit="speakers", apart=("metric",))
 _OF_A_LAYER = (
-    Measure("error_rate", ("group", "layer", *_HERE), "error rate", unit="speakers", worse="up", apart=("metric",)),
-    Measure(
+    _number("error_rate", ("group", "layer", *_HERE), "error rate", worse="up"),
+    _number(
         "gap",
         ("by", "kind", "layer", *_HERE),
-        "gap in error rate, worst against best group",
-        unit="speakers",
+        "gap between worst and best group",
         worse="up",
         neutral=0.0,
         apart=("kind", "metric"),
     ),
-    Measure(
-        "gap_to_others",
-        ("by", "group", "layer", *_HERE),
-        "gap in error rate to all other groups",
-        unit="speakers",
-        worse="away",
-        neutral=0.0,
-        apart=("metric",),
-    ),
-    Measure(
-        "noise_floor",
-        ("by", "layer", *_HERE),
-        "gap that chance alone makes",
-        unit="speakers",
-        apart=("metric",),
-        compared=False,
-    ),
-    Measure(
+    _number("gap_to_others", ("by", "group", "layer", *_HERE), "gap to all other groups", worse="away", neutral=0.0),
+    _number("noise_floor", ("by", "layer", *_HERE), "gap that chance alone makes", compared=False),
+    _number(
         "p_value",
         ("by", "correction", "layer", "test", *_HERE),
         "p-value of the gap",
-        unit="speakers",
         apart=("metric", "test"),
         compared=False,
         written="probability",
@@ -110,45 +95,35 @@ _OF_A_LAYER = (
 
 def _of_the_head(measure: Measure) -> Measure:
     keys = tuple(key for key in measure.keys if key != "layer")
-    return replace(measure, name=f"head_{measure.name}", keys=keys, label=f"{measure.label}, own CTC head")
+    return replace(measure, name=f"head_{measure.name}", keys=keys, label=f"{measure.label}, own head")
 
 
 MEASURES = (
     *_OF_A_LAYER,
     *map(_of_the_head, _OF_A_LAYER),
-    Measure("best_layer", _HERE, "layer with the least error", unit="speakers", apart=("metric",)),
-    Measure(
-        "fairest_layer", ("by", "kind", *_HERE), "layer with the least gap", unit="speakers", apart=("kind", "metric")
-    ),
-    Measure(
+    _number("best_layer", _HERE, "layer with the least error"),
+    _number("fairest_layer", ("by", "kind", *_HERE), "layer with the least gap", apart=("kind", "metric")),
+    _number(
         "layer_correlation",
         ("by", "kind", *_HERE),
         "rank correlation of error and gap over layers",
-        unit="speakers",
         neutral=0.0,
+        apart=(),
     ),
-    Measure(
-        "control_error_rate",
-        ("control", "group", "layer", *_HERE),
-        "error rate of a control",
-        unit="speakers",
-        apart=("metric",),
-    ),
-    Measure(
+    _number("control_error_rate", ("control", "group", "layer", *_HERE), "error rate of a control"),
+    _number(
         "deal_spread",
         ("group", "layer", *_HERE),
-        "standard deviation of the error rate between deals",
+        "spread of the error rate between deals",
         unit="deals",
-        apart=("metric",),
         compared=False,
     ),
-    Measure(
+    _number(
         "gap_deal_spread",
         ("by", "layer", *_HERE),
-        "standard deviation of the gap between deals",
+        "spread of the gap between deals",
         unit="deals",
         neutral=0.0,
-        apart=("metric",),
         compared=False,
     ),
 )

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import HEAD, TaskCounts
-from audits.asr_fairness.inputs import workers_of
+from audits.asr_fairness.counts import TaskCounts
 from audits.asr_fairness.recordings import Recording
 from audits.asr_fairness.splits import across_speakers
-from audits.asr_fairness.stacks import Stack
+from audits.asr_fairness.stacks import Stack, workers_of
 from audits.context import Context
 from audits.statistics import generator
 from probes.ctc import Alphabet, Utterances, fit_ctc
@@ -229,8 +228,3 @@ def count_transcripts(heard: Hypotheses, texts: Sequence[str], control: str = ""
             )
         )
     return counted
-
-
-def with_head(heard: Hypotheses, head: list[str]) -> Hypotheses:
-    """Return the hypotheses with the head's, if there are any, as the last layer."""
-    return {**heard, HEAD: head} if head else heard

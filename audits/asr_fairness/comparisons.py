@@ -1,17 +1,22 @@
 """The comparison of groups: how far they are apart, whether it could be chance, and how it changes with the layer."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from audits.asr_fairness import Options
+from audits.asr_fairness.cohort import (
+    Cohort,
+    deal_covariance,
+    deal_rates,
+    deal_spread,
+    layer_choice,
+    replicate_rates,
+    with_deals,
+)
 from audits.asr_fairness.counts import KINDS, TEST, Floats, Layer, TaskCounts, named, sums_of
-from audits.asr_fairness.deals import deal_covariance, deal_rates, deal_shifts, deal_spread, with_deals
-from audits.asr_fairness.recordings import Inputs
-from audits.groups import MIN_WORDS, GroupSet, reported_groups
+from audits.groups import MIN_WORDS, GroupSet
 from audits.intervals import Interval, Undefined
 from audits.records import Coordinate
 from audits.statistics import (
@@ -23,7 +28,6 @@ from audits.statistics import (
     MaybeEnds,
     SpeakerSums,
     clearest,
-    cluster_weights,
     extremes,
     gap_between,
     gaps_to_others,
@@ -42,66 +46,6 @@ FEWEST_LAYERS = 4
 PERMUTED = "permutation of labels over speakers"
 UNWIDENED = 10**6
 """Clusters of an interval of plain percentiles: what widens it for few is made for means, not for correlations."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cohort:
-    """The recordings as statistics see them, and how these are asked.
-
-    Parameters
-    ----------
-    speakers
-        Speaker number of each recording.
-    weights
-        How often each speaker is drawn in each bootstrap sample, shape (repeats, speakers); the same for
-        all tasks, layers and groups, so that differences stay paired.
-    names, member
-        Every group that gets a rate and who is in it, shape (groups, recordings).
-    shifts
-        How much more each deal of the clips counts in each bootstrap sample, shape (repeats, deals).
-    """
-
-    speakers: NDArray[np.int64]
-    weights: Floats
-    names: list[str]
-    member: NDArray[np.bool_]
-    shifts: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    min_speakers: int
-    permutations: int
-    level: float = 0.95
-    seed: int = 0
-
-    @property
-    def everyone(self) -> NDArray[np.bool_]:
-        """A group of all recordings, shape (1, recordings)."""
-        return np.ones((1, len(self.speakers)), dtype=bool)
-
-
-def cohort_of(inputs: Inputs, options: Options, *, level: float, seed: int) -> Cohort:
-    """Draw the bootstrap samples and list the groups."""
-    known = sorted({item.speaker for item in inputs.recordings})
-    number = {name: number for number, name in enumerate(known)}
-    names, member = reported_groups([item.clip.attributes for item in inputs.recordings], inputs.sets)
-    rng = generator(seed, "bootstrap")
-    dealt = generator(seed, "bootstrap", "deals")
-    return Cohort(
-        speakers=np.array([number[item.speaker] for item in inputs.recordings], dtype=np.int64),
-        weights=cluster_weights(len(known), options.bootstrap, rng),
-        names=names,
-        member=member,
-        shifts=deal_shifts(options.repeats, options.bootstrap, dealt, level=level),
-        min_speakers=options.min_speakers,
-        permutations=options.permutations,
-        level=level,
-        seed=seed,
-    )
-
-
-def replicate_rates(task: TaskCounts, cohort: Cohort) -> Floats:
-    """Return the overall error of every layer in every bootstrap sample, shape (repeats, layers)."""
-    drawn = sums_of(task, cohort.speakers, cohort.everyone).drawn(cohort.weights)
-    drawn = with_deals(drawn, deal_rates(task, cohort.everyone), cohort.shifts)
-    return ratio(drawn.errors[:, 0], drawn.sizes)
 
 
 def compare(groups: GroupSet, task: TaskCounts, cohort: Cohort) -> "Comparison | None":
@@ -321,49 +265,6 @@ class Comparison:
         interval = percentile_interval(spearman(self._replicates[:, columns], held), UNWIDENED, level=level)
         ends = [correlation, interval or (0.0, 0.0)]
         return next((sign for sign in (1, -1) if all(min(sign * low, sign * high) > 0 for low, high in ends)), 0)
-
-
-def layer_choice(task: TaskCounts, cohort: Cohort, values: Floats, replicates: Floats) -> Interval:
-    """Return the first of the encoder's layers with the least value, with the range over which that choice moves.
-
-    Parameters
-    ----------
-    values, replicates
-        What each layer has, and has in every bootstrap sample: shapes (layers,) and (repeats, layers). NaN is never
-        least.
-    """
-    layers = np.array(task.encoder_layers, dtype=np.float64)
-    lowest, highest = _least_layers(layers, replicates)
-    first, last = (float(found[0]) for found in _least_layers(layers, values[None]))
-    tail = (1 - cohort.level) / 2
-    # An end is a layer that there is, never a mean of two.
-    low, high = (
-        float(np.quantile(found, share, method="inverted_cdf"))
-        for found, share in ((lowest, tail), (highest, 1 - tail))
-    )
-    return Interval(
-        value=first,
-        low=min(low, first),
-        high=max(high, last),
-        method="percentile cluster bootstrap",
-        n=len(np.unique(cohort.speakers[task.clips])),
-        unit="speakers",
-        level=cohort.level,
-    )
-
-
-def _least_layers(layers: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return the first and the last of the layers that have the least value, in every row.
-
-    Examples
-    --------
-    >>> first, last = _least_layers(np.array([0.0, 1.0, 2.0]), np.array([[0.5, 0.2, 0.2], [0.1, np.nan, 0.3]]))
-    >>> first.tolist(), last.tolist()
-    ([1.0, 0.0], [2.0, 0.0])
-    """
-    known = np.nan_to_num(values, nan=np.inf)
-    least = known <= known.min(axis=1, keepdims=True) + 1e-12
-    return layers[least.argmax(axis=1)], layers[::-1][least[:, ::-1].argmax(axis=1)]
 
 
 def spearman(first: Floats, second: Floats) -> Floats:

@@ -1,14 +1,21 @@
 """Warnings of the recordings, the speakers and the options: what the inputs are, and what they leave open."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD
-from audits.asr_fairness.measure import Counts
-from audits.asr_fairness.preview import beyond_samples
-from audits.asr_fairness.recordings import Inputs, few_clips_for_folds, silent_clips
+from audits.asr_fairness.recordings import Inputs, Recording
 from audits.context import Draft
+from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, few_resamples, out_of_reach
 from probes.frames import RATE
 
+if TYPE_CHECKING:
+    from audits.asr_fairness.measure import Counts
 
-def warn_about_data(draft: Draft, counts: Counts) -> None:
+
+def warn_about_data(draft: Draft, counts: "Counts") -> None:
     """Add every warning that needs no estimate."""
     inputs = counts.inputs
     fewest = len(inputs.sets) * min(1 + (HEAD in task.layers) for task in counts.tasks)
@@ -62,7 +69,7 @@ def warn_about_attributes(draft: Draft, inputs: Inputs) -> None:
             )
 
 
-def _warn_about_enrolment(draft: Draft, counts: Counts) -> None:
+def _warn_about_enrolment(draft: Draft, counts: "Counts") -> None:
     recordings, options = counts.inputs.recordings, counts.options
     first, sizes = counts.sid[0], [size for split in counts.sid for size in split.enrolled]
     least, most = min(sizes), max(sizes)
@@ -89,3 +96,50 @@ def _warn_about_enrolment(draft: Draft, counts: Counts) -> None:
             "in speaker identification.",
             task="sid",
         )
+
+
+def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
+    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level."""
+    found = [
+        (OUT_OF_REACH, out_of_reach(options.permutations, tests, level)),
+        (FEW_RESAMPLES, few_resamples(options.bootstrap, level)),
+    ]
+    return [(name, message) for name, message in found if message]
+
+
+def enrolled_speakers(recordings: Sequence[Recording], options: Options) -> Mapping[str, int]:
+    """Return the speakers with enough clips to be told apart, and how many clips each has."""
+    clips = Counter(item.speaker for item in recordings)
+    return {name: count for name, count in clips.items() if count >= options.min_utterances}
+
+
+def few_clips_for_folds(recordings: Sequence[Recording], options: Options) -> str:
+    """Say how many speakers have fewer clips than there are folds, and how many folds they reach; empty where none.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from types import SimpleNamespace
+    >>> clips = [SimpleNamespace(speaker=name) for name in "aaabbbbccccc"]
+    >>> few_clips_for_folds(clips, Options(model="m", manifest=Path("f"), by=("x",), folds=5))
+    '2 of 3 speakers have fewer clips than the 5 folds of --folds: 1 can be tested in 3, 1 can be tested in 4.'
+    """
+    counts = enrolled_speakers(recordings, options)
+    few = Counter(count for count in counts.values() if count < options.folds)
+    if not few:
+        return ""
+    reached = ", ".join(f"{number:,} can be tested in {count}" for count, number in sorted(few.items()))
+    whole = f"{sum(few.values()):,} of {len(counts):,} speakers"
+    return f"{whole} have fewer clips than the {options.folds} folds of --folds: {reached}."
+
+
+def silent_clips(recordings: Sequence[Recording]) -> str:
+    """Say how many clips hold digital silence, and name the first; empty where none does."""
+    silent = [item.clip for item in recordings if item.silent]
+    if not silent:
+        return ""
+    clips = "1 clip holds" if len(silent) == 1 else f"{len(silent):,} clips hold"
+    return (
+        f"{clips} nothing but digital silence (all samples are equal), the first at {silent[0].where}. They are used, "
+        "and what a probe makes of them is counted against their groups."
+    )

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audits.asr_fairness.comparisons import PERMUTED, Cohort, Comparison, layer_choice, replicate_rates
+from audits.asr_fairness.cohort import Cohort, deal_rates, deal_spread, deal_variance, layer_choice, replicate_rates
+from audits.asr_fairness.comparisons import PERMUTED, Comparison
 from audits.asr_fairness.counts import HEAD, METRIC_WORDS, TASK_WORDS, TEST, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_data
-from audits.asr_fairness.deals import deal_rates, deal_spread, deal_variance
 from audits.asr_fairness.measure import Counts
 from audits.context import Draft
 from audits.groups import ALL, MIN_WORDS

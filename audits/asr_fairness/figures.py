@@ -21,9 +21,7 @@ TITLES = {"sid": "speaker identification", "asr": "transcription"}
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Yield the figures; those of a comparison only where there is one."""
     tasks = [task for task in counts.tasks if task.compared]
-    for figure in _drawn(draft, counts, tasks):
-        if figure.spec:
-            yield figure
+    yield from (figure for figure in _drawn(draft, counts, tasks) if figure.spec)
     if counts.inputs.skipped:
         yield _coverage(counts.inputs)
 

@@ -8,20 +8,19 @@ of the labels over speakers, Holm-corrected over all attributes and their crossi
 from collections.abc import Mapping, Sequence
 
 from audits.asr_fairness.comparisons import FEWEST_LAYERS, Comparison
-from audits.asr_fairness.contrasts import CROSSINGS, HOW, Contrast, by_size, contrasts, layer_words, limits
-from audits.asr_fairness.counts import (
-    BASELINE,
-    CONTROLS,
-    HEAD,
-    METRIC_WORDS,
-    TASK_WORDS,
-    TEST,
-    TaskCounts,
-    named,
+from audits.asr_fairness.contrasts import (
+    CROSSINGS,
+    HOW,
+    Contrast,
+    by_size,
+    contrasts,
+    layer_words,
+    limits,
+    tell_silence,
 )
+from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, METRIC_WORDS, TASK_WORDS, TEST, TaskCounts, named
 from audits.asr_fairness.measure import Counts
 from audits.asr_fairness.recordings import Inputs
-from audits.asr_fairness.silence import tell_silence
 from audits.context import Draft
 from audits.groups import ALL
 from audits.numbers import point

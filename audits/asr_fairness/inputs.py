@@ -7,6 +7,7 @@ from pathlib import Path
 from audits.asr_fairness import Options
 from audits.asr_fairness.preview import coordinates_of, cost_of, preview_of
 from audits.asr_fairness.recordings import Inputs, Recording
+from audits.asr_fairness.stacks import workers_of
 from audits.context import Context, Plan
 from audits.groups import group_sets
 from audits.options import check_distinct
@@ -14,7 +15,6 @@ from audits.records import Source, Subject
 from audits.value_maps import value_map_sources
 from probes.activations import check_family
 from probes.errors import InputError
-from probes.executor import Workers
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
@@ -57,7 +57,9 @@ def check(options: Options, context: Context) -> Plan:
         layers=layers,
         vocabulary=vocabulary,
     )
-    content = sha256_json([_identity(item) for item in recordings] + [[clip.name, why] for clip, why in skipped])
+    # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
+    heard = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
+    content = sha256_json(heard + [[clip.name, why] for clip, why in skipped])
     return Plan(
         inputs=inputs,
         subject=Subject(
@@ -75,23 +77,6 @@ def check(options: Options, context: Context) -> Plan:
         preview=(*(note.message for note in manifest.notes), *preview_of(inputs, options, context.level)),
         coordinates=coordinates_of(inputs, options),
     )
-
-
-def workers_of(options: Options) -> Workers:
-    """Return who fits the probes.
-
-    Raises
-    ------
-    InputError
-        Where the options of it contradict each other, or ask for a package that is not installed.
-    """
-    return Workers(count=options.workers, backend=options.backend, scheduler=options.scheduler)
-
-
-def _identity(item: Recording) -> list[object]:
-    """Return what was heard; who spoke, and what, follows from the manifest, the value map and the settings."""
-    clip = item.clip
-    return [clip.name, item.sha256, clip.start, clip.end]
 
 
 def _layers(options: Options, folder: ModelFolder) -> tuple[int, ...] | None:

@@ -8,17 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.asr import (
-    AsrSplit,
-    Hypotheses,
-    count_transcripts,
-    head_transcripts,
-    split_asr,
-    transcribe,
-    with_head,
-)
-from audits.asr_fairness.comparisons import Cohort, Comparison, cohort_of, compare
-from audits.asr_fairness.counts import CONTROLS, TaskCounts
+from audits.asr_fairness.asr import AsrSplit, Hypotheses, count_transcripts, head_transcripts, split_asr, transcribe
+from audits.asr_fairness.cohort import Cohort, cohort_of
+from audits.asr_fairness.comparisons import Comparison, compare
+from audits.asr_fairness.counts import CONTROLS, HEAD, TaskCounts
 from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
 from audits.asr_fairness.stacks import baseline_stack, encoder_stack
@@ -85,7 +78,8 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         if asr is not None:
             heard[control] = transcribe(chosen, texts, asr, options, context, control)
             if not control and isinstance(inputs.vocabulary, Vocabulary):
-                heard[control] = with_head(heard[control], head_transcripts(encoder, inputs.vocabulary, options))
+                head = head_transcripts(encoder, inputs.vocabulary, options)
+                heard[control] |= {HEAD: head} if head else {}
             found += count_transcripts(heard[control], texts, control)
     # Every comparison is tested in two places.
     enough = enough_permutations(options.permutations, 2 * len(inputs.sets), context.level)

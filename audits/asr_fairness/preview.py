@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, KINDS, METRICS, TASK_WORDS, TEST
-from audits.asr_fairness.recordings import Inputs, enrolled_speakers, few_clips_for_folds, silent_clips
+from audits.asr_fairness.data_warnings import beyond_samples, enrolled_speakers, few_clips_for_folds, silent_clips
+from audits.asr_fairness.recordings import Inputs
 from audits.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.records import Coordinate
-from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, enough_permutations, few_resamples, out_of_reach
+from audits.statistics import enough_permutations
 from probes.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
 
 _PASSES = 14
@@ -62,15 +63,6 @@ def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) 
     least = 0 if metric == "error" else MIN_WORDS
     enough = [len(names) >= options.min_speakers and units[group] >= least for group, names in speakers.items()]
     return sum(enough) > 1
-
-
-def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
-    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level."""
-    found = [
-        (OUT_OF_REACH, out_of_reach(options.permutations, tests, level)),
-        (FEW_RESAMPLES, few_resamples(options.bootstrap, level)),
-    ]
-    return [(name, message) for name, message in found if message]
 
 
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:

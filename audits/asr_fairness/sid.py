@@ -10,10 +10,9 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import TaskCounts
-from audits.asr_fairness.inputs import workers_of
 from audits.asr_fairness.recordings import Recording
 from audits.asr_fairness.splits import within_speakers
-from audits.asr_fairness.stacks import Stack
+from audits.asr_fairness.stacks import Stack, workers_of
 from audits.context import Context
 from audits.statistics import generator
 from probes.executor import Workers, check_complete, run_jobs

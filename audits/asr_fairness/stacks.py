@@ -10,6 +10,7 @@ from audits.context import Context
 from probes.activations import LogMel, SpeechEncoder, batching_of, encoder_key
 from probes.embeddings import Embeddings, Item, clip_item
 from probes.errors import IncompleteError, InputError
+from probes.executor import Workers
 from probes.loading.hashing import sha256_json
 
 
@@ -98,3 +99,14 @@ def _absent() -> NoReturn:
 def items_of(recordings: tuple[Recording, ...]) -> list[Item]:
     """Return the recordings as the embeddings see them."""
     return [clip_item(item.clip, item.sha256, item.samples) for item in recordings]
+
+
+def workers_of(options: Options) -> Workers:
+    """Return who fits the probes.
+
+    Raises
+    ------
+    InputError
+        Where the options of it contradict each other, or ask for a package that is not installed.
+    """
+    return Workers(count=options.workers, backend=options.backend, scheduler=options.scheduler)

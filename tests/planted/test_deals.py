@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from audits.asr_fairness.comparisons import Cohort, compare
+from audits.asr_fairness.cohort import Cohort, deal_shifts
+from audits.asr_fairness.comparisons import compare
 from audits.asr_fairness.counts import TaskCounts
-from audits.asr_fairness.deals import deal_shifts
 from audits.asr_fairness.estimates import add_gaps, add_rates
 from audits.context import Draft
 from audits.groups import group_sets, reported_groups

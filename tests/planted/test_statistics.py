@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.comparisons import Cohort, compare
+from audits.asr_fairness.cohort import Cohort
+from audits.asr_fairness.comparisons import compare
 from audits.asr_fairness.counts import TaskCounts
 from audits.asr_fairness.estimates import add_corrected, add_gaps, add_rates
 from audits.asr_fairness.findings import findings

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.comparisons import Cohort, Comparison, compare
-from audits.asr_fairness.contrasts import Contrast
+from audits.asr_fairness.cohort import Cohort
+from audits.asr_fairness.comparisons import Comparison, compare
+from audits.asr_fairness.contrasts import Contrast, missed, tell_silence
 from audits.asr_fairness.counts import HEAD, TEST, Layer, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_attributes
 from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates, warn_parted
@@ -17,7 +18,6 @@ from audits.asr_fairness.findings import findings, pattern_words, tell_crossings
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
 from audits.asr_fairness.recordings import Inputs
-from audits.asr_fairness.silence import missed, tell_silence
 from audits.context import Cache, Context, Draft
 from audits.groups import GroupSet, group_sets
 from audits.numbers import point

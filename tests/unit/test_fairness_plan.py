@@ -12,8 +12,8 @@ import pytest
 
 from audits import gates, runner
 from audits.asr_fairness import AUDIT, Options
+from audits.asr_fairness.data_warnings import few_clips_for_folds, silent_clips
 from audits.asr_fairness.preview import coordinates_of
-from audits.asr_fairness.recordings import few_clips_for_folds, silent_clips
 from audits.context import Cache, Context, Draft, Plan
 from probes.errors import InputError
 
