@@ -344,21 +344,21 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
 
 
 def test_the_thresholds_of_audit_phonemes_on_the_page_are_those_of_the_code() -> None:
-    from audits.phoneme_errors import alignment_errors, correlations, judging, outlook
+    from audits.phoneme_errors import alignment_errors, corpus, findings, values
     from audits.statistics import rank_correlation
     from probes import phone_probes, phone_scatter
 
     text = " ".join(prose(AUDITS["phoneme_errors"]).split()).casefold()
     options = spec_of("phoneme_errors").options(tokens="", by=())
-    assert correlations.MOST_IN_PART == 0.5 and "at least half of the speakers said some phone twice" in text
-    assert outlook.DOMINATING == 0.25 and "has more than a quarter of a group's tokens" in text
+    assert values.MOST_IN_PART == 0.5 and "at least half of the speakers said some phone twice" in text
+    assert corpus.DOMINATING == 0.25 and "has more than a quarter of a group's tokens" in text
     for said in (
-        f"`high` from {judging.LARGE:.2f}",
-        f"or from {judging.NOTABLE:.2f} if",
+        f"`high` from {findings.LARGE:.2f}",
+        f"or from {findings.NOTABLE:.2f} if",
         f"by {phone_scatter.MIN_SPEAKERS} speakers or more",
         f"layers is at most {phone_probes.MOST_PRODUCTS:.0e}.".replace("1e+0", "10^"),
         f"over phones that {phone_scatter.MIN_SPEAKERS} speakers of every group said twice",
-        f"the interval of `variance_ratio` lies above {judging.TELLING}",
+        f"the interval of `variance_ratio` lies above {findings.TELLING}",
         f"above {alignment_errors.POOR:g}, the warning `poor-alignment`",
         f"over {rank_correlation.EXACT_UP_TO} groups or fewer in all orders",
         f"crossed up to `--max-order`, {options.max_order} by default",
@@ -633,13 +633,13 @@ def test_what_precision_recall_knows_by_name_is_documented() -> None:
 
 
 def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
-    from audits.phoneme_errors import PROBES, TRANSFORMS, WEIGHTS, estimating
-    from audits.phoneme_errors.values import TRAININGS
+    from audits.phoneme_errors import PROBES, TRANSFORMS, WEIGHTS
+    from audits.phoneme_errors.values import TESTS, TRAININGS
     from probes.loading import alignment_files, alignments, phone_names, textgrids, token_arrays, token_tables, tokens
 
     page, formats = AUDITS["phoneme_errors"], ROOT / "docs" / "formats.md"
-    kinds = {f"phonemes.{kind}" for kind in (*estimating.TESTS, "both")}
-    wanted = {*PROBES, *TRANSFORMS, *WEIGHTS, *TRAININGS, *estimating.TESTS, *kinds}
+    kinds = {f"phonemes.{kind}" for kind in (*TESTS, "both")}
+    wanted = {*PROBES, *TRANSFORMS, *WEIGHTS, *TRAININGS, *TESTS, *kinds}
     assert wanted - coded(page) == set()
     columns = (name for ranks in alignment_files._COLUMNS.values() for names in ranks for name in names)
     read = {*tokens.PHONE_NAMES, *alignment_files._CLIPS, *columns, *(f"alignments.{id}" for id in alignments._NOTES)}

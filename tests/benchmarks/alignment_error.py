@@ -15,7 +15,7 @@ import numpy as np
 
 from audits.context import Cache, Context
 from audits.phoneme_errors.demo import prepare
-from audits.phoneme_errors.inputs import plan
+from audits.phoneme_errors.inputs import check
 from audits.phoneme_errors.speech import placed
 from probes.phones import PhoneInterval
 
@@ -25,9 +25,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     context = Context(seed=parser.parse_args().seed, cache=Cache.default())
     options = prepare(context)
-    truth = plan(options, context).inputs.speech.recordings
+    truth = check(options, context).inputs.speech.recordings
     own = replace(options, alignments=None, align_with=options.tokens, phones_col="phones")
-    speech = plan(own, context).inputs.speech
+    speech = check(own, context).inputs.speech
     heard = {item.clip.name: item for item in placed(speech, own, context).recordings}
     away = defaultdict(list)
     for item in truth:

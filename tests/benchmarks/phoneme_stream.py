@@ -90,7 +90,7 @@ def measure(folder: Path, tokens: int, layers: int, width: int, threads: int) ->
     path, report = folder / "tokens.npz", folder / "run"
     write(path, tokens, layers, width)
     size, once = path.stat().st_size, reading(path)
-    *_, bare = run(["-c", "import torch, scipy.stats, statsmodels.api, audits.phoneme_errors.report"], folder, threads)
+    *_, bare = run(["-c", "import torch, scipy.stats, statsmodels.api, audits.phoneme_errors.measure"], folder, threads)
     command = ["-m", "miles_cli", "audit-phonemes", str(path), "--by", "group"]
     seconds, busy, most = run([*command, "--out", str(report), "--quiet"], folder, threads)
     told = json.loads((report / "report.json").read_text(encoding="utf-8"))

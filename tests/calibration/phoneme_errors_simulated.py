@@ -22,10 +22,19 @@ from audits.phoneme_errors.report import Results
 from numpy.typing import NDArray
 
 from audits.context import Context, Draft
+<<<<<<< HEAD
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.alignment_errors import add_alignment_errors
 from audits.phoneme_errors.corpus import Corpus, corpus_of
 from audits.phoneme_errors.correlations import add_correlations
+=======
+from audits.phoneme_errors import AUDIT, Options
+from audits.phoneme_errors.corpus import corpus_of
+from audits.phoneme_errors.estimates import estimates
+from audits.phoneme_errors.findings import findings
+from audits.phoneme_errors.layers import measure_layers
+from audits.phoneme_errors.measure import Counts
+>>>>>>> phoneme_errors
 from audits.phoneme_errors.values import TRAININGS
 from audits.records import Estimate
 from calibration.checks import Case, Outcomes, held
@@ -128,8 +137,7 @@ class Audited:
     """One run: what it reports, and what it counted."""
 
     draft: Draft
-    corpus: Corpus
-    measured: Measured
+    counts: Counts
 
 
 def audited(case: Case, rng: np.random.Generator, *, alone: bool = False) -> Audited:
@@ -142,16 +150,16 @@ def audited(case: Case, rng: np.random.Generator, *, alone: bool = False) -> Aud
     # Nothing is written: every data set is another, and no two have a name in common.
     cache: Any = SimpleNamespace(read=lambda kind, key: None, write=lambda kind, key, value: None)
     context = Context(seed=int(rng.integers(2**31)), level=case.level, cache=cache)
-    corpus, draft = corpus_of(encoders[0], options), Draft()
+    corpus = corpus_of(encoders[0], options)
+    draft = Draft(level=context.level, seed=context.seed, measures=AUDIT.by_name)
     first, *second = (
-        measure(one.vectors, (0,), corpus, "discriminant", "", options, context) for one in encoders[: 2 - alone]
+        measure_layers(one.vectors, (0,), corpus, "discriminant", "", options, context) for one in encoders[: 2 - alone]
     )
-    found = estimate(draft, first, corpus, options, context)
-    add_correlations(draft, found, first, corpus, options, context)
-    changes = compare(draft, first, second[0], corpus, options, context) if second else None
-    judge(draft, Results(corpus=corpus, measured=first, found=found, changes=changes), options, context)
-    add_alignment_errors(draft, _heard(groups, rng), corpus, options, context)
-    return Audited(draft=draft, corpus=corpus, measured=first)
+    placed = tuple(_heard(groups, rng))
+    counts = Counts(options=options, corpus=corpus, first=first, second=second[0] if second else (), placed=placed)
+    estimates(draft, counts)
+    findings(draft, counts)
+    return Audited(draft=draft, counts=counts)
 
 
 def _heard(groups: list[Group], rng: np.random.Generator) -> Any:
@@ -241,7 +249,7 @@ def pilot(world: str, units: int, count: int) -> dict[str, float]:
     sums, correlations = dict[str, Floats](), dict[str, list[float]]()
     for _ in range(count):
         run = audited(case, rng, alone=True)
-        values = values_of(run.measured.layers[0], run.measured, run.corpus)
+        values = run.counts.first[0]
         for training in (*TRAININGS, "rest"):
             right, trials = (
                 values.tokens(NAME, "all_matched", rest=True) if training == "rest" else values.tokens(NAME, training)

@@ -164,10 +164,10 @@ def write(path: Path, rows: Any, delimiter: str = ",") -> Path:
 @pytest.fixture(scope="module")
 def done(planted: Planted, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a finished run on tokens, without pages and pictures, that nobody may change."""
-    from audits.phoneme_errors import report
+    from audits.phoneme_errors import figures
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "draw", lambda *_: [])
+        patch.setattr(figures, "figures", lambda *_: [])
         folder: Path = finish_run(*planted.command(), out=tmp_path_factory.mktemp("phonemes") / "run")
     return folder
 
@@ -198,9 +198,9 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
     """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.phoneme_errors import report
+    from audits.phoneme_errors import figures
 
-    monkeypatch.setattr(report, "draw", lambda *_: [])
+    monkeypatch.setattr(figures, "figures", lambda *_: [])
 
     def run(*words: object, name: str = "run", code: int = 0) -> Path:
         folder = tmp_path / name
@@ -413,13 +413,13 @@ def test_another_seed_deals_other_folds_and_moves_no_variance(planted: Planted, 
 def test_a_run_that_could_not_be_completed_leaves_no_report_and_is_finished_later(
     planted: Planted, quick: Any, call_miles: Call, tmp_path: Path
 ) -> None:
-    from audits.phoneme_errors import report
+    from audits.phoneme_errors import findings
 
     def fail(*_: Any) -> None:
         raise MemoryError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "judge", fail)
+        patch.setattr(findings, "findings", fail)
         outcome = call_miles(*planted.command(), "--out", tmp_path / "run", "--quiet")
     assert outcome.code == 3 and not (tmp_path / "run" / "report.json").exists()
     folder = quick(*planted.command())
@@ -464,12 +464,12 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(
 def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
     planted: Planted, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: str, mend: str
 ) -> None:
-    from audits import registry
+    from audits import runner
 
     def refuse(*_: Any) -> None:
         raise AssertionError("the audit was run")
 
-    monkeypatch.setattr(registry.AuditSpec, "carry_out", refuse)
+    monkeypatch.setattr(runner, "carry_out", refuse)
     outcome = call_miles(*planted.command("--fail-if", gate, "--out", tmp_path / "run"))
     assert outcome.code == 2 and mend in flat(outcome.err), outcome.err
     assert not (tmp_path / "run").exists()
@@ -480,16 +480,17 @@ def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
 def plain(planted: Planted, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     """Return the estimates of the tokens, computed without the command line and without what it keeps."""
     from audits.context import Cache, Context
-    from audits.phoneme_errors import Options, report
-    from audits.phoneme_errors.inputs import plan
+    from audits.phoneme_errors import AUDIT, Options, figures
+    from audits.testing import drafted
 
     options = Options(
         tokens=str(planted.file), by=("dialect", "sex"), bootstrap=200, permutations=100, folds=3, repeats=1
     )
     context = Context(cache=Cache(tmp_path_factory.mktemp("unused")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "draw", lambda *_: [])
-        return [asdict(row) for row in report.run(options, plan(options, context), context).estimates]
+        patch.setattr(figures, "figures", lambda *_: [])
+        rows = (asdict(row) for row in drafted(AUDIT, options, context).estimates)
+        return [{key: item for key, item in row.items() if key != "measure"} for row in rows]
 
 
 def test_a_run_without_the_command_line_gives_the_same(done: Path, plain: list[Row]) -> None:
@@ -748,14 +749,14 @@ def test_each_clip_is_heard_once_whatever_is_asked_later(
 def test_a_run_with_other_statistics_reads_no_layer_again(
     planted: Planted, quick: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from audits.phoneme_errors import measuring
+    from audits.phoneme_errors import layers
 
     first = quick(*planted.command("--seed", "5"), name="first")
 
     def refuse(*_: Any) -> None:
         raise AssertionError("a layer was read")
 
-    monkeypatch.setattr(measuring, "_measure_layer", refuse)
+    monkeypatch.setattr(layers, "_measure_layer", refuse)
     more = ("--seed", "5", "--level", "0.8", "--bootstrap", "300", "--permutations", "150")
     assert estimates(quick(*planted.command(*more), name="other"), "accuracy") != estimates(first, "accuracy")
     with pytest.raises(AssertionError, match="a layer was read"):

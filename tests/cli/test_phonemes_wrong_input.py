@@ -210,15 +210,20 @@ for _flag, _text in {
     "--alignments": "aligned", "--align-with": "head", "--preset": "vctk", "--path-col": "path", "--text-col": "text",
     "--audio-root": "/", "--phones-col": "phones", "--tier": "phones", "--phone-map": "map.csv",
 }.items():  # fmt: skip
-    tokens(f"{_flag[2:]}_of_tokens", (f"{_flag} is for recordings, not a file of tokens", _flag, "Leave it out"),
+    tokens(f"{_flag[2:]}_of_tokens", (f"{_flag} is only for --manifest", _flag, "leave it out"),
            _flag, _text)  # fmt: skip
-tokens("keep_stress_of_tokens", ("--keep-stress is for recordings", "Leave it out"), "--keep-stress")
+tokens("keep_stress_of_tokens", ("--keep-stress is only for --manifest", "leave it out"), "--keep-stress")
 for _flag, _text in {"--features": "x0", "--phone-col": "phone"}.items():
-    speech(f"{_flag[2:]}_of_recordings", (f"{_flag} is for a file of tokens, not recordings", "Leave it out"), _flag,
+    speech(f"{_flag[2:]}_of_recordings", (f"{_flag} and --manifest exclude each other", "Leave one"), _flag,
            _text)  # fmt: skip
-speech("transform_of_recordings", ("--transform is for a file of tokens", "Leave it out"), "--transform", "log")
-speech("phones_col_beside_alignments", ("--phones-col", "--align-with", "Leave"), "--phones-col", "phones")
-placed("tier_beside_align_with", ("--tier", "--alignments", "Leave"), "--tier", "phones")
+speech("transform_of_recordings", ("--transform and --manifest exclude each other", "Leave one"), "--transform", "log")
+speech(
+    "phones_col_beside_alignments",
+    ("--phones-col and --alignments exclude each other", "Leave one"),
+    "--phones-col",
+    "phones",
+)
+placed("tier_beside_align_with", ("--tier and --align-with exclude each other", "Leave one"), "--tier", "phones")
 
 
 @case("an encoder needs recordings", "--manifest", "--alignments")

@@ -21,8 +21,15 @@ from phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
 from scipy.stats import binom
 
 from audits.context import Cache, Context, Draft
-from audits.phoneme_errors import Options
+from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
+<<<<<<< HEAD
+=======
+from audits.phoneme_errors.estimates import estimates
+from audits.phoneme_errors.findings import findings
+from audits.phoneme_errors.layers import measure_layers
+from audits.phoneme_errors.measure import Counts
+>>>>>>> phoneme_errors
 from audits.records import Estimate
 from probes.loading.tokens import Tokens
 
@@ -101,10 +108,12 @@ def audited(tokens: Tokens, seed: int, cache: Path) -> Draft:
     options = Options(
         tokens="tokens.npz", by=("group",), probe="discriminant", repeats=3, bootstrap=40, permutations=20
     )
-    context, draft, corpus = Context(cache=Cache(cache), seed=seed), Draft(), corpus_of(tokens, options)
-    measured = measure(tokens.vectors, tokens.vectors.layers, corpus, options.probe, seed, options, context)
-    found = estimate(draft, measured, corpus, options, context)
-    judge(draft, Results(corpus=corpus, measured=measured, found=found, changes=None), options, context)
+    context, corpus = Context(cache=Cache(cache), seed=seed), corpus_of(tokens, options)
+    draft = Draft(level=context.level, seed=seed, measures=AUDIT.by_name)
+    layers = measure_layers(tokens.vectors, tokens.vectors.layers, corpus, options.probe, seed, options, context)
+    counts = Counts(options=options, corpus=corpus, first=layers)
+    estimates(draft, counts)
+    findings(draft, counts)
     return draft
 
 

@@ -20,10 +20,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 from audits.context import Cache, Context, Draft
-from audits.phoneme_errors import Options
+from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
+<<<<<<< HEAD
 from audits.phoneme_errors.inputs import plan
+=======
+>>>>>>> phoneme_errors
 from audits.records import Estimate
+from audits.testing import drafted
 from probes.loading.tokens import Tokens, read_tokens
 from probes.phone_probes import Design, Hits, read_phones
 from probes.phone_scatter import measure_scatter
@@ -144,7 +148,7 @@ def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """Audit the vowels with the options that a user gets."""
     context = Context(cache=Cache(tmp_path_factory.mktemp("cache")))
     options = asked(request.param)
-    return request.param, run(options, plan(options, context), context)
+    return request.param, drafted(AUDIT, options, context)
 
 
 def find(draft: Draft, name: str, **where: str | int) -> Estimate:
@@ -223,7 +227,7 @@ def plain_deal(seed: int) -> dict[str, float]:
 def test_over_twenty_deals_the_systematic_errors_are_those_of_plain_loops(tmp_path: Path) -> None:
     options = replace(asked("2-d"), repeats=DEALS, bootstrap=200, permutations=100)
     context = Context(cache=Cache(tmp_path))
-    draft = run(options, plan(options, context), context)
+    draft = drafted(AUDIT, options, context)
     deals = [plain_deal(seed) for seed in range(DEALS)]
     for group in GROUPS:
         plain = np.array([deal[group] for deal in deals])

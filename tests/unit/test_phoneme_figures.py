@@ -13,10 +13,18 @@ from audits.phoneme_errors.estimating import CORRELATION, RANDOM, SPLIT, SYSTEMA
 
 from audits.context import Draft
 from audits.groups import ALL
+<<<<<<< HEAD
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, draw
 from audits.phoneme_errors.values import TRAININGS
 from audits.records import Estimate
+=======
+from audits.intervals import Interval
+from audits.phoneme_errors import AUDIT, Options
+from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, figures
+from audits.phoneme_errors.measure import Counts
+from audits.phoneme_errors.values import CORRELATION, SPLIT, TESTS, TRAININGS, Values
+>>>>>>> phoneme_errors
 from audits.rendering.figures import CONFIG, sized
 
 OPTIONS = Options(tokens="tokens.csv", by=("accent",))
@@ -25,26 +33,35 @@ ERRORS = (("systematic_error", 0.1, 0.03), ("accuracy_gap", 0.15, 0.03), ("remai
 
 
 class World:
-    """A report in the making with numbers by hand: `told` groups have errors beyond chance, the others none."""
+    """A report in the making with numbers by hand: `told` groups have errors beyond chance, the others none.
 
-    def __init__(self, layers=(0,), groups=GROUPS, told=("accent=east",), speakers=12, against=False) -> None:
-        self.draft, found = Draft(), Found(scale="within speakers")
+    `within`: whether speakers said phones twice; `half`: half the width of the intervals of ratios; `without`: name and
+    group of an estimate that is not there.
+    """
+
+    def __init__(
+        self, layers=(0,), groups=GROUPS, told=("accent=east",), speakers=12, against=False, options=OPTIONS,
+        within=True, half=0.2, without=(),
+    ) -> None:  # fmt: skip
+        self.draft, self.without = Draft(measures=AUDIT.by_name), without
         for layer in layers:
-            self.add(found, At("accuracy", layer, ALL, "all"), 0.6 + 0.01 * layer, 0.02)
+            self.add("accuracy", 0.6 + 0.01 * layer, 0.02, layer=layer, group=ALL, training="all")
             for group in groups:
                 own = group in told
                 for training in TRAININGS:
                     lift = 0.1 * own * (training == "in")
-                    self.add(found, At("accuracy", layer, group, training), 0.55 + lift, 0.03)
-                for name, value, half in ERRORS:
-                    self.add(found, At(name, layer, group), value * own, half)
-                self.add(found, At("variance_ratio", layer, group), 1.5 if own else 1.0, 0.2)
-                for test in (SYSTEMATIC, RANDOM):
-                    found.adjusted[test, layer, group] = 0.001 if own else 0.5
+                    self.add("accuracy", 0.55 + lift, 0.03, layer=layer, group=group, training=training)
+                for name, value, wide in ERRORS:
+                    self.add(name, value * own, wide, layer=layer, group=group)
+                self.add("variance_ratio", 1.5 if own else 1.0, half, layer=layer, group=group)
+                for test in TESTS:
+                    p = Interval(value=0.001 if own else 0.5, method="none", n=12, unit="speakers")
+                    self.draft.add("p_value", p, layer=layer, group=group, test=test, correction="holm")
+                if against:
+                    self.add("systematic_error_difference", -0.2, 0.03, layer=layer, group=group)
             for partial in ("no", "yes"):
-                row = self.estimate("variance_accuracy_correlation", -0.5, 0.1)
                 for name in (CORRELATION, SPLIT):
-                    found.correlations[name, layer, "speaker", partial] = self.draft.add(row)
+                    self.add(name, -0.5, 0.1, layer=layer, unit="speaker", partial=partial)
         numbers = np.arange(speakers)
         corpus = SimpleNamespace(
             groups=tuple(groups),
@@ -55,30 +72,28 @@ class World:
         )
         trials = np.full((speakers, 2), 5.0)
         hits = SimpleNamespace(trials=trials, everyone=trials * (0.9 - 0.5 * numbers / speakers)[:, None])
-        spread = SimpleNamespace(own=(1.0 + numbers)[None], around=(100.0 + numbers)[None])
-        counts = tuple(SimpleNamespace(layer=layer, hits=hits, scatter=spread) for layer in layers)
-        changes = self.changes(layers, groups, told) if against else None
-        measured = SimpleNamespace(layers=counts, mix=np.full(2, 0.5))
-        self.results = SimpleNamespace(corpus=corpus, measured=measured, found=found, changes=changes)
+        spread = SimpleNamespace(
+            own=(1.0 + numbers)[None],
+            around=(100.0 + numbers)[None],
+            own_phones=np.full((1, speakers), 2.0 * within),
+        )
+        first = tuple(
+            Values(SimpleNamespace(layer=layer, hits=hits, scatter=spread), corpus, np.full(2, 0.5)) for layer in layers
+        )
+        self.counts = Counts(options=options, corpus=corpus, first=first, second=first if against else ())
+        vars(self.counts)["change_p"] = {
+            ("systematic_error_difference", layer, group): 0.001 if group in told else 0.5
+            for layer in layers
+            for group in groups
+        }
 
-    def estimate(self, name, value, half, **where) -> Estimate:
-        ends = {"low": value - half, "high": value + half}
-        return Estimate(name=name, value=value, **ends, method="t", n=12, unit="speakers", where=where)
+    def add(self, name, value, half, **where) -> None:
+        if self.without != (name, where.get("group")):
+            ends = {"low": value - half, "high": value + half}
+            self.draft.add(name, Interval(value=value, **ends, method="t", n=12, unit="speakers"), **where)
 
-    def add(self, found, at, value, half) -> None:
-        where = {"layer": at.layer, "group": at.group} | ({"training": at.training} if at.training else {})
-        found.places[at] = self.draft.add(self.estimate(at.name, value, half, **where))
-
-    def changes(self, layers, groups, told) -> Changes:
-        moved, name = Found(), "systematic_error_difference"
-        for layer in layers:
-            for group in groups:
-                self.add(moved, At(name, layer, group), -0.2, 0.03)
-        adjusted = {(name, layer, group): 0.001 if group in told else 0.5 for layer in layers for group in groups}
-        return Changes(Found(), moved, adjusted)
-
-    def figures(self, options=OPTIONS) -> dict:
-        return {figure.id: figure for figure in draw(self.draft, self.results, options)}
+    def figures(self) -> dict:
+        return {figure.id: figure for figure in figures(self.draft, self.counts)}
 
 
 @cache
@@ -104,9 +119,9 @@ SEVERAL = ["errors", "scatter-by-layer", "gap", "accuracy", "accuracy-by-layer",
 
 @pytest.mark.parametrize(("layers", "names"), [((0,), ONE), ((0, 4), SEVERAL)])
 def test_which_figures_there_are_and_that_they_can_be_drawn(layers, names) -> None:
-    figures = drawn(layers, against=True)
-    assert list(figures) == [*names, "moved"]
-    for figure in figures.values():
+    shown = drawn(layers, against=True)
+    assert list(shown) == [*names, "moved"]
+    for figure in shown.values():
         assert figure.title.endswith("?")
         assert re.fullmatch("[a-z0-9-]+", figure.file)
         assert "<svg" in vl_convert.vegalite_to_svg(sized(figure.spec), config=CONFIG, allowed_base_urls=[])
@@ -162,7 +177,7 @@ def test_the_four_probes_stand_beside_the_accuracy_over_all_speakers_on_one_scal
 
 def test_phones_that_count_alike_are_said_to() -> None:
     options = Options(tokens="tokens.csv", by=("accent",), weights="phones")
-    assert "mean share over phones" in World(groups={}).figures(options)["speakers"].caption
+    assert "mean share over phones" in World(groups={}, options=options).figures()["speakers"].caption
     assert "share of tokens" in drawn((0,), against=True)["speakers"].caption
 
 
@@ -188,12 +203,12 @@ def test_two_attributes_of_few_groups_have_a_panel_each() -> None:
 
 def test_of_many_groups_those_with_the_largest_errors_are_drawn_and_the_rest_is_counted() -> None:
     groups = {f"accent={number:02d}": "accent" for number in range(20)}
-    figures = World((0, 1), groups, told=("accent=19",)).figures()
-    assert len({row["series"] for row in rows(figures["errors"])}) == MOST_PANELS
-    assert "accent=19" in {row["series"] for row in rows(figures["errors"])}
-    assert f"{20 - MOST_PANELS} more groups are in the tables only." in figures["errors"].caption
-    assert len(views(figures["gap"])) == MOST_GROUPS
-    assert f"{20 - MOST_GROUPS} more groups are in the tables only." in figures["gap"].caption
+    shown = World((0, 1), groups, told=("accent=19",)).figures()
+    assert len({row["series"] for row in rows(shown["errors"])}) == MOST_PANELS
+    assert "accent=19" in {row["series"] for row in rows(shown["errors"])}
+    assert f"{20 - MOST_PANELS} more groups are in the tables only." in shown["errors"].caption
+    assert len(views(shown["gap"])) == MOST_GROUPS
+    assert f"{20 - MOST_GROUPS} more groups are in the tables only." in shown["gap"].caption
 
 
 def test_crossings_give_way_to_attributes() -> None:
@@ -211,11 +226,9 @@ def test_long_names_are_cut_in_the_middle_and_stay_apart() -> None:
 
 
 def test_the_variance_of_a_speaker_is_the_one_that_was_correlated() -> None:
-    world = World(groups={})
-    world.results.found.scale = "around the centroids of their group"
-    figure = world.figures()["speakers"]
+    figure = World(groups={}, within=False).figures()["speakers"]
     assert min(row["spread"] for row in rows(figure)) == 100.0
-    assert world.results.found.scale in figure.caption
+    assert "around the centroids of their group" in figure.caption
 
 
 def test_speakers_are_points_by_group_without_names_on_them() -> None:
@@ -228,7 +241,7 @@ def test_speakers_are_points_by_group_without_names_on_them() -> None:
 
 def test_a_speaker_without_a_variance_is_no_point() -> None:
     world = World(groups={})
-    world.results.measured.layers[0].scatter.own[0, 3] = np.nan
+    world.counts.first[0].counts.scatter.own[0, 3] = np.nan
     assert {row["speaker"] for row in rows(world.figures()["speakers"])} == {f"s{n}" for n in range(12)} - {"s3"}
 
 
@@ -239,10 +252,7 @@ def test_too_many_speakers_are_not_drawn_one_by_one() -> None:
 
 @pytest.mark.parametrize("half", [0.05, 0.4, 0.95])
 def test_a_scale_of_ratios_has_ticks_on_both_sides_of_one(half) -> None:
-    world = World((0, 1), {"accent=east": "accent"})
-    for at in [at for at in world.results.found.places if at.name == "variance_ratio"]:
-        world.add(world.results.found, at, 1.0, half)
-    figure = world.figures()["scatter-by-layer"]
+    figure = World((0, 1), {"accent=east": "accent"}, told=(), half=half).figures()["scatter-by-layer"]
     encoded = [layer["encoding"]["y"] for layer in figure.spec["layer"]]
     values = next(place["axis"]["values"] for place in encoded if "scale" in place)
     reached = [tick for tick in values if 1 - half <= tick <= 1 + half]
@@ -252,12 +262,10 @@ def test_a_scale_of_ratios_has_ticks_on_both_sides_of_one(half) -> None:
 
 def test_without_groups_only_what_is_about_all_speakers_is_drawn() -> None:
     assert list(World((0, 1), groups={}).figures()) == ["correlation", "speakers"]
-    assert not draw(Draft(), World().results, OPTIONS)
+    assert not list(figures(Draft(), World().counts))
 
 
 def test_an_estimate_that_is_missing_leaves_the_others() -> None:
-    world = World()
-    del world.results.found.places[At("systematic_error", 0, "accent=west")]
-    figures = world.figures()
-    assert [row["label"] for row in views(figures["errors"])["by accent"]] == ["accent=east"]
-    assert len(views(figures["gap"])["accent=west"]) == 2
+    shown = World(without=("systematic_error", "accent=west")).figures()
+    assert [row["label"] for row in views(shown["errors"])["by accent"]] == ["accent=east"]
+    assert len(views(shown["gap"])["accent=west"]) == 2
