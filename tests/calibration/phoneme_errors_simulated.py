@@ -14,27 +14,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from audits.phoneme_errors.comparing import compare
-from audits.phoneme_errors.estimating import estimate, values_of
-from audits.phoneme_errors.judging import judge
-from audits.phoneme_errors.measuring import Measured, measure
-from audits.phoneme_errors.report import Results
 from numpy.typing import NDArray
 
 from audits.context import Context, Draft
-<<<<<<< HEAD
-from audits.phoneme_errors import Options
-from audits.phoneme_errors.alignment_errors import add_alignment_errors
-from audits.phoneme_errors.corpus import Corpus, corpus_of
-from audits.phoneme_errors.correlations import add_correlations
-=======
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
 from audits.phoneme_errors.estimates import estimates
 from audits.phoneme_errors.findings import findings
 from audits.phoneme_errors.layers import measure_layers
 from audits.phoneme_errors.measure import Counts
->>>>>>> phoneme_errors
 from audits.phoneme_errors.values import TRAININGS
 from audits.records import Estimate
 from calibration.checks import Case, Outcomes, held

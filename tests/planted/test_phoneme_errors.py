@@ -12,10 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audits.phoneme_errors.estimating import estimate
-from audits.phoneme_errors.judging import judge
-from audits.phoneme_errors.measuring import measure
-from audits.phoneme_errors.report import Results
 from numpy.typing import NDArray
 from phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
 from scipy.stats import binom
@@ -23,13 +19,10 @@ from scipy.stats import binom
 from audits.context import Cache, Context, Draft
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
-<<<<<<< HEAD
-=======
 from audits.phoneme_errors.estimates import estimates
 from audits.phoneme_errors.findings import findings
 from audits.phoneme_errors.layers import measure_layers
 from audits.phoneme_errors.measure import Counts
->>>>>>> phoneme_errors
 from audits.records import Estimate
 from probes.loading.tokens import Tokens
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audits.phoneme_errors.report import run
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
@@ -22,10 +21,6 @@ from sklearn.model_selection import GroupKFold
 from audits.context import Cache, Context, Draft
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
-<<<<<<< HEAD
-from audits.phoneme_errors.inputs import plan
-=======
->>>>>>> phoneme_errors
 from audits.records import Estimate
 from audits.testing import drafted
 from probes.loading.tokens import Tokens, read_tokens

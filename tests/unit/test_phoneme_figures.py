@@ -8,23 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import vl_convert
-from audits.phoneme_errors.comparing import Changes
-from audits.phoneme_errors.estimating import CORRELATION, RANDOM, SPLIT, SYSTEMATIC, At, Found
 
 from audits.context import Draft
 from audits.groups import ALL
-<<<<<<< HEAD
-from audits.phoneme_errors import Options
-from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, draw
-from audits.phoneme_errors.values import TRAININGS
-from audits.records import Estimate
-=======
 from audits.intervals import Interval
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, figures
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT, TESTS, TRAININGS, Values
->>>>>>> phoneme_errors
 from audits.rendering.figures import CONFIG, sized
 
 OPTIONS = Options(tokens="tokens.csv", by=("accent",))
