@@ -163,7 +163,7 @@ def test_no_shared_random_state_is_touched(path: Path) -> None:
 def test_the_rules_see_what_they_are_to_see() -> None:
     tree = ast.parse(
         "import typer\n"
-        "from audits.asr_fairness import gaps\n"
+        "from audits.asr_fairness import comparisons\n"
         "def f():\n    import rich.console\n    print(1)\n    sys.stderr.write('x')\n"
         "np.random.seed(1)\ntorch.manual_seed(1)\nrandom.shuffle(x)\n"
         "with torch.random.fork_rng(devices=[]):\n    torch.manual_seed(2)\n"
@@ -179,4 +179,4 @@ def test_the_rules_see_what_they_are_to_see() -> None:
         "torch.manual_seed",
         "random.shuffle",
     ]
-    assert sorted(heavy(tree)) == ["audits.asr_fairness.gaps", "typer"]
+    assert sorted(heavy(tree)) == ["audits.asr_fairness.comparisons", "typer"]
