@@ -1,4 +1,4 @@
-"""In which order do languages stand in a matrix, so that those that get on stand together?"""
+"""The order of languages in a matrix in which those that hurt each other least stand together."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +8,11 @@ FEWEST = 3
 
 
 def leaf_order(matrix: NDArray[np.float64]) -> list[int]:
-    """Return the places of the languages in the order of an average-linkage clustering.
+    """Return the indices of the languages in the order of an average-linkage clustering.
 
     Two languages are as far apart as they hurt each other on average over both directions. Of the orders that the
     tree allows, the one with the least distance between neighbours is taken (Bar-Joseph et al. 2001), in the
-    direction in which the first place is lower than the last.
+    direction in which the first index is lower than the last.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def _leaves(far: NDArray[np.float64]) -> list[int]:
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     order = [
-        int(place)
-        for place in leaves_list(linkage(far[np.triu_indices(len(far), 1)], "average", optimal_ordering=True))
+        int(index)
+        for index in leaves_list(linkage(far[np.triu_indices(len(far), 1)], "average", optimal_ordering=True))
     ]
     return order if order[0] < order[-1] else order[::-1]

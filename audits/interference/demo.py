@@ -34,8 +34,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     made_of = [VERSION, SIZE, PART, context.seed, balanced]
     folder = context.cache.examples(f"languages-{sha256_json(made_of)[:12]}")
     if not folder.is_dir():
-        with context.cache.making(folder) as place:
-            _write(place, _parts(context.seed) if balanced else _languages(context.seed))
+        with context.cache.making(folder) as made:
+            _write(made, _parts(context.seed) if balanced else _languages(context.seed))
     return Options(
         corpus=folder,
         budget="same-total" if balanced else "same-data",
@@ -62,7 +62,7 @@ def _parts(seed: int) -> dict[str, list[bytes]]:
     count = len(LANGUAGES)
     # No sentence twice: what one part holds out, no other trains on.
     sentences = list(dict.fromkeys(make_language(int(1.1 * count * PART), family=_family(seed, 0), seed=seed)))
-    return {code: sentences[place::count] for place, code in enumerate(LANGUAGES)}
+    return {code: sentences[index::count] for index, code in enumerate(LANGUAGES)}
 
 
 def _family(seed: int, number: int) -> int:
@@ -70,10 +70,10 @@ def _family(seed: int, number: int) -> int:
     return len(FAMILIES) * seed + number + 1
 
 
-def _write(place: Path, languages: Mapping[str, Sequence[bytes]]) -> None:
+def _write(folder: Path, languages: Mapping[str, Sequence[bytes]]) -> None:
     rows = ["code,name,script,family"]
     for code, sentences in languages.items():
-        (place / f"{code}.txt").write_bytes(b"".join(sentence + b"\n" for sentence in sentences))
+        (folder / f"{code}.txt").write_bytes(b"".join(sentence + b"\n" for sentence in sentences))
         family, sibling, script = LANGUAGES[code]
         rows.append(f"{code},{FAMILIES[family]} {sibling + 1} ({script}),{script},{FAMILIES[family]}")
-    (place / "langs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "langs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")

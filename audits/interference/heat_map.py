@@ -1,4 +1,4 @@
-"""How is a matrix of languages drawn, so that what is known, what is not, and what is missing look different?
+"""A matrix of languages, drawn so that what is known, what is not, and what is missing look different.
 
 A row of the data is a row of the matrix, its cells in arrays that the chart unfolds: thousands of cells fit a page.
 """

@@ -1,4 +1,4 @@
-"""How are cells drawn as points: against each other, in groups, and over trainings?"""
+"""Cells drawn as points: against each other, in groups, and over trainings."""
 
 import json
 import math
