@@ -72,9 +72,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All estimates of one name: the keys of their coordinates and their places in the report."""
+    """All estimates of one name: the name in words, the keys of their coordinates and their rows in the report."""
 
     name: str
+    label: str
     keys: tuple[str, ...]
     rows: tuple[int, ...]
 
@@ -194,7 +195,10 @@ def tables(report: Report) -> list[Table]:
     places: dict[str, list[int]] = defaultdict(list)
     for index, estimate in enumerate(report.estimates):
         places[estimate.name].append(index)
-    return [Table(name, _keys(report, rows), tuple(rows)) for name, rows in places.items()]
+    return [
+        Table(name, report.estimates[rows[0]].measure.label, _keys(report, rows), tuple(rows))
+        for name, rows in places.items()
+    ]
 
 
 def _keys(report: Report, rows: list[int]) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def _tables(report: Report) -> Iterable[str]:
     noted = content.limits(report)
     first = set(content.cited(report))
     for table in content.tables(report):
-        yield f"### {code(table.name)}"
+        yield f"### {code(table.name)}{f': {escaped(table.label)}' if table.label else ''}"
         rows = sorted(table.rows, key=lambda index: index not in first)[:MOST_ROWS]
         titles = [*map(escaped, table.keys), "value", "interval", "", "n", "method"]
         right = (len(table.keys), len(table.keys) + 1, len(table.keys) + 3)
