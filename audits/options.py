@@ -149,7 +149,8 @@ def check_record(record: Any) -> None:
 
 def _refuse(flag: str, value: float, spec: OptionSpec) -> None:
     small = any(end is not None and not value >= end for end in (spec.least, spec.above)) or value == spec.above
-    raise InputError(f"{value} is too {'small' if small else 'large'}.", where=flag, hint=f"Give {spec.bounds}.")
+    bounds = spec.bounds if spec.bounds[0].isdigit() or spec.bounds[0] == "-" else f"a number {spec.bounds}"
+    raise InputError(f"{value} is too {'small' if small else 'large'}.", where=flag, hint=f"Give {bounds}.")
 
 
 def _check_company(record: Any) -> None:
