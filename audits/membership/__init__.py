@@ -143,7 +143,7 @@ MEASURES = (
     _leaking("advantage_held_out", _RATES, "membership advantage, threshold from the other half", neutral=0.0),
     _leaking("tpr", _AT_FPR, "true positive rate at few false alarms", unit="members"),
     _attacked("hit_ratio", _AT_FPR, "least ratio of hits to false alarms", neutral=1.0),
-    Measure("copied_members", _MADE, "share of members that samples repeat", unit="members"),
+    Measure("copied_members", _MADE, "share of members that samples repeat", unit="members", worse="up"),
     Measure("copied_nonmembers", _MADE, "share of non-members that samples repeat", unit="non-members"),
     Measure("copies", ("side", *_MADE), "share of samples that repeat a point", unit="samples"),
     _attacked(
