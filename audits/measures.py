@@ -6,7 +6,7 @@ reference line of a glyph, how a number is written, its label, and the key `meas
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Worse = Literal["up", "down", "away"]
 Written = Literal["interval", "probability", "down", "given"]
@@ -41,7 +41,7 @@ class Measure:
     Raises
     ------
     ValueError
-        Where `worse` is "away" and there is nothing to move away from, or `apart` names no key.
+        Where `worse` or `written` is no such word, there is nothing to move away from, or `apart` names no key.
 
     Examples
     --------
@@ -61,6 +61,12 @@ class Measure:
     written: Written = "interval"
 
     def __post_init__(self) -> None:
+        for what, value, known in (
+            ("worse", self.worse, (*get_args(Worse), None)),
+            ("written", self.written, get_args(Written)),
+        ):
+            if value not in known:
+                raise ValueError(f"{self.name}: {what} is one of {', '.join(map(repr, known))}, not {value!r}")
         if self.worse == "away" and self.neutral is None:
             raise ValueError(f"{self.name}: worse is away from a neutral value, and there is none")
         if not set(self.apart) <= set(self.keys):

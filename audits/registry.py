@@ -6,7 +6,8 @@ Built-in audits stand in `AUDITS`. Anybody's package adds one through the entry-
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -14,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from audits.measures import Measure, by_name
-from probes.errors import InputError
+from probes.errors import IncompleteError, InputError, MilesError, first_line
 
 GROUP = "miles.audits"
 OURS = "miles-audit"
@@ -30,6 +31,7 @@ class Entry:
     needs: str
     target: str
     distribution: str = OURS
+    version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,13 +197,14 @@ def entries() -> tuple[Entry, ...]:
 
 def _foreign(point: EntryPoint) -> Entry:
     name = point.dist.name if point.dist else "an unknown package"
-    version = f" {point.dist.version}" if point.dist else ""
+    version = point.dist.version if point.dist else ""
     return Entry(
         name=point.name,
-        summary=f"from {name}{version}",
+        summary=f"from {name} {version}".strip(),
         needs="see its own --help",
         target=point.value,
         distribution=name,
+        version=version,
     )
 
 
@@ -222,6 +225,31 @@ def page(name: str) -> str:
 def owner(name: str) -> str:
     """Return the distribution that brings an audit; ours of one that nobody brings, as in a test."""
     return next((entry.distribution for entry in entries() if entry.name == name), OURS)
+
+
+@contextmanager
+def blamed(name: str) -> Iterator[None]:
+    """Let an error in the code of another package's audit name that package; an error of ours stays what it is."""
+    try:
+        yield
+    except (MilesError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        package = owner(name)
+        if package == OURS:
+            raise
+        raise IncompleteError(
+            f"The audit {name} of {package} met an error of its own: {type(error).__name__}: {first_line(error)}",
+            hint=f"Run it again with --verbose for the traceback, and report it to the authors of {package}.",
+        ) from error
+
+
+def release(name: str) -> tuple[str, str] | None:
+    """Return distribution and version of another package's audit; None of ours, or of one that is not installed."""
+    for entry in entries():
+        if entry.name == name and entry.distribution != OURS:
+            return entry.distribution, entry.version
+    return None
 
 
 def measures_of(name: str) -> Mapping[str, Measure]:

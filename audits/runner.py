@@ -4,15 +4,12 @@ What all audits have in common is done here: the warnings of the plan, the limit
 which figures stay.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from audits import registry
 from audits.context import Context, Draft, Plan
 from audits.options import check_record
 from audits.registry import AuditSpec
-from probes.errors import IncompleteError, MilesError, first_line
 
 
 def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
@@ -24,7 +21,7 @@ def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
         Where something is wrong that the user can mend.
     """
     check_record(options)
-    with _blamed(spec):
+    with registry.blamed(spec.name):
         plan: Plan = _step(spec, "inputs", "check")(options, context)
     return plan
 
@@ -39,7 +36,7 @@ def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dr
     IncompleteError
         Where memory, disk or workers ran out.
     """
-    with _blamed(spec):
+    with registry.blamed(spec.name):
         return _drafted(spec, options, plan, context)
 
 
@@ -67,24 +64,6 @@ def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dra
     # An error in the evidence is met here, where it is known whose it is.
     draft.numbered()
     return draft
-
-
-@contextmanager
-def _blamed(spec: AuditSpec) -> Iterator[None]:
-    """Let an error of another package's audit name that package; of ours it stays what it is."""
-    try:
-        yield
-    except (MilesError, MemoryError, OSError):
-        raise
-    except Exception as error:
-        owner = registry.owner(spec.name)
-        if owner == registry.OURS:
-            raise
-        raise IncompleteError(
-            f"The audit {spec.name} of {owner} met an error of its own: {type(error).__name__}: {first_line(error)}",
-            where=spec.package,
-            hint=f"Run it again with --verbose for the traceback, and report it to the authors of {owner}.",
-        ) from error
 
 
 def _step(spec: AuditSpec, step: str, function: str = "") -> Any:

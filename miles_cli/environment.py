@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 
+from audits import registry
 from audits.context import Context
 from audits.errors import InputError
 from audits.records import Provenance
@@ -53,12 +54,12 @@ def choose_device(wanted: str, *, needed: bool = True) -> str:
     return wanted
 
 
-def provenance(context: Context, seconds: Mapping[str, float]) -> Provenance:
+def provenance(audit: str, context: Context, seconds: Mapping[str, float]) -> Provenance:
     """Return what it takes to run the audit again."""
     return Provenance(
         miles=version(),
         python=platform.python_version(),
-        packages=_versions(),
+        packages=_versions() | dict(filter(None, [registry.release(audit)])),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
         device=context.device,
         dtype=context.dtype,

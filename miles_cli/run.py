@@ -174,7 +174,7 @@ def _assemble(
         coverage=draft.coverage,
         gates=(),
         figures=tuple(draft.figures),
-        provenance=provenance(context, watch.elapsed()),
+        provenance=provenance(spec.name, context, watch.elapsed()),
     )
     return replace(report, gates=_judged(parsed, report))
 

@@ -142,10 +142,11 @@ def _compared(before: Run, after: Run, only: Sequence[gates.Selection], renames:
         pairs = [pair for pair in pairs if any(_selected(selection, pair) for selection in only)]
     found = _matching(before, after)
     rows = []
-    for first, second in pairs:
-        change = independent(first, second, why=found if isinstance(found, str) else "")
-        tested = isinstance(found, Matching) and can_be_tested(first, second)
-        rows.append(_paired(change, found) if tested and isinstance(found, Matching) else change)
+    with registry.blamed(before.report.audit):
+        for first, second in pairs:
+            change = independent(first, second, why=found if isinstance(found, str) else "")
+            tested = isinstance(found, Matching) and can_be_tested(first, second)
+            rows.append(_paired(change, found) if tested and isinstance(found, Matching) else change)
     return Comparison(
         before=before,
         after=after,
@@ -174,13 +175,16 @@ def _paired(change: Change, records: Matching) -> Change:
 
 def _matching(before: Run, after: Run) -> Matching | str:
     """Match the records of two runs, or return why not."""
-    pairing = pairing_of(before.report.audit)
+    audit = before.report.audit
+    pairing = pairing_of(audit)
     if pairing is None:
-        return "this audit does not tell how its records are matched"
+        there = any(entry.name == audit for entry in registry.entries())
+        return "this audit does not tell how its records are matched" if there else f"{audit} is not installed here"
     tables = [read_table(run.folder) for run in (before, after)]
     if isinstance(tables[0], str) or isinstance(tables[1], str):
         return next(table for table in tables if isinstance(table, str))
-    return matched((before.report, after.report), (tables[0], tables[1]), pairing)
+    with registry.blamed(audit):
+        return matched((before.report, after.report), (tables[0], tables[1]), pairing)
 
 
 def pairing_of(audit: str) -> Pairing | None:

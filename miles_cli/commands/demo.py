@@ -32,6 +32,7 @@ def command(
         raise InputError(f"{audit} has no demo.", where="AUDIT", hint="Others have one: miles list.")
     watch = Watch(quiet=quiet)
     context = Context(seed=seed, device=choose_device("cpu"), cache=Cache.default(), progress=watch)
-    options = prepare(context, balanced=balanced)
+    with registry.blamed(audit):
+        options = prepare(context, balanced=balanced)
     common = Common(out=out, seed=seed, device="cpu", json=json, quiet=quiet, verbose=verbose, force=force)
     raise typer.Exit(carry_out(spec, options, common))

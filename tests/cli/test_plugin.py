@@ -89,16 +89,40 @@ def test_a_worse_model_fails_the_regression_gate_and_a_better_one_does_not(site:
     )
 
 
-def test_its_changes_are_paired_by_user(site: Path) -> None:
+def test_its_changes_are_paired_by_question_and_user(site: Path) -> None:
     told = miles(site, "compare", "runs/before", "runs/after", "--json")
     rows = {row["name"]: row for row in json.loads(told.stdout)["runs"][0]["changes"]}
-    # Lines mean the same answers in the same file only: these are two files, so nothing is paired.
-    assert not any(row["paired"] for row in rows.values())
-    same = miles(site, "audit-brier", "before.csv", "--by", "team", "--seed", "1", "--out", "runs/again")
-    assert same.returncode == 0, same.stderr
-    told = miles(site, "compare", "runs/before", "runs/again", "--json")
-    rows = {row["name"]: row for row in json.loads(told.stdout)["runs"][0]["changes"]}
     assert rows["brier_gap"]["paired"] and rows["brier"]["paired"]
+
+
+def test_a_new_version_is_another_run(site: Path, tmp_path: Path) -> None:
+    folder = copied(site, tmp_path, (site / "brier_audit.py").read_text(encoding="utf-8"))
+    words = ("audit-brier", str(planted(site)), "--by", "team", "--out", "runs/one")
+    assert miles(folder, *words).returncode == 0
+    again = miles(folder, *words)
+    assert again.returncode == 0 and "finished earlier" in again.stdout
+    provenance = json.loads((folder / "runs/one/report.json").read_text(encoding="utf-8"))["provenance"]
+    assert provenance["packages"]["brier-audit"] == "0.1.0"
+    metadata = folder / "brier_audit-0.1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text(encoding="utf-8").replace("0.1.0", "0.2.0"), encoding="utf-8")
+    newer = miles(folder, *words)
+    assert newer.returncode == 2 and "version" in newer.stderr
+
+
+def test_a_package_that_is_not_installed_is_told_in_a_comparison(site: Path, tmp_path: Path) -> None:
+    told = miles(tmp_path, "compare", str(site / "runs/before"), str(site / "runs/after"))
+    assert told.returncode == 0 and "audit-brier is not installed here" in told.stdout
+
+
+def copied(site: Path, tmp_path: Path, code: str) -> Path:
+    """Return another folder with the example installed, with other code."""
+    folder = tmp_path / "site"
+    info = folder / "brier_audit-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "brier_audit.py").write_text(code, encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brier-audit\nVersion: 0.1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -122,20 +146,20 @@ def test_bounds_stand_in_the_help_and_are_kept(site: Path) -> None:
     assert done.returncode == 2 and "--bootstrap" in done.stderr
 
 
-@pytest.mark.parametrize("function", ["check", "measure", "estimates", "findings", "figures", "records"])
+@pytest.mark.parametrize(
+    "function", ["check", "measure", "estimates", "findings", "figures", "records", "prepare", "units"]
+)
 def test_a_crash_names_its_package(site: Path, tmp_path: Path, function: str) -> None:
-    folder = tmp_path / "site"
-    folder.mkdir()
     code = (site / "brier_audit.py").read_text(encoding="utf-8")
     head = re.search(rf"^def {function}\(.*?:\n    \"\"\".*?\"\"\"\n", code, flags=re.M | re.S)
     assert head is not None
-    broken = code[: head.end()] + "    1 / 0\n" + code[head.end() :]
-    (folder / "brier_audit.py").write_text(broken, encoding="utf-8")
-    info = folder / "brier_audit-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brier-audit\nVersion: 0.1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
-    done = miles(folder, "audit-brier", str(planted(site)), "--by", "team", "--out", "runs/broken")
+    folder = copied(site, tmp_path, code[: head.end()] + "    1 / 0\n" + code[head.end() :])
+    words = ("audit-brier", str(planted(site)), "--by", "team", "--out", "runs/broken")
+    if function == "prepare":
+        words = ("demo", "audit-brier", "--out", "runs/broken")
+    if function == "units":
+        words = ("compare", str(site / "runs/before"), str(site / "runs/after"))
+    done = miles(folder, *words)
     assert done.returncode == 3
     assert "brier-audit" in done.stderr and "division by zero" in done.stderr and "Traceback" not in done.stderr
     assert not (folder / "runs" / "broken" / "report.json").exists()
