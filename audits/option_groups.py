@@ -8,7 +8,6 @@ from audits.options import option
 DATA, GROUPS, WORKERS = "Data", "Groups and statistics", "Workers"
 """Headings of the help."""
 BACKENDS = ("loky", "dask", "ray")
-_MOST = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +33,17 @@ class Groups:
     """Which groups of speakers are compared, and with how much resampling."""
 
     by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
-    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=GROUPS, least=1, most=20)
-    min_speakers: int = option(
-        "Speakers that a group needs to be compared.", 10, metavar="N", panel=GROUPS, least=5, most=10**6
-    )
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=GROUPS, least=200, most=_MOST)
-    permutations: int = option(
-        "Permutations of labels over speakers.", 2000, metavar="N", panel=GROUPS, least=100, most=_MOST
-    )
+    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=GROUPS, least=1)
+    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=GROUPS, least=5)
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=GROUPS, least=200)
+    permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", panel=GROUPS, least=100)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
     """How many processes work side by side, and who keeps them."""
 
-    workers: int = option(
-        "Processes that train; 0: one for each core.", 0, metavar="N", panel=WORKERS, least=0, most=_MOST
-    )
+    workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=WORKERS, least=0)
     backend: str = option(
         "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
         "loky",

@@ -97,6 +97,21 @@ def specs_of(options: type) -> dict[str, OptionSpec]:
     return {item.name: item.metadata[METADATA] for item in fields(options)}
 
 
+def check_names(options: type) -> None:
+    """Check that options name one another rightly.
+
+    Raises
+    ------
+    ValueError
+        Where `only_with` or `not_with` names no option of the record.
+    """
+    specs = specs_of(options)
+    for name, spec in specs.items():
+        unknown = {*spec.only_with, *spec.not_with} - specs.keys()
+        if unknown:
+            raise ValueError(f"the option {name} names {', '.join(sorted(unknown))}, which is no option")
+
+
 def flag_of(name: str, spec: OptionSpec) -> str:
     """Return how the user names an option: `--by`, or the metavar of a positional argument."""
     if spec.positional:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from audits.measures import Measure, by_name
+from audits.options import check_names
 from probes.errors import IncompleteError, InputError, MilesError, first_line
 
 GROUP = "miles.audits"
@@ -234,7 +235,7 @@ def blamed(name: str) -> Iterator[None]:
         yield
     except (MilesError, MemoryError, OSError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         package = owner(name)
         if package == OURS:
             raise
@@ -278,6 +279,9 @@ def find(name: str) -> AuditSpec:
 def _imported(entry: Entry) -> AuditSpec:
     try:
         spec = load(entry.target)
+        if isinstance(spec, AuditSpec):
+            by_name(spec.measures)
+            check_names(spec.options)
     except (Exception, SystemExit) as error:
         if entry.distribution == OURS:
             raise

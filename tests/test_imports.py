@@ -1,6 +1,7 @@
 """Do the layers keep apart, and does the code keep the promises that one can read off its syntax?"""
 
 import ast
+import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -217,6 +218,17 @@ def test_engines_do_not_print(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_no_shared_random_state_is_touched(path: Path) -> None:
     assert global_seeds(parse(path)) == []
+
+
+def test_comparing_runs_loads_no_heavy_package() -> None:
+    """What an audit tells of its records is imported by `miles compare`, which runs no model."""
+    packages = sorted(path.parent.name for path in (ROOT / "audits").glob("*/measure.py"))
+    code = (
+        f"import importlib, sys; [importlib.import_module(f'audits.{{name}}.records') for name in {packages!r}]; "
+        "assert not {'torch', 'sklearn', 'transformers'} & set(sys.modules)"
+    )
+    assert len(packages) >= 9
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_the_rules_see_what_they_are_to_see() -> None:

@@ -46,7 +46,6 @@ class Options(Groups, Corpus, Workers):
         metavar="N",
         panel=WORKERS,
         least=0,
-        most=100_000,
     )
     folds: int = option("Splits of the probes; every clip is tested in one.", 5, least=3, panel=_PROBES)
     repeats: int = option(

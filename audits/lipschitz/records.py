@@ -1,23 +1,25 @@
 """The rows of records.csv: one an image, or without images one a layer."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from audits.lipschitz.measure import Counts
 from audits.records import Coverage
 
+if TYPE_CHECKING:
+    from audits.lipschitz.measure import Counts
 
-def coverage(counts: Counts) -> Coverage:
+
+def coverage(counts: "Counts") -> Coverage:
     """Return how many images, or layers without images, were used: all."""
     count = len(counts.answers) or len(counts.bound.layers)
     return Coverage(given=count, used=count)
 
 
-def records(counts: Counts) -> list[dict[str, Any]]:
+def records(counts: "Counts") -> list[dict[str, Any]]:
     """Return a row an image, or without images a row a layer."""
     return _images(counts) if counts.answers else _layers(counts)
 
 
-def _images(counts: Counts) -> list[dict[str, Any]]:
+def _images(counts: "Counts") -> list[dict[str, Any]]:
     return [
         {
             "idx": place,
@@ -32,7 +34,7 @@ def _images(counts: Counts) -> list[dict[str, Any]]:
     ]
 
 
-def _layers(counts: Counts) -> list[dict[str, Any]]:
+def _layers(counts: "Counts") -> list[dict[str, Any]]:
     return [
         {
             "layer": layer.name,

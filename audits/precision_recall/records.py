@@ -2,20 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from audits.precision_recall import GENERATED
-from audits.precision_recall.comparing import Tally
-from audits.precision_recall.counts import Counts
-from audits.precision_recall.listing import excerpt_of
-from audits.precision_recall.sampling import as_json_lines
-from audits.precision_recall.sides import REFERENCE
 from audits.records import Coverage, Skipped
 
+if TYPE_CHECKING:
+    from audits.precision_recall.comparing import Tally
+    from audits.precision_recall.counts import Counts
 
-def coverage(counts: Counts) -> Coverage:
+
+def coverage(counts: "Counts") -> Coverage:
     """Return how many texts of all files were used, and why others were not."""
     sets = counts.inputs.sets.values()
     reasons = Counter[str]()
@@ -25,14 +24,18 @@ def coverage(counts: Counts) -> Coverage:
     return Coverage(given=sum(one.given for one in sets), used=sum(len(one) for one in sets), skipped=skipped)
 
 
-def files(counts: Counts) -> dict[str, bytes]:
+def files(counts: "Counts") -> dict[str, bytes]:
     """Return the texts that were sampled."""
+    from audits.precision_recall.sampling import as_json_lines
+
     generation = counts.inputs.generation
     return {} if generation is None else {GENERATED: as_json_lines(generation, counts.inputs)}
 
 
-def records(counts: Counts) -> list[dict[str, Any]]:
+def records(counts: "Counts") -> list[dict[str, Any]]:
     """Return one row for every text that was judged."""
+    from audits.precision_recall.sides import REFERENCE
+
     return [
         {"candidate": name, "side": side, **row}
         for name in counts.names
@@ -44,7 +47,10 @@ def records(counts: Counts) -> list[dict[str, Any]]:
     ]
 
 
-def _judged(counts: Counts, own: str, other: str, tally: Tally) -> Iterator[dict[str, Any]]:
+def _judged(counts: "Counts", own: str, other: str, tally: "Tally") -> Iterator[dict[str, Any]]:
+    from audits.precision_recall.listing import excerpt_of
+    from audits.precision_recall.sides import REFERENCE
+
     mine, theirs = counts.sets[own], counts.sets[other]
     kinds = mine.pool.kinds
     copies = np.bincount(kinds)[kinds]

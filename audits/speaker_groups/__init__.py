@@ -82,6 +82,14 @@ class Options(Groups, Corpus):
         metavar="count|skip|stop",
         panel=_DATA,
     )
+    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=_GROUPS, least=1, most=20)
+    min_speakers: int = option(
+        "Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS, least=5, most=10**6
+    )
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS, least=200, most=10**5)
+    permutations: int = option(
+        "Permutations of labels over speakers.", 2000, metavar="N", panel=_GROUPS, least=100, most=10**5
+    )
     faas: bool = option(
         "Add the fairness adjusted ASR score of other tools, for comparison only.", False, panel=_GROUPS
     )
@@ -108,7 +116,7 @@ MEASURES = (
         "gap_ratio", ("adjusted", "kind", *_SET), "ratio of the worst and the best group", neutral=1.0, apart=("kind",)
     ),
     _measure("gap_to_reference", ("by", "reference", *_GROUP), "error rate less that of the reference", neutral=0.0),
-    Measure("excess", ("by", "reference", *_GROUP), "excess of a group over the reference", unit="speakers"),
+    _measure("excess", ("by", "reference", *_GROUP), "excess of a group over the reference"),
     _measure("noise_floor", _SET, "gap that chance alone makes", compared=False),
     _measure("rate_ratio", ("adjusted", *_LEVEL), "ratio of error rates to the reference", neutral=1.0),
     _measure("attenuation", _LEVEL, "log ratio lost by adjusting"),
@@ -132,7 +140,7 @@ MEASURES = (
     _measure(
         "gap_difference", ("against", "by", "reference", *_GROUP), "gap less that of the first system", neutral=0.0
     ),
-    Measure("faas", ("metric", "system"), "fairness adjusted ASR score", unit="clips"),
+    Measure("faas", ("metric", "system"), "fairness adjusted ASR score", unit="clips", apart=("metric",)),
 )
 
 LIMITATIONS = (

@@ -229,3 +229,11 @@ def test_a_fingerprint_follows_what_decides_the_report_and_not_the_gates(sample_
     assert fingerprint(*arguments) == fingerprint_of(sample_report)
     for place, change in ((0, "other"), (2, []), (3, "00"), (4, "0.2.0")):
         assert fingerprint(*[*arguments[:place], change, *arguments[place + 1 :]]) != fingerprint_of(sample_report)
+
+
+def test_a_neutral_value_beyond_any_float_is_refused(sample_report: Report, tmp_path: Path) -> None:
+    data = sample_report.to_json()
+    data["measures"]["gap"]["neutral"] = 10**400
+    (tmp_path / "report.json").write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_report(tmp_path)
