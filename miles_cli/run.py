@@ -196,7 +196,7 @@ def _print_plan(spec: AuditSpec, plan: Plan) -> None:
     costs = (*plan.cost, *(plan.measure() if plan.measure else ()))
     lines += [f"  {what:<10} {amount}" for what, amount in costs]
     lines += [f"  written    {path}" for path in plan.files]
-    notes = (*(warning.message for warning in plan.warnings), *plan.notes, *plan.preview)
+    notes = (*plan.notes, *(warning.message for warning in plan.warnings), *plan.preview)
     lines += [f"  note       {note}" for note in dict.fromkeys(notes)]
     sys.stdout.write("\n".join(lines) + "\n")
 

@@ -159,8 +159,8 @@ def _texts(node: ast.AST | None) -> list[str]:
 
 
 def names_used(folder: Path) -> set[str]:
-    """Return names of estimates and ids of warnings and findings that the code of an audit writes down."""
-    found: list[str] = []
+    """Return the estimates that an audit declares, and ids of warnings and findings that its code writes down."""
+    found: list[str] = list(spec_of(folder.name).estimates)
     for file in sorted(folder.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["name"]:
@@ -182,16 +182,8 @@ def names_used(folder: Path) -> set[str]:
                 found += _texts(node.args[0])
             if _is_call(node, "Warning") or _is_call(node, "Undefined"):
                 found += [text for word in node.keywords if word.arg == "id" for text in _texts(word.value)]
-            if _is_call(node, "Estimate"):
-                found += [text for word in node.keywords if word.arg == "name" for text in _texts(word.value)]
-            if _is_call(node, "_add"):
-                found += _texts(node.args[3])
-            if _is_call(node, "add_layer_choice"):
-                found += _texts(node.args[1])
             if _is_call(node, "append") and isinstance(node.args[0], ast.Tuple):
                 found += _texts(node.args[0].elts[0]) if isinstance(node.args[0].elts[-1], ast.Dict) else []
-            if _is_call(node, "named"):
-                found += [form for text in _texts(node.args[0]) for form in (text, f"head_{text}")]
     # What a phase of the work is called has spaces.
     return {name for name in found if name and " " not in name}
 

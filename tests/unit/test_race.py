@@ -33,7 +33,7 @@ race.main(
     options={"size": race.Option(8, 2, "of it"), "log": race.Option("", "", "a file")},
     sides={"miles": side("miles", 0), "other": side("other", 0.25), "lacking": side("lacking", 0)},
     prepare=prepare,
-    preview=lambda given, found: [f"sides that ran: {len(found)}"],
+    remarks=lambda given, found: [f"sides that ran: {len(found)}"],
     packages=("numpy", "no-such-package"),
 )
 '''
