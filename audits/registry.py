@@ -56,7 +56,7 @@ class AuditSpec:
     Examples
     --------
     >>> spec = find("lipschitz")
-    >>> spec.step("inputs", "check").__module__, spec.measure("margin_radius").keys
+    >>> spec.step("inputs", "check").__module__, spec.by_name["margin_radius"].keys
     ('audits.lipschitz.inputs', ('label',))
     """
 
@@ -80,16 +80,6 @@ class AuditSpec:
     def estimates(self) -> tuple[str, ...]:
         """Names of the estimates; empty: not known."""
         return tuple(self.by_name)
-
-    def measure(self, name: str) -> Measure:
-        """Return the measure of a name.
-
-        Raises
-        ------
-        KeyError
-            Where the audit declares none.
-        """
-        return self.by_name[name]
 
     def runs_model(self, options: Any) -> bool:
         """Tell whether a model runs with these options."""

@@ -1,5 +1,6 @@
 """What an estimate is made of: numbers of the records of one run that an audit names, and how far each moves it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -49,11 +50,12 @@ class Parts(Protocol):
         """Return why records cannot be held against those of another run; empty where they can."""
 
 
-class _OneSample:
+class _OneSample(ABC):
     """What estimates over one sample share."""
 
+    @abstractmethod
     def present(self) -> Bools:
-        raise NotImplementedError
+        """Return which records have a part, shape (records,)."""
 
     def sides(self) -> list[Bools]:
         """Return all records: they were drawn as one sample."""
