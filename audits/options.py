@@ -183,19 +183,6 @@ def _check_company(record: Any) -> None:
             raise InputError(f"{flag} and {other} exclude each other.", where=flag, hint="Leave one of them out.")
 
 
-def check_least(limits: Iterable[tuple[str, float | None, float]]) -> None:
-    """Check that numbers are large enough, each given as its flag, its value (None: not given) and the least.
-
-    Raises
-    ------
-    InputError
-        Where one is smaller.
-    """
-    for flag, value, least in limits:
-        if value is not None and value < least:
-            raise InputError(f"{value} is too small.", where=flag, hint=f"Give {least:g} or more.")
-
-
 def check_distinct(lists: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Check that lists of names, each given as its flag and its values, name nothing twice.
 

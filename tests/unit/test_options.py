@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from audits.options import argument, build, check_distinct, check_least, flag_of, numbers, option, specs_of
+from audits.options import argument, build, check_distinct, flag_of, numbers, option, specs_of
 from probes.errors import InputError
 
 
@@ -78,8 +78,32 @@ def test_a_list_that_names_one_thing_twice_is_refused() -> None:
     assert met.value.where == "--tasks"
 
 
-def test_the_first_number_that_is_too_small_is_named_with_its_least() -> None:
-    check_least([("--folds", 2, 2), ("--batch", 1, 1), ("--samples", None, 2)])
+@dataclass(frozen=True, kw_only=True)
+class Bounded:
+    folds: int = option("", 2, least=2)
+    share: float = option("", 0.5, above=0, under=1)
+    most: int | None = option("", None, most=9, only_with=("folds",))
+    other: str | None = option("", None, not_with=("share",))
+
+
+@pytest.mark.parametrize(
+    ("values", "message", "where", "hint"),
+    [
+        ({"folds": 1}, "1 is too small.", "--folds", "Give 2 or more."),
+        ({"share": 0.0}, "0.0 is too small.", "--share", "Give a number above 0 and below 1."),
+        ({"share": 1.0}, "1.0 is too large.", "--share", "Give a number above 0 and below 1."),
+        ({"folds": 3, "most": 10}, "10 is too large.", "--most", "Give 9 or less."),
+        ({"most": 9}, "--most is only for --folds.", "--most", "Give --folds too, or leave it out."),
+        ({"share": 0.1, "other": "x"}, "--other and --share exclude each other.", "--other", "Leave one of them out."),
+    ],
+)
+def test_bounds_and_company_are_kept(values: dict[str, Any], message: str, where: str, hint: str) -> None:
     with pytest.raises(InputError) as met:
-        check_least([("--folds", 2, 2), ("--batch", 0, 1), ("--repeats", 0, 1)])
-    assert (met.value.message, met.value.where, met.value.hint) == ("0 is too small.", "--batch", "Give 1 or more.")
+        build(Bounded, values)
+    assert (met.value.message, met.value.where, met.value.hint) == (message, where, hint)
+
+
+def test_nan_lies_in_no_bounds() -> None:
+    with pytest.raises(InputError):
+        build(Bounded, {"share": float("nan")})
+    assert build(Bounded, {"folds": 2, "most": None}) == Bounded()

@@ -207,6 +207,12 @@ def test_a_smooth_function_of_sums_is_paired_like_the_ratio_that_it_is(sample_re
     assert found.difference == pytest.approx(expected.difference) and found.p == pytest.approx(expected.p)
 
 
+def test_what_records_move_sums_to_zero_for_any_function() -> None:
+    sums = np.random.default_rng(0).normal(3.0, 1.0, (20, 2))
+    moves = Smooth(sums, lambda total: float(total[0] ** 2 - total[1])).moves()
+    assert np.abs(moves).max() > 1 and moves.sum() == pytest.approx(0, abs=1e-6)
+
+
 def test_the_interval_of_a_paired_calibration_error_holds(sample_report: Report) -> None:
     """Two scorers of known calibration error on the same items, with the number of bins among the settings."""
     edges = np.linspace(0, 1, 6)[1:-1]
