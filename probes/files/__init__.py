@@ -1,0 +1,1 @@
+"""Readers of strangers' files, one for each kind of file."""

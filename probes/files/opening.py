@@ -1,0 +1,68 @@
+"""Open a file of somebody else: it must be there, ordinary, readable, hold something, and be what its name says."""
+
+from pathlib import Path
+
+from probes.errors import InputError
+from probes.loading.sniffing import impostor
+from probes.loading.tables import nearest_name
+
+HEAD = 512
+"""Bytes at the beginning by which a web page or a pointer without content is known."""
+
+
+def check_ordinary(path: Path, *, hint: str) -> None:
+    """Refuse a path that is no ordinary file, without opening it: reading a pipe or a device might never end.
+
+    Raises
+    ------
+    InputError
+        Where there is nothing of this name, a folder, or something else than an ordinary file.
+    """
+    where = str(path)
+    try:
+        if path.is_file():
+            return
+        if path.is_dir():
+            raise InputError("This is a folder, not a file.", where=where, hint="Name the file in it.")
+        if path.exists():
+            raise InputError("This is not an ordinary file.", where=where, hint=hint)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+    near = nearest_name(path)
+    raise InputError("There is no such file.", where=where, hint=f"Did you mean {near}?" if near else "Check the path.")
+
+
+def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD) -> bytes:
+    """Return the first bytes of an ordinary file that holds something.
+
+    Parameters
+    ----------
+    wanted
+        What should be there, in words, such as "weights".
+    hint
+        The mend where it is something else.
+
+    Raises
+    ------
+    InputError
+        As of `check_ordinary`, and where it cannot be read, is empty, or is a web page or a pointer.
+    """
+    check_ordinary(path, hint=hint)
+    try:
+        with path.open("rb") as file:
+            head = file.read(size)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+    if not head:
+        raise InputError("The file is empty.", where=str(path), hint=hint)
+    disguise = impostor(head)
+    if disguise:
+        raise InputError(f"This is {disguise.what}, not {wanted}.", where=str(path), hint=disguise.hint)
+    return head
+
+
+def unreadable(path: Path, error: Exception) -> InputError:
+    """Return what is said of a file that the system does not give."""
+    # The text of an error of the system ends with the path, which stands in `where`.
+    why = getattr(error, "strerror", None) or error
+    return InputError(f"The file cannot be read: {why}.", where=str(path), hint="Check the path and its permissions.")
