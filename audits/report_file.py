@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from audits import registry
+from audits.gates import abridged
 from audits.records import Json, Report
 from probes.errors import InputError
 from probes.loading.hashing import sha256_json
@@ -94,7 +95,7 @@ def _finite(text: str) -> float:
 
 def _check_rows(report: Report) -> None:
     rows = [(finding.id, finding.evidence) for finding in report.findings]
-    rows += [(gate.expression, gate.rows) for gate in report.gates]
+    rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
     for name, places in rows:
         if any(place >= len(report.estimates) for place in places):
             raise ValueError(f"{name} points to an estimate that is not there")

@@ -6,6 +6,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from audits.gates import abridged
 from audits.numbers import coordinate, counted, described, levelled, placed, point
 from audits.records import Coordinate, Report
 from audits.rendering import content
@@ -65,7 +66,7 @@ def _head(report: Report) -> Iterable[str]:
         outcome = {"pass": "✓ passed", "fail": "✗ failed"}
         lines = []
         for gate in report.gates:
-            lines.append(f"- Gate {outcome[gate.outcome]}: {code(gate.expression)}")
+            lines.append(f"- Gate {outcome[gate.outcome]}: {code(abridged(gate.expression))}")
             lines += [f"  - {escaped(row)}" for row in content.broken(report, gate)]
         yield "\n".join(lines)
 
