@@ -1,8 +1,14 @@
 """Values of JSON, read with suspicion, and as they would stand in a table."""
 
 import json
+import re
+from collections import Counter
 
 from probes.errors import InputError
+
+LARGEST = 2**64
+"""Whole numbers of JSON are smaller than this: the product of many long ones would take hours."""
+_LONG = re.compile(r"\d{20}", re.ASCII)
 
 
 def parse_json(text: str, where: str, *, once: bool = False) -> object:
@@ -11,10 +17,12 @@ def parse_json(text: str, where: str, *, once: bool = False) -> object:
     Raises
     ------
     InputError
-        Where it is no JSON, or nested or long beyond what can be read.
+        Where it is no JSON, nested or long beyond what can be read, or holds a whole number of 2**64 or more.
     """
     try:
-        value: object = json.loads(text, object_pairs_hook=_once if once else None)
+        # A hook is called for each number, so only a text with a long one is read with it.
+        whole = _whole if _LONG.search(text) else None
+        value: object = json.loads(text, object_pairs_hook=_once if once else None, parse_int=whole)
         if "\\u" in text and not _is_text(value):
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value
@@ -31,12 +39,19 @@ def parse_json(text: str, where: str, *, once: bool = False) -> object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of JSON whose keys stand once each; of two, nobody could say which one was meant."""
+    """Return an object of JSON that has each key once; of two, nobody could say which one was meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
     return found
+
+
+def _whole(digits: str) -> int:
+    # Python takes time that grows with the square of the digits, so they are counted first.
+    if len(digits) > 21 or abs(number := int(digits)) >= LARGEST:
+        raise ValueError(f"a whole number has {len(digits.lstrip('-'))} digits; write it as a text")
+    return number
 
 
 def _is_text(value: object) -> bool:
