@@ -17,6 +17,7 @@ from pathlib import Path
 from probes.errors import InputError
 from probes.files.text import text_blocks
 
+MOST_COLUMNS = 2**20
 LONGEST_FIELD = 2**17
 """Characters of the longest field: an open quotation mark would else swallow the rest of the file."""
 HINT = "Give a table with a header and rows."
@@ -122,6 +123,9 @@ class Delimited:
             quoting=csv.QUOTE_MINIMAL if self.dialect.quoted else csv.QUOTE_NONE,
         )
         self.header_line, self.header = self._first()
+        if len(self.header) > MOST_COLUMNS:
+            said = f"There are {len(self.header)} columns; at most {MOST_COLUMNS} are read."
+            raise InputError(said, where=f"{path}:{self.header_line}", hint=HINT)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
