@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.loading.places import check_link
 from probes.loading.tables import read_table, suggest
 from probes.loading.text_lines import LONGEST_LINE, Block, TextLines, ordinary_size
 
@@ -228,6 +229,7 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
     if ordinary_size(path) > LARGEST_TABLE:
         said = f"The table is larger than {LARGEST_TABLE:,} bytes."
         raise InputError(said, where=str(path), hint="Give one short row for each language.")
+    check_link(path, folder)
     table = read_table(path)
     if "code" not in table.columns:
         raise InputError("There is no column 'code'.", where=str(path), hint=suggest("code", table.columns))
@@ -259,6 +261,7 @@ def _path(folder: Path, code: str) -> Path:
         raise InputError(said, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
     path = folder / f"{code}.txt"
     ordinary_size(path)
+    check_link(path, folder)
     return path
 
 
