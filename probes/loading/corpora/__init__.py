@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.loading.corpora import coraal, digits, kaldi, read_speech, tabular
 from probes.loading.corpora.layout import Layout, Preset, copy_column
 from probes.loading.manifests import Manifest, assemble
 from probes.loading.places import check_link
-from probes.loading.tables import suggest
 
 PRESETS: Mapping[str, Preset] = {
     "artie": Preset(

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.names import nearest_name
+from probes.files.tables import Row, Table, read_table
+from probes.files.text import read_text
 from probes.loading.levels import Note
 from probes.loading.manifests import ColumnMap
 from probes.loading.places import check_link
-from probes.loading.tables import Row, Table, nearest_name, read_table, read_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

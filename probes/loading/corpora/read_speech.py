@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.tables import Row
 from probes.loading.corpora.layout import Corpus, Layout, make_table, require_folder
 from probes.loading.manifests import ColumnMap
-from probes.loading.tables import Row
 
 _SEXES = {"F": "female", "M": "male"}
 _COLUMNS = ColumnMap(path="path", text="text", speaker="speaker")
