@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from probes.errors import InputError
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun
 from probes.files.images import FORMATS, Header
-from probes.loading.tables import read_table, suggest
+from probes.files.names import suggest
+from probes.files.tables import read_table
 
 # Held-out images first: what a model says of images that it was trained on proves little.
 _SPLITS = ("test", "validation", "valid", "val", "dev", "train")

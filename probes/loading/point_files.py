@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from probes.errors import InputError
 from probes.files.image_folders import OUTSIDE, ImageFile, ImageFolder
 from probes.files.images import Header
-from probes.loading.tables import read_text
+from probes.files.text import read_text
 
 Singles = NDArray[np.float32]
 
