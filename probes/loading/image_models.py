@@ -12,10 +12,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.text import read_text
 from probes.loading import hub_models
 from probes.loading.checkpoints import ModelFolder, find_model
 from probes.loading.guarded import transformers
-from probes.loading.tables import parse_json, read_text
 
 _MEND = "config.json and the weights must belong together; save the folder again with save_pretrained."
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from probes.errors import InputError
 from probes.files.opening import advise
-from probes.loading.tables import read_text
+from probes.files.text import read_text
 
 LARGEST_FILE = 2**26
 """Bytes of a tokenizer.json at most; that of a vocabulary of 256,000 tokens has 34 million."""

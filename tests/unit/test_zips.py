@@ -1,0 +1,141 @@
+"""Does a zip that two readers could read as two contents never get as far as a reader?"""
+
+import io
+import struct
+import time
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probes.errors import InputError
+from probes.files.zips import entries, has_one_list
+
+CENTRAL, END = b"PK\x01\x02", b"PK\x05\x06"
+
+
+def written(path: Path, *names: str) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for place, name in enumerate(names):
+            archive.writestr(name, f"content {place}")
+    return path
+
+
+def flagged(path: Path, place: int) -> Path:
+    """Mark the name of an entry as UTF-8, in the list at the end."""
+    data = bytearray(path.read_bytes())
+    start = -1
+    for _ in range(place + 1):
+        start = data.index(CENTRAL, start + 1)
+    flags = struct.unpack_from("<H", data, start + 8)[0]
+    struct.pack_into("<H", data, start + 8, flags | 0x800)
+    path.write_bytes(bytes(data))
+    return path
+
+
+def refused(path: Path, **options: object) -> str:
+    with pytest.raises(InputError) as caught:
+        entries(path, **options)  # type: ignore[arg-type]
+    assert str(path) in caught.value.where and caught.value.hint
+    return caught.value.message
+
+
+def test_entries_are_what_zipfile_lists(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zip", "a/x", "a/y", "b")
+    assert [info.filename for info in entries(path)] == ["a/x", "a/y", "b"]
+    assert [info.file_size for info in entries(path)] == [9, 9, 9]
+    assert entries(written(tmp_path / "none.zip")) == []
+
+
+def test_a_zip_of_more_than_four_gigabytes_is_listed_by_its_second_kind_of_end(tmp_path: Path) -> None:
+    path = tmp_path / "big.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for place in range(2**16 + 5):
+            archive.writestr(zipfile.ZipInfo(f"{place}"), b"")
+    assert len(entries(path, most=2**17)) == 2**16 + 5
+    assert "lists 65541 entries; 65536 can be read" in refused(path)
+
+
+def test_one_raw_name_under_two_decodings_is_refused(tmp_path: Path) -> None:
+    # The bytes E2 84 AA are a Kelvin sign as UTF-8, three other letters as cp437; zipfile decodes by a mark of each.
+    path = written(tmp_path / "a.zip", "qqqX/data.pkl", "pppX/data.pkl")
+    path.write_bytes(path.read_bytes().replace(b"qqqX", b"\xe2\x84\xaaX").replace(b"pppX", b"\xe2\x84\xaaX"))
+    flagged(path, 1)
+    with zipfile.ZipFile(path) as archive:
+        assert len({info.filename for info in archive.infolist()}) == 2
+    for unicode in (False, True):
+        assert "can be read in two ways" in refused(path, unicode=unicode)
+
+
+def test_names_that_are_not_ascii_are_refused_except_where_asked_for_and_marked(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zip", "é.npy", "è.npy")
+    assert r"\xc3\xa9.npy" in refused(path)
+    assert [info.filename for info in entries(path, unicode=True)] == ["é.npy", "è.npy"]
+    unmarked = tmp_path / "b.zip"
+    unmarked.write_bytes(written(tmp_path / "c.zip", "qq.npy").read_bytes().replace(b"qq", "é".encode()))
+    assert "can be read in two ways" in refused(unmarked, unicode=True)
+    broken = tmp_path / "d.zip"
+    broken.write_bytes(path.read_bytes().replace("é".encode(), b"\xc3\xc3"))
+    assert "cannot be read" in refused(broken, unicode=True)
+    assert "cannot be read" in refused(flagged(broken, 0))
+
+
+@pytest.mark.parametrize("unicode", [False, True])
+def test_one_name_twice_or_a_zero_byte_in_it_is_refused(tmp_path: Path, unicode: bool) -> None:
+    path = written(tmp_path / "a.zip", "x.npy", "y.npy")
+    twice = tmp_path / "twice.zip"
+    twice.write_bytes(path.read_bytes().replace(b"y.npy", b"x.npy"))
+    assert "lists 'x.npy' twice" in refused(twice, unicode=unicode)
+    zero = tmp_path / "zero.zip"
+    zero.write_bytes(path.read_bytes().replace(b"y.npy", b"x\0npy"))
+    assert r"x\x00npy" in refused(zero, unicode=unicode)
+
+
+def test_letters_in_another_case_are_another_array_but_the_same_entry_for_torch(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zip", "x.npy", "X.npy")
+    assert "twice" in refused(path)
+    assert len(entries(path, unicode=True)) == 2
+
+
+def test_counts_and_bytes_of_the_list_must_agree(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zip", "x", "y", "z")
+    data = path.read_bytes()
+    end = data.rindex(END)
+    for count, message in ((2, "longer than the file says"), (4, "shorter than the file says")):
+        path.write_bytes(data[: end + 8] + struct.pack("<HH", count, count) + data[end + 12 :])
+        with zipfile.ZipFile(path) as archive:
+            assert len(archive.infolist()) == 3
+        assert message in refused(path)
+
+
+@pytest.mark.parametrize("change", [lambda d: d + b"x", lambda d: b"x" + d, lambda d: d[:-9], lambda d: b"no zip"])
+def test_what_stands_around_the_list_is_refused(tmp_path: Path, change: object) -> None:
+    path = written(tmp_path / "a.zip", "x")
+    assert has_one_list(path)
+    path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]
+    assert not has_one_list(path)
+    assert "could be read in two ways" in refused(path)
+
+
+def test_another_name_in_an_extra_field_is_no_second_reading(tmp_path: Path) -> None:
+    info = zipfile.ZipInfo("x.npy")
+    other = b"\x01" + struct.pack("<I", zlib.crc32(b"x.npy")) + b"y.npy"
+    info.extra = struct.pack("<HH", 0x7075, len(other)) + other
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(info, b"")
+    assert "an entry has two names" in refused(path)
+
+
+def test_a_long_list_is_refused_at_once(tmp_path: Path) -> None:
+    path, count = tmp_path / "a.npz", 120_000
+    data = io.BytesIO()
+    np.save(data, np.zeros(1))
+    with zipfile.ZipFile(path, "w") as archive:
+        for place in range(count):
+            archive.writestr(zipfile.ZipInfo(f"a{place}.npy"), data.getvalue())
+    start = time.process_time()
+    assert f"lists {count} entries; 4096 can be read" in refused(path, most=4096)
+    assert time.process_time() - start < 0.5
