@@ -67,6 +67,17 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
     return head
 
 
+def advise(error: InputError, path: Path, hint: str) -> None:
+    """Give a refusal of a text another mend, unless a web page or a pointer stands where the file should be."""
+    try:
+        with path.open("rb") as file:
+            disguise = impostor(file.read(HEAD))
+    except (OSError, ValueError):
+        disguise = None
+    if not disguise:
+        error.hint = hint
+
+
 def unreadable(path: Path, error: Exception, where: str = "") -> InputError:
     """Return what is said of a file that the system does not give."""
     # The text of an error of the system ends with the path, which stands in `where`.
