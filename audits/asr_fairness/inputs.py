@@ -75,7 +75,11 @@ def check(options: Options, context: Context) -> Plan:
             *value_map_sources(options.values),
         ),
         cost=cost_of(inputs, options),
-        preview=(*(note.message for note in manifest.notes), *preview_of(inputs, options, context.level)),
+        preview=(
+            *manifest.preview(),
+            *(note.message for note in manifest.notes),
+            *preview_of(inputs, options, context.level),
+        ),
         coordinates=coordinates_of(inputs, options),
     )
 
@@ -134,7 +138,7 @@ def _recordings(
     """Return the clips that can be used and those that cannot, with why; stop at these only once all were checked."""
     kept: list[Recording] = []
     skipped: list[tuple[Clip, str]] = []
-    bad = BadClips(options.manifest, len(manifest.clips), skip="--on-bad-clip skip")
+    bad = BadClips(options.manifest, len(manifest.clips), skip="--on-bad-clip skip", advice=manifest.advice)
     if options.on_bad_clip == "stop":
         with context.progress.phase("Looking for recordings", len(manifest.clips), "clips") as advance:
             for clip in manifest.clips:

@@ -123,7 +123,7 @@ def _sounds(
 ) -> list[tuple[Clip, Sound]]:
     """Return the clips that every encoder can take, with what they are; the others are added to `skipped`."""
     kept: list[tuple[Clip, Sound]] = []
-    bad = _bad_clips(options, len(manifest.clips))
+    bad = _bad_clips(options, len(manifest.clips), manifest.advice)
     if options.on_bad == "stop":
         with context.progress.phase("Looking for recordings", len(manifest.clips), "clips") as advance:
             for clip in manifest.clips:
@@ -143,8 +143,8 @@ def _sounds(
     return kept
 
 
-def _bad_clips(options: Options, given: int) -> BadClips:
-    return BadClips(options.manifest or Path(), given, skip="--on-bad skip")
+def _bad_clips(options: Options, given: int, advice: str = "") -> BadClips:
+    return BadClips(options.manifest or Path(), given, skip="--on-bad skip", advice=advice)
 
 
 def _check_row(clip: Clip, options: Options, bad: BadClips) -> None:
