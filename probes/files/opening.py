@@ -30,6 +30,8 @@ def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
             raise InputError("This is not an ordinary file.", where=where, hint=hint)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, where) from error
+    if path.is_symlink():
+        raise InputError("There is no such file: it is a link to nothing.", where=where, hint="Check the link.")
     near = nearest_name(path)
     raise InputError("There is no such file.", where=where, hint=f"Did you mean {near}?" if near else "Check the path.")
 
@@ -63,6 +65,17 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
     if disguise:
         raise InputError(f"This is {disguise.what}, not {wanted}.", where=where or str(path), hint=disguise.hint)
     return head
+
+
+def advise(error: InputError, path: Path, hint: str) -> None:
+    """Give a refusal of a text another mend, unless a web page or a pointer stands where the file should be."""
+    try:
+        with path.open("rb") as file:
+            disguise = impostor(file.read(HEAD))
+    except (OSError, ValueError):
+        disguise = None
+    if not disguise:
+        error.hint = hint
 
 
 def unreadable(path: Path, error: Exception, where: str = "") -> InputError:
