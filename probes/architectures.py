@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from probes.classifier_networks import LeNet, ResNet, SmallCNN, Stage
 from probes.errors import InputError
-from probes.loading.tables import suggest
+from probes.files.names import suggest
 
 _DEPTHS = {f"cifar_resnet{depth}": depth for depth in (20, 32, 44, 56, 110)}
 ARCHITECTURES = ("mnist_lenet", "small_cnn", *_DEPTHS, "resnet50")

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from probes.architectures import fit
 from probes.errors import InputError
-from probes.loading.tables import suggest
+from probes.files.names import suggest
 
 TIMES = 64
 """Numbers that encode a timestep, half of them sines and half cosines."""

@@ -12,7 +12,7 @@ import numpy as np
 from audits.certification.bounds import Floats
 from audits.certification.certificates import ABSTAIN, Verdict
 from probes.errors import InputError
-from probes.loading.tables import read_text
+from probes.files.text import read_text
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 USUAL_ALPHAS = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0001)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from audits.records import Report
 from probes.errors import InputError
-from probes.loading.tables import suggest
+from probes.files.names import suggest
 
 NAMED = ("system", "candidate", "model", "target")
 """Coordinates whose values the user gave a name, so that one may have another in a later run."""

@@ -270,7 +270,7 @@ def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:
 
 
 def _table_source(path: Path, role: str) -> Source:
+    from probes.files.tables import read_table
     from probes.loading.hashing import sha256_file
-    from probes.loading.tables import read_table
 
     return Source(role=role, path=str(path), sha256=sha256_file(path), items=len(read_table(path).rows))

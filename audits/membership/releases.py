@@ -14,12 +14,12 @@ from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of
 from audits.membership.pool import check_alike
 from probes.diffusion import Denoiser
 from probes.errors import InputError
+from probes.files.text import read_text
 from probes.loading.accountants import read_history
 from probes.loading.denoisers import load_denoiser
 from probes.loading.generators import LoadedDiscriminator, LoadedGenerator, load_discriminator, load_generator
 from probes.loading.places import Places
 from probes.loading.point_sets import PointSet, read_points
-from probes.loading.tables import read_text
 
 GENERATORS = ("mlp-generator",)
 PICKLES = (".pt", ".pth", ".ckpt")

@@ -12,6 +12,7 @@ from audits.value_maps import value_map_sources
 from probes.activations import check_family
 from probes.align import Targets, targets_of
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.frames import RATE
 from probes.loading.alignments import read_alignments
 from probes.loading.audio import inspect_clip
@@ -22,7 +23,6 @@ from probes.loading.levels import Note, parse_bins
 from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.loading.phone_names import phone_names
 from probes.loading.recordings import Sound, measure_sound
-from probes.loading.tables import suggest
 from probes.loading.vocabularies import Vocabulary, read_vocabulary
 
 NO_SPEAKER = "no speaker"

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from audits.speaker_groups import Options
 from probes.errors import InputError
+from probes.files.names import suggest
+from probes.files.tables import Table, read_table
 from probes.loading.corpora import read_corpus
 from probes.loading.levels import clean, parse_bins
 from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
-from probes.loading.tables import Table, read_table, suggest
 
 NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filename", "utterance")
 """Columns that name a clip where there is no path."""

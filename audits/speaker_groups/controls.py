@@ -14,10 +14,10 @@ from audits.speaker_groups.columns import WORDS, require_free
 from audits.speaker_groups.counts import MANY_LEVELS, MIN_REPORTED
 from audits.wording import many
 from probes.errors import InputError
-from probes.loading.decimals import has_unit, with_decimal_commas, with_point
+from probes.files.decimals import has_unit, with_decimal_commas, with_point
+from probes.files.names import suggest
 from probes.loading.levels import Note, clean, is_unknown
 from probes.loading.manifests import Clip, Manifest
-from probes.loading.tables import suggest
 
 LARGEST = 1e100
 """Numbers from which on a control is none: their squares would overflow."""

@@ -28,10 +28,10 @@ from audits.speaker_groups.preflight import columns_of, coordinates_of, preview_
 from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
 from audits.value_maps import value_map_sources
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.loading.levels import Note
 from probes.loading.manifests import Clip, Manifest
 from probes.loading.predictions import Predictions, match, read_predictions
-from probes.loading.tables import suggest
 
 NO_SPEAKER = "no speaker"
 MOST_LETTERS = 80

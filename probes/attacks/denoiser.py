@@ -22,8 +22,8 @@ from probes.attacks.denoiser_attacks import FLUCTUATIONS, Points, Target, stride
 from probes.cache import Cache
 from probes.diffusion import Denoiser
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.loading.point_sets import PointSet
-from probes.loading.tables import suggest
 from probes.progress import Progress
 
 KIND = "denoiser-scores"

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from probes.errors import InputError
-from probes.loading.sniffing import impostor
-from probes.loading.tables import nearest_name
+from probes.files.names import nearest_name
+from probes.files.sniffing import impostor
 
 HEAD = 512
 """Bytes at the beginning by which a web page or a pointer without content is known."""

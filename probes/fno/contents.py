@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from probes.errors import InputError
+from probes.files.sniffing import impostor
 from probes.fno.neuralop import STANDINS, is_neuralop
-from probes.loading.sniffing import impostor
 from probes.loading.weights import read_pickle, read_safetensors
 
 SCALES = ("x_mean", "x_std", "y_mean", "y_std")

@@ -22,10 +22,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
 from probes.fno.layers import Activation, Padding, Pointwise
 from probes.fno.li import Weights, check_plain
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
-from probes.loading.tables import parse_json
 from probes.loading.weights import read_pickle
 
 _TEXT_LIMIT = 1 << 20

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from probes.errors import InputError
+from probes.files.names import nearest_name
 from probes.fno.contents import Content, read_content, safe
 from probes.fno.layers import Padding
 from probes.fno.li import check_plain, is_li, read_li
@@ -23,7 +24,6 @@ from probes.fno.network import FourierOperator
 from probes.fno.neuralop import is_neuralop, read_neuralop
 from probes.fno.physicsnemo import read_physicsnemo
 from probes.loading.hashing import sha256_file, sha256_folder
-from probes.loading.tables import nearest_name
 
 FAMILIES = ("auto", "li", "pdebench", "neuralop", "physicsnemo")
 _KNOWN = "Read are the scripts of Li et al. (fc0, conv0, w0, fc1, fc2), PDEBench, neuraloperator and PhysicsNeMo."

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from probes.accounting import Stage
 from probes.errors import InputError
-from probes.loading.tables import parse_json, read_text
+from probes.files.json_values import parse_json
+from probes.files.text import read_text
 
 MAX_STAGES = 10**4
 ACCOUNT = "privacy_accountant_state_dict"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from probes.errors import InputError
-from probes.loading.tables import Table, read_table, suggest
+from probes.files.names import suggest
+from probes.files.tables import Table, read_table
 from probes.loading.textgrids import (
     PHONE_TIERS,
     Mark,

@@ -14,12 +14,12 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from probes.errors import InputError
+from probes.files.names import nearest_name
 from probes.loading.alignment_files import FORMS, find_files, read_ctm, read_intervals, read_tables
 from probes.loading.hashing import sha256_folder
 from probes.loading.levels import Note, clean
 from probes.loading.manifests import Clip
 from probes.loading.phone_names import PhoneNames, phone_names
-from probes.loading.tables import nearest_name
 from probes.loading.textgrids import Mark, Tier
 from probes.phones import PhoneInterval
 

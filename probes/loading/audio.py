@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.errors import InputError
+from probes.files.names import nearest_name
+from probes.files.sniffing import impostor, missing_bytes
 from probes.loading import guarded
 from probes.loading.hashing import sha256_file
 from probes.loading.manifests import Clip
-from probes.loading.sniffing import impostor, missing_bytes
-from probes.loading.tables import nearest_name
 
 if TYPE_CHECKING:
     import numpy as np

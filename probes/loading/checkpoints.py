@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.names import nearest_name
+from probes.files.sniffing import impostor
+from probes.files.text import read_text
 from probes.loading.hashing import sha256_folder
-from probes.loading.sniffing import impostor
-from probes.loading.tables import nearest_name, parse_json, read_text
 from probes.loading.weights import check_safetensors, read_pickle, read_safetensors
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from probes.architectures import ARCHITECTURES, build, fit, guess_architecture, input_shape, normalisation
 from probes.classifier_networks import Normalise
 from probes.errors import InputError, first_line
+from probes.files.names import nearest_name, suggest
 from probes.loading.checkpoints import MOST_WRAPPERS, Checkpoint, read_checkpoint
 from probes.loading.classifier_check import Check, Classifier, check_classifier
 from probes.loading.hashing import sha256_file, sha256_json
 from probes.loading.image_models import load_image_model
 from probes.loading.programs import call_factory, load_program
-from probes.loading.tables import nearest_name, suggest
 from probes.loading.weights import is_torchscript
 
 __all__ = ["Check", "Classifier", "check_classifier", "load_classifier"]

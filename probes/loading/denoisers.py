@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from probes.diffusion import PREDICTIONS, SCHEDULES, Denoiser, Prediction, check_answer, schedule_from
 from probes.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.names import nearest_name, suggest
+from probes.files.text import read_text
 from probes.generative_networks import NETWORKS, check_plain, guess_network, network_from
 from probes.loading.diffusers_folders import read_folder
 from probes.loading.found_networks import Found, Schedule, hash_tensors, known_shape, load_into, read_tensors
 from probes.loading.hashing import sha256_json
 from probes.loading.programs import call_factory
-from probes.loading.tables import nearest_name, parse_json, read_text, suggest
 
 
 def load_denoiser(

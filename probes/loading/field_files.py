@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.names import nearest_name, suggest
+from probes.files.sniffing import impostor
 from probes.loading.field_arrays import Refusal, Stored, Window, damaged, npy_stream, open_member
 from probes.loading.field_hdf5 import SIGNATURE, read_hdf5
 from probes.loading.field_matlab import read_mat
-from probes.loading.sniffing import impostor
-from probes.loading.tables import nearest_name, suggest
 from probes.loading.weights import entries_of, read_pickle
 
 # Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from probes.architectures import fit
 from probes.diffusion import Prediction
 from probes.errors import InputError
+from probes.files.sniffing import impostor
 from probes.loading.accountants import ACCOUNT
 from probes.loading.checkpoints import MOST_WRAPPERS, SUFFIXES, read_checkpoint
-from probes.loading.sniffing import impostor
 from probes.loading.weights import read_pickle
 
 # Diffusion models are sampled from averages of their weights, so these are what was released.

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 
 from probes.architectures import fit
 from probes.errors import InputError, first_line
+from probes.files.names import nearest_name
+from probes.files.sniffing import impostor
 from probes.generative_networks import MlpGenerator, check_plain, guess_network, network_from
 from probes.loading.accountants import ACCOUNT
 from probes.loading.checkpoints import MOST_WRAPPERS, SUFFIXES, read_checkpoint
 from probes.loading.found_networks import bare, hash_tensors
 from probes.loading.hashing import sha256_json
 from probes.loading.programs import call_factory
-from probes.loading.sniffing import impostor
-from probes.loading.tables import nearest_name
 from probes.loading.weights import read_pickle
 
 _GENERATORS = ("generator", "netG", "G_ema", "g_ema", "G", "generator_state_dict", "g")

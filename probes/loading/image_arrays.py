@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.sniffing import impostor
-from probes.loading.tables import json_text, read_text, suggest
+from probes.files.json_values import json_text
+from probes.files.names import suggest
+from probes.files.sniffing import impostor
+from probes.files.text import read_text
 
 _UNPACKED = 2**28
 _EXPANSION = 100

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probes.errors import InputError
-from probes.loading.sniffing import impostor
-from probes.loading.tables import nearest_name
+from probes.files.names import nearest_name
+from probes.files.sniffing import impostor
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.names import suggest
+from probes.files.tables import read_table
 from probes.loading.image_files import (
     GREY,
     check_header,
@@ -27,7 +29,6 @@ from probes.loading.image_files import (
     visible,
 )
 from probes.loading.places import Places, is_folder
-from probes.loading.tables import read_table, suggest
 
 if TYPE_CHECKING:
     pass

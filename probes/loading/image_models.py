@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from probes.errors import InputError, first_line
+from probes.files.json_values import parse_json
+from probes.files.text import read_text
 from probes.loading.checkpoints import ModelFolder, find_model
 from probes.loading.guarded import transformers
-from probes.loading.tables import parse_json, read_text
 
 _KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
 _OTHER_FILES = ("transformers_weights", "configuration_files")

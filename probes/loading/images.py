@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.names import suggest
+from probes.files.tables import Table, read_table
 from probes.loading.hashing import sha256_file, sha256_json
 from probes.loading.image_arrays import Arrays, Shape, read_arrays
 from probes.loading.image_folders import read_folder
 from probes.loading.levels import UNKNOWN, Levels
-from probes.loading.tables import Table, read_table, suggest
 
 _ROUNDING = 1e-5
 _MAX_LABEL = 2**31

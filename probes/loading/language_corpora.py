@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.tables import read_table, suggest
-from probes.loading.text_lines import LONGEST_LINE, Block, TextLines, ordinary_size
+from probes.files.names import suggest
+from probes.files.tables import read_table
+from probes.files.text_lines import LONGEST_LINE, Block, TextLines, ordinary_size
 
 Sentence = bytes
 """A sentence in UTF-8, without surrounding white space and the end of its line."""

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.tables import Row, Table, read_table, suggest
+from probes.files.names import suggest
+from probes.files.tables import Row, Table, read_table
 
 Floats = NDArray[np.float64]
 

@@ -15,8 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from probes.errors import InputError
-from probes.loading.decimals import with_decimal_commas, with_point
-from probes.loading.tables import read_table, read_text, suggest
+from probes.files.decimals import with_decimal_commas, with_point
+from probes.files.names import suggest
+from probes.files.tables import read_table
+from probes.files.text import read_text
 
 UNKNOWN = "unknown"
 UNKNOWN_TOKENS = frozenset(

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.tables import read_table, read_text, suggest
+from probes.files.names import suggest
+from probes.files.tables import read_table
+from probes.files.text import read_text
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.loading.hashing import sha256_file
 from probes.loading.loss_rows import Floats, Integers, LossRows, read_rows
-from probes.loading.tables import suggest
 
 NOT_ASKED = "language not asked for"
 NO_WEIGHT = "sentence of weight 0"

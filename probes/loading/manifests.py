@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.names import suggest
+from probes.files.tables import Row, Table, read_table
 from probes.loading.hashing import sha256_file, sha256_folder
 from probes.loading.levels import Levels, clean, is_unknown, read_value_map
 from probes.loading.levels import Note as Note
 from probes.loading.places import Places
-from probes.loading.tables import Row, Table, read_table, suggest
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "path": ("path", "audio_filepath", "audio", "file_name"),

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.loading.hashing import sha256_file
 from probes.loading.score_arrays import FORMS, Flags, Floats, ScoreArchive
 from probes.loading.score_folders import read_score_folder
 from probes.loading.score_tables import BESIDE, SIDES, ScoreRows, check_chances, read_score_table, sign_of, unused_notes
 from probes.loading.shadow_scores import MAX_POINTS, NOT_FINITE, check_left, shadow_scores
 from probes.loading.shadow_scores import ShadowScores as ShadowScores
-from probes.loading.tables import suggest
 
 BOTH = "id both member and non-member"
 AGAIN = "id given before"

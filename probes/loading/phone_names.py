@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.names import suggest
+from probes.files.tables import read_table
 from probes.loading.levels import clean
-from probes.loading.tables import read_table, suggest
 from probes.phones import PhoneInterval
 
 _WORDS = "breath breathing click cough inhale laugh laughter music noise pause silence silent unk"

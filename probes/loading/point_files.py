@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.text import read_text
 from probes.loading.image_files import (
     GREY,
     check_header,
@@ -28,7 +29,6 @@ from probes.loading.image_files import (
     visible,
 )
 from probes.loading.places import Places, is_folder
-from probes.loading.tables import read_text
 
 if TYPE_CHECKING:
     pass

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.loading.field_arrays import FAULTS, damaged
 from probes.loading.field_files import Archive, open_archive
 from probes.loading.hashing import sha256_json
 from probes.loading.point_files import Singles, Source, read_image_files, read_number_rows
-from probes.loading.tables import suggest
 
 _NAMES = ("img_r01", "x", "images", "samples", "data", "arr_0")
 _UNIT = "img_r01"

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.names import suggest
+from probes.files.tables import read_table
+from probes.files.text import read_text
 from probes.loading.hashing import sha256_file
-from probes.loading.tables import parse_json, read_table, read_text, suggest
 
 NAME_COLUMNS = (
     *("path", "audio_filepath", "audio_path", "file_name", "filename", "file", "audio", "wav", "hash_name"),

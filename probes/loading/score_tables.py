@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from probes.errors import InputError
+from probes.files.names import suggest
+from probes.files.text import read_text
 from probes.loading.score_arrays import Flags, Floats
 from probes.loading.shadow_scores import MAX_POINTS
-from probes.loading.tables import read_text, suggest
 
 _BLOCK = 2**12
 # The long forms are what numpy.savetxt writes of truth values.

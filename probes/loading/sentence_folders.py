@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.text import read_text
 from probes.loading.hashing import sha256_file
-from probes.loading.tables import parse_json, read_text
 
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU")
 AGAIN = "Fetch the model again, from a place that you trust."

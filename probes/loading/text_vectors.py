@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.sniffing import impostor
 from probes.loading.field_arrays import Stored
 from probes.loading.field_files import Archive, open_archive
-from probes.loading.sniffing import impostor
 from probes.loading.token_arrays import MAX_WIDTH
 
 _SAVE = "Save numpy.savez(file, embeddings=vectors), vectors of the shape (texts, width)."

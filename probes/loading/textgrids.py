@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from probes.errors import InputError
-from probes.loading.sniffing import impostor
-from probes.loading.tables import suggest
+from probes.files.names import suggest
+from probes.files.sniffing import impostor
 
 MAX_BYTES = 200 * 2**20
 PHONE_TIERS = frozenset({"phones", "phone", "phoneme", "phonemes", "segments", "mau", "phonetic"})

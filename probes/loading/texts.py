@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.names import suggest
+from probes.files.sniffing import impostor
+from probes.files.text import read_text
 from probes.loading.field_arrays import FAULTS, damaged
 from probes.loading.hashing import sha256_file
-from probes.loading.sniffing import impostor
-from probes.loading.tables import parse_json, read_text, suggest
 from probes.loading.text_vectors import open_vectors, texts_beside, vectors_of
 from probes.text_words import count_words, first_words
 

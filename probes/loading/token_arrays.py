@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from probes.errors import InputError
+from probes.files.json_values import json_text
 from probes.loading.field_arrays import Stream
 from probes.loading.field_files import Archive, open_archive
-from probes.loading.tables import json_text
 from probes.loading.token_vectors import ArrayVectors, NamedArray, VectorPlace, chosen_layers, reading
 
 MAX_TOKENS = 2**25

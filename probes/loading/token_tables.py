@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.tables import Row, read_table
 from probes.loading.levels import is_unknown
-from probes.loading.tables import Row, read_table
 from probes.loading.token_vectors import as_float32, chosen_layers
 from probes.progress import Progress
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from probes.errors import InputError
-from probes.loading.sniffing import impostor
-from probes.loading.tables import read_text
+from probes.files.sniffing import impostor
+from probes.files.text import read_text
 
 LARGEST_FILE = 2**26
 """Bytes of a tokenizer.json at most; that of a vocabulary of 256,000 tokens has 34 million."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.text import read_text
 from probes.loading.checkpoints import ModelFolder
-from probes.loading.tables import parse_json, read_text
 
 _SPECIAL = re.compile(r"<[^<>]+>|\[[^\[\]]+\]")
 """Symbols that are no text, such as <pad>, <s>, [UNK]."""

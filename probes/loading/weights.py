@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probes.errors import InputError
+from probes.files.json_values import parse_json
 from probes.files.zips import has_one_list
 from probes.loading.archives import is_archive, sizes_of
 from probes.loading.pickle_values import NeedlessError
 from probes.loading.pickles import check_calls
-from probes.loading.tables import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,6 +19,7 @@ from audits.membership.releases import releases_of
 from audits.report_file import read_report
 from miles_cli.audit_command import read_config
 from probes.errors import MilesError
+from probes.files.tables import read_table
 from probes.fno.reading import load_operator
 from probes.loading.alignment_files import find_files
 from probes.loading.audio import inspect_clip, load_clip
@@ -36,7 +37,6 @@ from probes.loading.manifests import Clip
 from probes.loading.membership_scores import read_scores
 from probes.loading.point_sets import read_points
 from probes.loading.predictions import read_predictions
-from probes.loading.tables import read_table
 from probes.loading.text_tokenizers import read_tokenizer
 from probes.loading.textgrids import read_textgrid
 from probes.loading.texts import read_texts

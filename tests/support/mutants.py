@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,10 +77,10 @@ def broken(source: str, number: int) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def drawn(root: Path, count: int, seed: int, under: str) -> list[Place]:
-    """Return places below a folder, drawn without replacement."""
+def drawn(root: Path, count: int, seed: int, under: Sequence[str]) -> list[Place]:
+    """Return places below some folders, drawn without replacement."""
     found = []
-    for path in sorted((root / under).rglob("*.py")):
+    for path in sorted(path for folder in under for path in (root / folder).rglob("*.py")):
         for number, node in enumerate(places(ast.parse(path.read_text(encoding="utf-8")))):
             found.append(Place(str(path.relative_to(root)), number, getattr(node, "lineno", 0)))
     return random.Random(seed).sample(found, min(count, len(found)))
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("tree", type=Path)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--under", default="audits")
+    parser.add_argument("--under", nargs="+", default=["audits"])
     parser.add_argument("--seconds", type=int, default=120, help="time of the processor for the tests of one break")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -13,8 +13,8 @@ import pytest
 from scipy.stats import chi2
 
 from probes.errors import InputError
+from probes.files import text_lines
 from probes.loading import language_corpora as module
-from probes.loading import text_lines
 from probes.loading.language_corpora import (
     ALSO_HELD,
     BLANK,

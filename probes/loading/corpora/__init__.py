@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.loading.corpora import coraal, digits, kaldi, read_speech, tabular
 from probes.loading.corpora.layout import Layout, Preset, copy_column
 from probes.loading.manifests import Manifest, assemble
-from probes.loading.tables import suggest
 
 PRESETS: Mapping[str, Preset] = {
     "artie": Preset(

@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.tables import Row, Table, read_table
 from probes.loading.corpora.layout import Layout, make_table, require_folder, skipped
 from probes.loading.manifests import ColumnMap
-from probes.loading.tables import Row, Table, read_table
 
 _PAUSE = re.compile(r"\(pause[^)]*\)", re.IGNORECASE)
 _NOISE = re.compile(r"<[^<>]*>")

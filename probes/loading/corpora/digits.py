@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.json_values import json_text, parse_json
+from probes.files.tables import Row, Table
+from probes.files.text import read_text
 from probes.loading.corpora.layout import Layout, make_table, require_folder, skipped, subfolder, unify
 from probes.loading.levels import Note
 from probes.loading.manifests import ColumnMap
-from probes.loading.tables import Row, Table, json_text, parse_json, read_text
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _NAME = re.compile(r"(?P<digit>\d)_(?P<speaker>[^_]+)_(?P<take>\d+)", re.ASCII)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.names import nearest_name
+from probes.files.tables import Row, Table
 from probes.loading.levels import Note
 from probes.loading.manifests import ColumnMap
-from probes.loading.tables import Row, Table, nearest_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

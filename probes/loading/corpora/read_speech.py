@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.tables import Row
+from probes.files.text import read_text
 from probes.loading.corpora.layout import Layout, make_table, require_folder
 from probes.loading.manifests import ColumnMap
-from probes.loading.tables import Row, read_text
 
 _SEXES = {"F": "female", "M": "male"}
 _COLUMNS = ColumnMap(path="path", text="text", speaker="speaker")

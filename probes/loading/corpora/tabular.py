@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.json_values import json_text, parse_json
+from probes.files.names import suggest
+from probes.files.tables import Row, Table, read_table
+from probes.files.text import read_text
 from probes.loading.corpora.layout import Layout, change, make_table, one_file, subfolder, unify
 from probes.loading.levels import Note
 from probes.loading.manifests import ColumnMap
-from probes.loading.tables import Row, Table, json_text, parse_json, read_table, read_text, suggest
 
 _AGES = {"fourties": "forties"}
 _GENDERS = {

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.sniffing import impostor
-from probes.loading.tables import nearest_name
+from probes.files.names import nearest_name
+from probes.files.sniffing import impostor
 
 LONGEST_LINE = 2**20
 """Bytes of the longest line that is read."""

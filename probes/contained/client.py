@@ -1,0 +1,287 @@
+"""Ask contained children: one call, or a session that keeps an opened file there."""
+
+import atexit
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from probes.contained.limits import LimitError, Limits
+from probes.contained.server import Job
+from probes.contained.wire import Garbled, read_answer, send_request
+from probes.worker_processes import ONE_CORE
+
+_DEFAULT = Limits()
+_SLACK = 2**26
+"""Bytes of an answer beyond the memory that a child may take: it had some at its start."""
+_BUFFER = 2**21
+_SIGNALS = {-24: "time", -9: "died"}
+_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_ENABLE_INSTRUCTIONS",
+         "ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE", "PYTHONHASHSEED", "SYSTEMROOT")  # fmt: skip
+"""Variables that children see; the others may hold secrets."""
+
+
+def call(
+    function: Callable[..., Any],
+    *args: Any,
+    reads: Iterable[Path] = (),
+    limits: Limits = _DEFAULT,
+    loads: Sequence[str] = (),
+) -> Any:
+    """Call a function in a child of its own and return its result: plain values, arrays and tensors.
+
+    Parameters
+    ----------
+    function
+        Found by its module and name.
+    reads
+        Files and folders that it may read, besides installed libraries.
+    loads
+        Heavy modules that it needs; they are imported once for all jobs.
+
+    Raises
+    ------
+    MilesError
+        What the function raised, if it was one.
+    LimitError
+        Where the child met a limit or died.
+    ContainedError
+        What else the function raised.
+
+    Examples
+    --------
+    >>> import math
+    >>> call(math.comb, 5, 2)
+    10
+    """
+    with _Line(function, args, reads, limits, loads, session=False) as line:
+        return line.answer()
+
+
+class Session:
+    """An object in a child of its own, made there by a function; its methods are called from here.
+
+    Parameters and errors are those of `call`. The child ends with the session, or when it is collected.
+    """
+
+    def __init__(
+        self,
+        opener: Callable[..., Any],
+        *args: Any,
+        reads: Iterable[Path] = (),
+        limits: Limits = _DEFAULT,
+        loads: Sequence[str] = (),
+    ) -> None:
+        self._made = (opener, args, [Path(place).absolute() for place in reads], limits, tuple(loads))
+        self._open: tuple[int, _Line] | None = None
+        self._line()
+
+    def __getstate__(self) -> Any:
+        return self._made
+
+    def __setstate__(self, made: Any) -> None:
+        self._made, self._open = made, None
+
+    def ask(self, method: str, *args: Any) -> Any:
+        """Call a method of the object there, and return its result."""
+        line = self._line()
+        with line.alone:
+            line.send((method, args))
+            return line.answer()
+
+    def close(self) -> None:
+        """End the child."""
+        if self._open is not None:
+            self._open[1].close()
+
+    def _line(self) -> "_Line":
+        """Return the line to the child of this process: another process opens one of its own."""
+        if self._open is None or self._open[0] != os.getpid():
+            line = _Line(*self._made, session=True)
+            try:
+                line.answer()
+            except BaseException:
+                line.close()
+                raise
+            self._open = (os.getpid(), line)
+        return self._open[1]
+
+
+def warm(loads: Sequence[str] = ()) -> None:
+    """Start the server ahead of its first job, without waiting for it, and let it import heavy modules."""
+    _server().ask_to_load(loads)
+
+
+class _Line:
+    """A socket to the child that does a job."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        reads: Iterable[Path],
+        limits: Limits,
+        loads: Sequence[str],
+        *,
+        session: bool,
+    ) -> None:
+        self.alone = threading.Lock()
+        self._limits = limits
+        self._server = _server()
+        self._socket, theirs = socket.socketpair()
+        for end in (self._socket, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+        self._close = weakref.finalize(self, self._socket.close)
+        self._socket.settimeout(limits.patience)
+        job = Job(
+            number=next(self._server.numbers),
+            module=function.__module__,
+            function=function.__name__,
+            args=args,
+            # What a link leads to is what is opened.
+            reads=[os.path.realpath(place) for place in reads],
+            loads=loads,
+            limits=limits,
+            folder=str(Path.cwd()),
+            session=session,
+        )
+        self._number = job.number
+        with theirs:
+            self._server.ask(job, theirs)
+
+    def __enter__(self) -> "_Line":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def send(self, request: object) -> None:
+        try:
+            send_request(self._socket, request)
+        except OSError:
+            raise self._gone() from None
+
+    def answer(self) -> Any:
+        try:
+            return read_answer(self._socket, self._limits.memory + _SLACK)
+        except (EOFError, ConnectionError):
+            raise self._gone() from None
+        except Garbled as error:
+            self.close()
+            raise LimitError("died", f"its reader answers nonsense: {error}") from None
+        except TimeoutError:
+            self.close()
+            self._server.status(self._number)
+            raise LimitError("time", f"its reader did nothing for {self._limits.patience:.0f} seconds") from None
+
+    def close(self) -> None:
+        self._close()
+
+    def _gone(self) -> LimitError:
+        self.close()
+        status = self._server.status(self._number)
+        if _SIGNALS.get(status) == "time":
+            return LimitError("time", f"reading it takes more than {self._limits.seconds} seconds of computing")
+        return LimitError("died", f"its reader ended with status {status}, most often for want of memory")
+
+
+@dataclass(slots=True)
+class _Server:
+    control: socket.socket
+    process: "subprocess.Popen[bytes]"
+    numbers: Any = field(default_factory=itertools.count)
+    lock: Any = field(default_factory=threading.Lock)
+
+    def ask(self, job: Job, line: socket.socket) -> None:
+        self._send(job, [line.fileno()])
+
+    def ask_to_load(self, names: Sequence[str]) -> None:
+        self._send(list(names), [])
+
+    def status(self, number: int) -> int:
+        with self.lock:
+            try:
+                send_request(self.control, number)
+                return int.from_bytes(self.control.recv(8, socket.MSG_WAITALL), "little", signed=True)
+            except OSError:
+                return -9
+
+    def _send(self, request: object, handles: Sequence[int]) -> None:
+        import pickle
+
+        data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
+        with self.lock:
+            try:
+                socket.send_fds(self.control, [len(data).to_bytes(8, "little")], handles)
+                self.control.sendall(data)
+            except OSError:
+                raise LimitError("died", "the server of readers is gone") from None
+
+    def stop(self) -> None:
+        self.control.close()
+        try:
+            self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+_RUNNING: dict[int, _Server] = {}
+_STARTING = threading.Lock()
+
+
+def _server() -> _Server:
+    """Return the server of this process, which is started where there is none or it is gone."""
+    with _STARTING:
+        server = _RUNNING.get(os.getpid())
+        if server is None or server.process.poll() is not None:
+            server = _RUNNING[os.getpid()] = _start()
+        return server
+
+
+def _start() -> _Server:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | ONE_CORE
+        environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
+        code = f"from probes.contained.server import serve; serve({theirs.fileno()})"
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-W", "ignore", "-c", code],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    return _Server(ours, process)
+
+
+def _stop() -> None:
+    server = _RUNNING.pop(os.getpid(), None)
+    if server is not None:
+        server.stop()
+
+
+def _forget() -> None:
+    """Leave the server to the process that started it: a fork has none."""
+    global _STARTING
+    _STARTING = threading.Lock()
+    for server in _RUNNING.values():
+        with suppress(OSError):
+            server.control.close()
+        # It is no child of the fork, which must not wait for it.
+        server.process.returncode = 0
+    _RUNNING.clear()
+
+
+atexit.register(_stop)
+os.register_at_fork(after_in_child=_forget)

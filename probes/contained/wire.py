@@ -1,0 +1,218 @@
+"""Messages between a process and the contained children that work for it.
+
+What goes to a child is pickled: it comes from us. What comes back is JSON and plain numbers, whoever wrote it: a child
+that a hostile file has taken over can answer nonsense, and no more.
+"""
+
+import json
+import pickle
+import re
+import socket
+import sys
+from typing import Any
+
+import numpy as np
+
+from probes.contained.limits import ContainedError, LimitError
+from probes.errors import IncompleteError, InputError, MilesError
+
+_LENGTH = 8
+_ERRORS = {"InputError": InputError, "IncompleteError": IncompleteError}
+_DTYPE = re.compile(r"[<>|=]?[biufcSU][0-9]{1,9}")
+_TENSOR = re.compile(r"[a-z][a-z0-9_]{2,20}")
+_SCALARS = (str, int, float, bool)
+_PIECE = 2**24
+
+
+class Garbled(ValueError):
+    """An answer that is none."""
+
+
+def send_request(sock: socket.socket, request: object) -> None:
+    """Send what a child is to do."""
+    data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
+    sock.sendall(len(data).to_bytes(_LENGTH, "little") + data)
+
+
+def read_request(sock: socket.socket, length: bytes = b"") -> Any:
+    """Return what a child is to do; raises EOFError where nobody asks any more."""
+    size = int.from_bytes(length or _read(sock, _LENGTH), "little")
+    return pickle.loads(_read(sock, size))
+
+
+def send_answer(sock: socket.socket, answer: object) -> None:
+    """Send a tree of plain values, arrays and tensors.
+
+    Raises
+    ------
+    TypeError
+        Where a value is of another kind.
+    """
+    blobs: list[memoryview] = []
+    tree = _encode(answer, blobs, {})
+    _send(sock, {"tree": tree}, blobs)
+
+
+def send_error(sock: socket.socket, error: BaseException) -> None:
+    """Send what a job ended in."""
+    told: dict[str, Any] = {"error": type(error).__name__, "text": str(error)[:10_000]}
+    if isinstance(error, MilesError):
+        told |= {"text": error.message, "where": error.where, "hint": error.hint}
+    _send(sock, told, [])
+
+
+def read_answer(sock: socket.socket, most: int) -> Any:
+    """Return the answer of a child.
+
+    Parameters
+    ----------
+    most
+        Bytes that it may have.
+
+    Raises
+    ------
+    EOFError
+        Where the child is gone.
+    Garbled
+        Where it sent something else.
+    ContainedError, MilesError
+        What the job ended in.
+    """
+    size = int.from_bytes(_read(sock, _LENGTH), "little")
+    if size > most:
+        raise Garbled(f"an answer of {size} bytes")
+    try:
+        head = json.loads(_read(sock, size))
+        sizes = [int(length) for length in head["blobs"]]
+        if min(sizes, default=0) < 0 or sum(sizes) > most:
+            raise Garbled(f"an answer of {sum(sizes)} bytes")
+        blobs = [_read_blob(sock, length) for length in sizes]
+        if "error" in head:
+            raise _error(head)
+        return _decode(head["tree"], blobs, {})
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+        raise Garbled(str(error)) from error
+
+
+def _error(head: dict[str, Any]) -> Exception:
+    kind, text = str(head["error"]), str(head["text"])
+    if kind in _ERRORS:
+        return _ERRORS[kind](text, where=str(head["where"]), hint=str(head["hint"]))
+    if kind == "MemoryError":
+        return LimitError("memory", "it asks for more memory than it may take")
+    return ContainedError(kind[:80], text)
+
+
+def _send(sock: socket.socket, head: dict[str, Any], blobs: list[memoryview]) -> None:
+    data = json.dumps({**head, "blobs": [blob.nbytes for blob in blobs]}).encode()
+    sock.sendall(len(data).to_bytes(_LENGTH, "little") + data)
+    for blob in blobs:
+        sock.sendall(blob)
+
+
+def _read(sock: socket.socket, size: int) -> bytearray:
+    # Grown by what arrives, so that a size that is only claimed takes no memory.
+    data = bytearray()
+    while len(data) < size:
+        piece = sock.recv(min(size - len(data), _PIECE))
+        if not piece:
+            raise EOFError
+        data += piece
+    return data
+
+
+def _read_blob(sock: socket.socket, size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    # Pages of an empty array are taken as they are filled.
+    data = np.empty(size, dtype=np.uint8)
+    filled = 0
+    while filled < size:
+        got = sock.recv_into(data[filled:])  # type: ignore[arg-type]
+        if not got:
+            raise EOFError
+        filled += got
+    return data
+
+
+def _encode(value: Any, blobs: list[memoryview], known: dict[Any, int]) -> Any:
+    if value is None or type(value) in _SCALARS:
+        return value
+    if isinstance(value, list | tuple):
+        tag = "l" if isinstance(value, list) else "t"
+        if all(item is None or type(item) in _SCALARS for item in value):
+            return {tag: list(value)}
+        return {tag: [_encode(item, blobs, known) for item in value]}
+    if isinstance(value, dict):
+        pairs = value.items()
+        return {"d": [[_encode(key, blobs, known), _encode(item, blobs, known)] for key, item in pairs]}
+    if isinstance(value, bytes | bytearray):
+        return {"b": _add(memoryview(value), blobs)}
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value, order="C")
+        if not _DTYPE.fullmatch(array.dtype.str):
+            raise TypeError(f"an array of {array.dtype} cannot be handed over")
+        return {"a": [_add(_bytes(array), blobs), array.dtype.str, list(array.shape)]}
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return {"T": [_tensor(value, blobs, known), str(value.dtype).removeprefix("torch."), list(value.shape)]}
+    raise TypeError(f"a {type(value).__name__} cannot be handed over")
+
+
+def _add(blob: memoryview, blobs: list[memoryview]) -> int:
+    blobs.append(blob)
+    return len(blobs) - 1
+
+
+def _bytes(array: Any) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
+
+
+def _tensor(value: Any, blobs: list[memoryview], known: dict[Any, int]) -> int:
+    """Return the number of the bytes of a tensor; two names of one tensor share them."""
+    import torch
+
+    kept = value.detach()
+    key = (kept.data_ptr(), kept.dtype, tuple(kept.shape), tuple(kept.stride()))
+    if kept.numel() == 0 or key not in known:
+        flat = kept.contiguous().reshape(-1)
+        known[key] = _add(_bytes(flat.view(torch.uint8).numpy()), blobs)
+        # What was made contiguous must live as long as its bytes are known by their place.
+        blobs.append(memoryview(b"")) if flat is kept else None
+    return known[key]
+
+
+def _decode(tree: Any, blobs: list[Any], known: dict[int, Any]) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    ((tag, inner),) = tree.items()
+    match tag:
+        case "l" | "t":
+            items = [_decode(item, blobs, known) for item in inner]
+            return items if tag == "l" else tuple(items)
+        case "d":
+            return {_decode(key, blobs, known): _decode(item, blobs, known) for key, item in inner}
+        case "b":
+            return blobs[inner].tobytes()
+        case "a":
+            index, kind, shape = inner
+            if not _DTYPE.fullmatch(kind):
+                raise Garbled("an array of an unknown kind")
+            return np.frombuffer(blobs[index], dtype=np.dtype(kind)).reshape(shape)
+        case "T":
+            index, kind, shape = inner
+            return _decode_tensor(index, kind, shape, blobs, known)
+    raise Garbled("an unknown kind of value")
+
+
+def _decode_tensor(index: int, kind: str, shape: list[int], blobs: list[Any], known: dict[int, Any]) -> Any:
+    import torch
+
+    dtype = getattr(torch, kind, None) if _TENSOR.fullmatch(kind) else None
+    if not isinstance(dtype, torch.dtype):
+        raise Garbled("a tensor of an unknown kind")
+    if index not in known:
+        data = blobs[index]
+        if not len(data) and 0 not in shape:
+            raise Garbled("a tensor without its numbers")
+        flat = torch.frombuffer(data, dtype=dtype) if len(data) else torch.empty(0, dtype=dtype)
+        known[index] = flat.reshape(shape)
+    return known[index]

@@ -1,0 +1,78 @@
+"""Values of JSON, read with suspicion, and as they would stand in a table."""
+
+import json
+import re
+from collections import Counter
+
+from probes.errors import InputError
+
+LARGEST = 2**64
+"""Whole numbers of JSON are smaller than this: the product of many long ones would take hours."""
+_LONG = re.compile(r"\d{20}", re.ASCII)
+
+
+def parse_json(text: str, where: str, *, once: bool = False) -> object:
+    """Return the value of a JSON text; with `once`, no key may stand twice in one object.
+
+    Raises
+    ------
+    InputError
+        Where it is no JSON, nested or long beyond what can be read, or holds a whole number of 2**64 or more.
+    """
+    try:
+        # A hook is called for each number, so only a text with a long one is read with it.
+        whole = _whole if _LONG.search(text) else None
+        value: object = json.loads(text, object_pairs_hook=_once if once else None, parse_int=whole)
+        if "\\u" in text and not _is_text(value):
+            raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
+        return value
+    except json.JSONDecodeError as error:
+        place = f", line {error.lineno}" if error.lineno > 1 else ""
+        raise InputError(
+            f"This is not JSON: {error.msg} (column {error.colno}{place}).",
+            where=where,
+            hint="Write one object a line (JSONL), or one list of objects.",
+        ) from None
+    except (ValueError, RecursionError) as error:
+        hint = "Write flat objects, one a line, with every key once."
+        raise InputError(f"The JSON cannot be read: {error}.", where=where, hint=hint) from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON that has each key once; of two, nobody could say which one was meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+    return found
+
+
+def _whole(digits: str) -> int:
+    # Python takes time that grows with the square of the digits, so they are counted first.
+    if len(digits) > 21 or abs(number := int(digits)) >= LARGEST:
+        raise ValueError(f"a whole number has {len(digits.lstrip('-'))} digits; write it as a text")
+    return number
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether every string can stand in a file name and be written as UTF-8: no NUL, no lone surrogate."""
+    if isinstance(value, dict):
+        return all(_is_text(key) and _is_text(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(_is_text(item) for item in value)
+    return not isinstance(value, str) or ("\0" not in value and value == value.encode("utf-8", "replace").decode())
+
+
+def json_text(value: object) -> str | None:
+    """Return a JSON value as it would stand in a CSV file.
+
+    >>> json_text(25.0), json_text(True), json_text(None), json_text([1])
+    ('25', 'true', None, '[1]')
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,31 @@
+"""Names that are near to one that is not there: of files beside it, of columns, of options."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+
+def nearest_name(path: Path) -> str | None:
+    """Return the name beside a missing path that is most like it: the same stem first, then by spelling."""
+    try:
+        names = sorted(item.name for item in path.parent.iterdir())
+    except OSError:
+        return None
+    same = [name for name in names if name.casefold() == path.name.casefold()]
+    same += [name for name in names if Path(name).stem == path.stem]
+    # Comparing spellings is slow; among very many names the first letters narrow the choice.
+    pool = names if len(names) <= 5000 else [name for name in names if name[:3] == path.name[:3]][:5000]
+    found = same or get_close_matches(path.name, pool, n=1)
+    return found[0] if found else None
+
+
+def suggest(name: str, names: Sequence[str]) -> str:
+    """Return a hint that lists the names that are there, the nearest one first if there is one.
+
+    >>> suggest("gendre", ["path", "gender"])
+    "Did you mean 'gender'? There are: path, gender."
+    """
+    lower = {item.casefold(): item for item in names}
+    close = get_close_matches(name.casefold(), list(lower), n=1)
+    shown = ", ".join(names[:40]) + (", ..." if len(names) > 40 else "")
+    return (f"Did you mean {lower[close[0]]!r}? " if close else "") + f"There are: {shown or 'none'}."

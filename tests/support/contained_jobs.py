@@ -1,0 +1,112 @@
+"""Jobs for contained children: some behave, the others try what a file that took over its reader might."""
+
+import ctypes
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probes.errors import InputError
+
+
+class Counter:
+    """An object that a session keeps."""
+
+    def __init__(self, start: int) -> None:
+        self.value = start
+
+    def add(self, amount: int) -> int:
+        """Return the sum so far."""
+        self.value += amount
+        return self.value
+
+    def fail(self) -> None:
+        """Raise an error of Python's own."""
+        raise KeyError("absent")
+
+    def process(self) -> int:
+        """Return the number of the child."""
+        return os.getpid()
+
+
+def everything() -> dict[str, Any]:
+    """Return one value of each kind that can be handed over."""
+    import torch
+
+    weight = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+    return {
+        "plain": [None, True, -3, 2.5, "é\n\ud800", (1, [2])],
+        "bytes": b"\0\xff",
+        "array": np.arange(4, dtype=">i2").reshape(2, 2),
+        "empty": np.zeros((0, 3)),
+        "text": np.array(["a", "bc"]),
+        "tied": (weight, weight),
+        "turned": weight.t(),
+        "scalar": torch.tensor(3.5),
+        "complex": torch.tensor([1 + 2j]),
+        1: {"nested": {}},
+    }
+
+
+def refuse(where: str) -> None:
+    """Refuse an input."""
+    raise InputError("A column is missing.", where=where, hint="Add it.")
+
+
+def an_object() -> object:
+    """Return what cannot be handed over."""
+    return object()
+
+
+def read(path: str) -> str:
+    """Return the text of a file."""
+    return Path(path).read_text(encoding="utf-8")
+
+
+def write(path: str) -> None:
+    """Write a file."""
+    Path(path).write_text("taken", encoding="utf-8")
+
+
+def listing(path: str) -> list[str]:
+    """Return the names in a folder."""
+    return sorted(os.listdir(path))  # noqa: PTH208
+
+
+def connect(port: int) -> None:
+    """Connect to a port of this machine."""
+    socket.create_connection(("127.0.0.1", port))
+
+
+def start() -> None:
+    """Start a program."""
+    subprocess.run(["/bin/true"], check=True)
+
+
+def kill(process: int) -> None:
+    """End another process."""
+    os.kill(process, 9)
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that the child sees."""
+    return dict(os.environ)
+
+
+def allocate(size: int) -> int:
+    """Take memory."""
+    return len(bytearray(size))
+
+
+def spin() -> None:
+    """Never end."""
+    while True:
+        pass
+
+
+def crash() -> None:
+    """Read where nothing is."""
+    ctypes.string_at(0)

@@ -1,0 +1,205 @@
+"""Children that work on strangers' files: what they hand back, what they cannot reach, and how they end."""
+
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import contained_jobs as jobs
+import pytest
+import torch
+
+from probes.contained import ContainedError, LimitError, Limits, Session, call
+from probes.contained.wire import Garbled, read_answer
+from probes.errors import InputError
+
+SMALL = Limits(memory=2**28, seconds=1)
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="walls around files and the network are Linux's")
+
+
+def test_every_kind_of_value_comes_back() -> None:
+    found, made = call(jobs.everything, loads=["torch"]), jobs.everything()
+    assert found.keys() == made.keys() and found["plain"] == made["plain"] and found["bytes"] == made["bytes"]
+    assert found["array"].tolist() == made["array"].tolist() and found["empty"].shape == (0, 3)
+    assert found["text"].tolist() == ["a", "bc"] and found[1] == {"nested": {}}
+    assert found["tied"][0] is found["tied"][1] and torch.equal(found["tied"][0], made["tied"][0])
+    for name in ("turned", "scalar", "complex"):
+        assert torch.equal(found[name], made[name]) and found[name].dtype == made[name].dtype
+    found["tied"][0].add_(1)
+
+
+def test_an_object_is_not_handed_over() -> None:
+    with pytest.raises(ContainedError, match="TypeError: a object cannot be handed over"):
+        call(jobs.an_object)
+
+
+def test_an_input_error_arrives_as_itself() -> None:
+    with pytest.raises(InputError, match="A column is missing") as caught:
+        call(jobs.refuse, "table.csv:3")
+    assert (caught.value.where, caught.value.hint, caught.value.exit_code) == ("table.csv:3", "Add it.", 2)
+
+
+@LINUX
+def test_it_reads_only_what_it_was_given(tmp_path: Path) -> None:
+    given, other = tmp_path / "given.txt", tmp_path / "other.txt"
+    given.write_text("seen", encoding="utf-8")
+    other.write_text("secret", encoding="utf-8")
+    (tmp_path / "link.txt").symlink_to(other)
+    assert call(jobs.read, str(given), reads=[given]) == "seen"
+    for path in (other, tmp_path / "link.txt", Path("/etc/passwd"), Path(f"/proc/{os.getpid()}/environ")):
+        with pytest.raises(ContainedError, match="PermissionError"):
+            call(jobs.read, str(path), reads=[given])
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.listing, str(tmp_path), reads=[given])
+    assert call(jobs.listing, str(tmp_path), reads=[tmp_path]) == ["given.txt", "link.txt", "other.txt"]
+
+
+@LINUX
+def test_it_cannot_write_even_what_it_reads(tmp_path: Path) -> None:
+    path = tmp_path / "given.txt"
+    path.write_text("as it was", encoding="utf-8")
+    for place in (path, tmp_path / "new.txt"):
+        with pytest.raises(ContainedError, match="PermissionError"):
+            call(jobs.write, str(place), reads=[tmp_path])
+    assert path.read_text(encoding="utf-8") == "as it was" and not (tmp_path / "new.txt").exists()
+
+
+@LINUX
+def test_no_network_no_program_no_signal() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.connect, listener.getsockname()[1])
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.start)
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.kill, os.getpid())
+
+
+def test_secrets_of_the_environment_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    from probes.contained import client
+
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    client._stop()
+    assert "HF_TOKEN" not in call(jobs.environment)
+
+
+@LINUX
+def test_memory_has_a_limit() -> None:
+    assert call(jobs.allocate, 2**26, limits=SMALL) == 2**26
+    with pytest.raises(LimitError) as caught:
+        call(jobs.allocate, 2**29, limits=SMALL)
+    assert caught.value.what == "memory"
+
+
+def test_time_has_a_limit() -> None:
+    with pytest.raises(LimitError, match="more than 1 seconds") as caught:
+        call(jobs.spin, limits=SMALL)
+    assert caught.value.what == "time"
+
+
+def test_a_crash_costs_the_child_alone() -> None:
+    with pytest.raises(LimitError) as caught:
+        call(jobs.crash)
+    assert caught.value.what == "died"
+    assert call(jobs.allocate, 5) == 5
+
+
+def test_a_session_keeps_its_object_and_outlives_an_error() -> None:
+    session = Session(jobs.Counter, 5)
+    assert session.ask("add", 2) == 7
+    with pytest.raises(ContainedError, match="KeyError"):
+        session.ask("fail")
+    assert session.ask("add", 2) == 9
+    session.close()
+    with pytest.raises(LimitError):
+        session.ask("add", 1)
+
+
+def test_a_session_that_is_sent_elsewhere_opens_again() -> None:
+    session = Session(jobs.Counter, 5)
+    session.ask("add", 1)
+    assert pickle.loads(pickle.dumps(session)).ask("add", 1) == 6
+
+
+def test_a_fork_has_a_session_and_a_server_of_its_own() -> None:
+    session = Session(jobs.Counter, 5)
+    theirs = session.ask("process")
+    child = os.fork()
+    if child == 0:
+        other = -1
+        try:
+            other = session.ask("process")
+        finally:
+            os._exit(0 if other not in (-1, theirs) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert session.ask("process") == theirs
+
+
+def test_a_session_without_owner_ends() -> None:
+    session = Session(jobs.Counter, 5)
+    child = session.ask("process")
+    del session
+    _wait_until_gone(child)
+
+
+def test_children_end_with_a_parent_that_is_killed() -> None:
+    code = (
+        "import sys, contained_jobs as jobs; from probes.contained import Session; s = Session(jobs.Counter, 1); "
+        "from probes.contained.client import _server; print(s.ask('process'), _server().process.pid, flush=True); "
+        "sys.stdin.read()"
+    )
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        numbers = [int(word) for word in parent.stdout.readline().split()]
+        parent.send_signal(signal.SIGKILL)
+    assert len(numbers) == 2
+    for number in numbers:
+        _wait_until_gone(number)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"tree": {"a": [0, "|O8", [1]]}, "blobs": [8]},
+        {"tree": {"a": [0, "<f8", [2]]}, "blobs": [8]},
+        {"tree": {"a": [0, "<f8", [-1, -1]]}, "blobs": [8]},
+        {"tree": {"a": [3, "<f8", [1]]}, "blobs": [8]},
+        {"tree": {"T": [0, "load", [1]]}, "blobs": [8]},
+        {"tree": {"T": [0, "float32", [3]]}, "blobs": [8]},
+        {"tree": {"T": [0, "float32", [2**40]]}, "blobs": [0]},
+        {"tree": {"x": 1}, "blobs": []},
+        {"tree": {"l": 1, "t": 2}, "blobs": []},
+        {"tree": {"d": [[{"l": []}, 1]]}, "blobs": []},
+        {"tree": 1, "blobs": [2**40]},
+        {"tree": 1, "blobs": [-1]},
+        {"blobs": []},
+        {"error": "InputError", "blobs": []},
+        [],
+    ],
+)
+def test_nonsense_from_a_child_is_known_as_such(head: object) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        data = json.dumps(head).encode()
+        theirs.sendall(len(data).to_bytes(8, "little") + data + bytes(8))
+        with pytest.raises(Garbled):
+            read_answer(ours, 2**20)
+
+
+def _wait_until_gone(number: int) -> None:
+    for _ in range(200):
+        try:
+            os.kill(number, 0)
+            if Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
+                return
+        except OSError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {number} is still there")
