@@ -6,6 +6,7 @@ MATLAB files are opened in a contained child, which hands over names, shapes and
 """
 
 import math
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 
 from probes.contained import ContainedError, LimitError, Limits, Session
 from probes.errors import InputError
+from probes.files.names import suggest
 from probes.files.npy import SIGNATURE as NPY
 from probes.files.npy import Plain, Stream, read_npy
 from probes.files.npz import TORCH, read_npz
 from probes.files.opening import read_head
 from probes.files.stored import Refusal, Stored, Window, damaged
-from probes.loading.tables import suggest
 
 # Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.
 _UNPACKED, _EXPANSION = 2**28, 100
@@ -217,11 +218,10 @@ class StoredArray:
     def items(self, start: int, stop: int) -> list[Any]:
         """Return entries of the first axis as Python's own values."""
         values = self.rows(start, stop)
-        try:
-            return list(values.tolist())
-        except (ValueError, SystemError) as error:
-            # numpy makes strings of any numbers, and fails at what is no character.
-            raise damaged(self.path, error, self.name) from error
+        # numpy makes strings of any numbers.
+        if values.dtype.kind == "U" and values.size and values.view(_character(values)).max() > sys.maxunicode:
+            raise damaged(self.path, ValueError("it holds what is no character"), self.name)
+        return list(values.tolist())
 
     def _read(self, start: int, stop: int, how: Window | str | None, shape: tuple[int, ...]) -> NDArray[Any]:
         values = self.source.read(self.name, start, stop, how)
@@ -229,6 +229,10 @@ class StoredArray:
         if not isinstance(values, np.ndarray) or values.shape != shape:
             raise damaged(self.path, ValueError("it holds another shape than it promised"), self.name)
         return values
+
+
+def _character(texts: NDArray[Any]) -> str:
+    return f"{texts.dtype.str[0]}u4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +247,8 @@ class Archive:
         Arrays that are there but are not read, and why.
     most
         Bytes to which one sample may unpack.
+    hint
+        The mend of an array that is refused for no reason of its own.
     """
 
     path: Path
@@ -250,6 +256,7 @@ class Archive:
     arrays: Mapping[str, StoredArray]
     refused: Mapping[str, Refusal]
     most: int
+    hint: str
 
     def find(self, name: str, kinds: str = "biuf") -> StoredArray:
         """Return an array of numbers, or of other kinds of values.
@@ -262,7 +269,7 @@ class Archive:
         where = f"{self.path}, {name}"
         if name in self.refused:
             refusal = self.refused[name]
-            raise InputError(f"The array {name!r} {refusal.reason}.", where=where, hint=refusal.hint or _HINT)
+            raise InputError(f"The array {name!r} {refusal.reason}.", where=where, hint=refusal.hint or self.hint)
         if name not in self.arrays:
             raise InputError(
                 f"The file has no array {name!r}. {self.listing()}",
@@ -344,6 +351,7 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
         },
         refused={name: Refusal(reason, mend) for name, reason, mend in refused},
         most=most,
+        hint=hint,
     )
 
 

@@ -13,8 +13,8 @@ import scipy.io
 import torch
 
 from probes.errors import InputError
+from probes.files import arrays as file_arrays
 from probes.fno.layers import coordinates
-from probes.loading import field_files
 from probes.loading.fields import Fields, load_fields
 from probes.loading.hashing import sha256_file
 
@@ -470,7 +470,7 @@ def member(shape, data: bytes, dtype: str = "<f4", fortran: bool = False) -> byt
     ],
 )
 def test_headers_that_lie_or_unpack_to_too_much(tmp_path, monkeypatch, stored, said) -> None:
-    monkeypatch.setattr(field_files, "_UNPACKED", 2**18)
+    monkeypatch.setattr(file_arrays, "_UNPACKED", 2**18)
     path = tmp_path / "data.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", stored)

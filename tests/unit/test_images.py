@@ -273,7 +273,7 @@ def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
 ) -> None:
     path = archive(tmp_path / "d.npz", header((6, 1, 400, 400)) + b"\0" * (4 * 6 * 160000))
     assert load_images(path).shape == (1, 400, 400)
-    monkeypatch.setattr("probes.loading.image_arrays._UNPACKED", 2**20)
+    monkeypatch.setattr("probes.files.arrays._UNPACKED", 2**20)
     assert "unpacks to" in refuse(path).message
 
 

@@ -436,7 +436,7 @@ def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
     tmp_path, monkeypatch, name, shape, descr
 ) -> None:
     # The floor below which nothing is called a bomb would make the test slow.
-    monkeypatch.setattr("probes.loading.field_files._UNPACKED", 0)
+    monkeypatch.setattr("probes.files.arrays._UNPACKED", 0)
     path = tmp_path / "a.npz"
     arrays = {"embeddings": VECTORS, name: np.zeros(shape, np.dtype(descr))}
     np.savez_compressed(path, **arrays)
