@@ -278,9 +278,7 @@ class Archive:
             )
         array = self.arrays[name]
         if array.dtype.kind not in kinds:
-            what = {"c": "complex numbers", "O": "Python objects"}.get(
-                array.dtype.kind, f"values of type {array.dtype}"
-            )
+            what = f"{'complex numbers' if array.dtype.kind == 'c' else 'values'} of type {array.dtype}"
             raise InputError(f"The array {name!r} holds {what}.", where=where, hint="Save real numbers, plain arrays.")
         if math.prod(array.shape[1:]) * array.dtype.itemsize > self.most:
             raise InputError(
@@ -336,9 +334,9 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
         if form == "NPZ" and source.listed()[0] == TORCH:
             form, source = TORCH, None
     if form not in forms:
-        known = f"a file of the form {form}" if form else "no file of arrays that is known here"
-        wanted = f", not {' or '.join(forms)}" if form else ""
-        raise InputError(f"This is {known}{wanted}.", where=str(path), hint=hint)
+        wanted = "a file of arrays that is known here" if forms == FORMS else f"an {' or an '.join(forms)}"
+        said = f"This is a file of the form {form}, not {wanted}." if form else f"This is not {wanted}."
+        raise InputError(said, where=str(path), hint=hint)
     if source is None:
         source = open_contents(path, form, most)
     said, arrays, refused = source.listed()
