@@ -50,6 +50,7 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
             values=options.values,
             bins=bins,
             needs=frozenset({"path", "text"}),
+            opened=False,
         )
         return manifest, manifest.columns
     table = read_table(options.manifest)

@@ -38,6 +38,32 @@ def impostor(head: bytes) -> Impostor | None:
     return None
 
 
+_MAGIC = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"%PDF-": "a PDF document",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "an array of numpy (NPY)",
+    b"\xd0\xcf\x11\xe0": "an old Office document, such as XLS",
+}
+
+
+def magic(head: bytes) -> str | None:
+    """Name the kind of file that is no text by its first bytes; None where they may be text.
+
+    >>> magic(b"\x1f\x8b\x08"), magic(b"path,text")
+    ('a gzip file', None)
+    """
+    return next((what for start, what in _MAGIC.items() if head.startswith(start)), None)
+
+
 def missing_bytes(file: BinaryIO, size: int) -> int:
     """Return how many bytes of sound the header of a WAV file of `size` bytes promises beyond its end."""
     head = file.read(12)

@@ -202,7 +202,10 @@ def _survey(source: Source) -> tuple[tuple[float, float], bytes]:
                 hint="Rescale the values, or call the array x.",
             )
         for value in values.astype("<f4", copy=False):
-            hashes += hashlib.sha256(head + value.tobytes()).digest()
+            own = hashlib.sha256(head)
+            # A large image is not copied for its hash.
+            own.update(np.ascontiguousarray(value).data)
+            hashes += own.digest()
     return (low, high), bytes(hashes)
 
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from PIL import Image, ImageFile
+from PIL import Image
 
 from probes.errors import InputError
+from probes.files.image_folders import ImageFolder
 from probes.loading.images import Images, load_images
 
 RNG = np.random.default_rng(7)
@@ -428,19 +429,19 @@ def test_a_pgm_has_one_channel(tmp_path: Path) -> None:
 def test_nothing_is_decoded_before_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     classes(tmp_path, ("cat", "dog", "eel", "fox"), 50)
     picture(tmp_path / "cat" / "z.jpg")
-    decoded = []
-    load = ImageFile.ImageFile.load
+    asked = []
+    ask = ImageFolder._ask
 
-    def counting(self: Any) -> Any:
-        decoded.append(self)
-        return load(self)
+    def counting(self: Any, method: str, files: Any, *args: Any) -> Any:
+        asked.append((method, len(files)))
+        return ask(self, method, files, *args)
 
-    monkeypatch.setattr(ImageFile.ImageFile, "load", counting)
+    monkeypatch.setattr(ImageFolder, "_ask", counting)
     images = load_images(tmp_path)
     assert len(images) == 201
-    assert not decoded
+    assert asked == [("headers", 201)]
     images.pixels(7)
-    assert decoded
+    assert asked[1:] == [("pixels", 1)]
 
 
 def test_the_hash_of_a_folder_depends_on_its_files_and_not_on_its_place(tmp_path: Path) -> None:
@@ -559,10 +560,10 @@ def test_a_metadata_table_may_name_ids_and_splits(tmp_path: Path) -> None:
         ("file_name,label\na.png,\n", "no label", ":2"),
         ("file_name,label\n,1\n", "no file_name", ":2"),
         ("file_name,label\na.png,1\na.png,1\n", "line 2", ":3"),
-        ("file_name,label\nb.png,1\n", "no file", ":2 (b.png)"),
+        ("file_name,label\nb.png,1\n", "no such file", ":2 (b.png)"),
         ("file_name,label\n../out.png,1\n", "out of its folder", ":2"),
         ("file_name,label\n/etc/passwd,1\n", "absolute", ":2"),
-        ("file_name,label\nhttp://x/a.png,1\n", "no file", ":2 (http:/x/a.png)"),
+        ("file_name,label\nhttp://x/a.png,1\n", "no such file", ":2 (http:/x/a.png)"),
     ],
 )
 def test_metadata_that_cannot_be_right_is_refused(tmp_path: Path, text: str, message: str, place: str) -> None:
@@ -719,7 +720,7 @@ def test_special_files_are_refused(tmp_path: Path) -> None:
     assert "ordinary" in refuse(tmp_path).message
     (tmp_path / "cat" / "z.png").unlink()
     (tmp_path / "cat" / "z.png").symlink_to("nothing.png")
-    assert "no file" in refuse(tmp_path).message
+    assert "no such file" in refuse(tmp_path).message
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])

@@ -242,7 +242,7 @@ def test_texts_are_not_held_twice(tmp_path, name) -> None:
         ("a.json", "[]".encode("utf-16"), ("UTF-16",)),
         ("a.txt", b"a\nb\xe9\n", ("byte 0xe9 is not UTF-8", "FILE:2")),
         ("a.jsonl", b'"a"\n"b\xe9"\n', ("byte 0xe9 is not UTF-8", "FILE:2")),
-        ("a.jsonl", b"PK\x03\x04\0\0\0", ("NUL byte", "FILE:1")),
+        ("a.jsonl", b"PK\x03\x04\0\0\0", ("This is a ZIP archive, not text.", "FILE", "JSONL")),
         ("a.txt", b"a\nb\0\n", ("NUL byte", "FILE:2")),
         ("a.csv", b"text\na\0\n", ("NUL byte", "FILE:2")),
         ("a.txt", "<!DOCTYPE html><html>", ("a web page",)),
