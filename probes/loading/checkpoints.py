@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from probes.errors import InputError
 from probes.files.json_values import parse_json
 from probes.files.names import nearest_name
-from probes.files.sniffing import impostor
+from probes.files.opening import advise, read_head
 from probes.files.text import read_text
 from probes.loading.hashing import sha256_folder
+from probes.loading.model_configs import check_config
 from probes.loading.weights import check_safetensors, read_pickle, read_safetensors
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
 MOST_WRAPPERS = 8
 """Of one in another, of networks as of files: a file may hold itself."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_LARGEST_JSON = 2**24
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 _AGAIN = "Fetch the file again, or save the model again with save_pretrained()."
 _WRAPPERS = ("state_dict", "model", "model_state_dict", "net")
@@ -115,10 +117,31 @@ def read_checkpoint(path: Path) -> Checkpoint:
             where=where,
             hint=f"Known: {', '.join(SUFFIXES)}.",
         )
-    _check_genuine(path)
+    read_head(path, wanted="weights", hint="Fetch or save the file of weights again.")
     if path.suffix.lower() == ".safetensors":
         return Checkpoint(_strip(read_safetensors(path)))
     return _unwrap(read_pickle(path, device="cpu"), where)
+
+
+def read_weights(folder: ModelFolder) -> "dict[str, Any]":
+    """Return what the weight files of a folder hold by name, on the CPU: of these files and no others.
+
+    Raises
+    ------
+    InputError
+        Where one is damaged, would run code, or holds nothing by name.
+    """
+    tensors: dict[str, Any] = {}
+    for path in folder.weights:
+        if path.suffix == ".safetensors":
+            tensors |= read_safetensors(path)
+            continue
+        content = read_pickle(path, device="cpu")
+        if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
+            what = f"The file holds a {type(content).__name__}, not tensors by name."
+            raise InputError(what, where=str(path), hint=_AGAIN)
+        tensors |= content
+    return tensors
 
 
 def _unwrap(content: object, where: str) -> Checkpoint:
@@ -182,11 +205,13 @@ def _download(reference: str) -> Path:
 
 
 def _check_folder(folder: Path, reference: str) -> ModelFolder:
+    # Before anything is read through one.
+    check_links(folder)
     config = _read_config(folder)
-    _check_links(folder)
+    check_config(folder, config)
     weights = _find_weights(folder)
     for file in weights:
-        _check_genuine(file)
+        read_head(file, wanted="weights", hint="Fetch or save the file of weights again.")
         if file.suffix == ".safetensors":
             check_safetensors(file)
         else:
@@ -226,15 +251,23 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _read_json(path: Path) -> object:
     try:
+        if path.is_file() and path.stat().st_size > _LARGEST_JSON:
+            raise InputError(f"It has more than {_LARGEST_JSON} bytes.", where=str(path), hint=_AGAIN)
         return parse_json(read_text(path), str(path))
     except InputError as error:
-        # The readers' advice is about tables; only that on a page or a pointer in the file's place holds here too.
-        if not impostor(path.read_bytes()[:512]):
-            error.hint = _AGAIN
+        # The readers' advice is about tables.
+        advise(error, path, _AGAIN)
         raise
 
 
-def _check_links(folder: Path) -> None:
+def check_links(folder: Path) -> None:
+    """Refuse a link that leaves a model's folder, but into the blobs of the hub's own cache.
+
+    Raises
+    ------
+    InputError
+        Naming the first.
+    """
     # In the hub's cache, snapshots/<revision>/<file> links to blobs/<hash> of the same model.
     blobs = folder.parent.parent / "blobs"
     for file in sorted(folder.iterdir()):
@@ -286,29 +319,6 @@ def _read_index(folder: Path, index: Path) -> tuple[Path, ...]:
             )
         files.append(file)
     return tuple(files)
-
-
-def _check_genuine(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        raise InputError("This is not an ordinary file.", where=str(path), hint="Name the file of the weights.")
-    try:
-        with path.open("rb") as file:
-            head = file.read(512)
-    except FileNotFoundError:
-        near = nearest_name(path)
-        hint = f"Did you mean {near}?" if near else "Check the path."
-        raise InputError("There is no such file.", where=str(path), hint=hint) from None
-    except OSError as error:
-        raise InputError(
-            f"The file cannot be read: {error.strerror or error}.",
-            where=str(path),
-            hint="Check the path and its permissions.",
-        ) from error
-    disguise = impostor(head)
-    if disguise:
-        raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
-    if not head:
-        raise InputError("The file is empty.", where=str(path), hint="Fetch it again.")
 
 
 def count_parameters(folder: ModelFolder) -> int:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from probes.errors import InputError
-from probes.loading import score_arrays
 from probes.loading.hashing import sha256_file
 from probes.loading.membership_scores import AGAIN, BOTH, ScoreSet, ShadowScores, read_scores
 from probes.loading.shadow_scores import NOT_FINITE
@@ -307,7 +306,7 @@ def test_a_header_that_lies_takes_no_memory(tmp_path, content, word) -> None:
 
 
 def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(score_arrays, "_UNPACKED", 2**23)
+    monkeypatch.setattr("probes.files.arrays._UNPACKED", 2**23)
     count = 2**21
     path = tmp_path / "h.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
