@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.arrow import is_arrow, read_arrow
 from probes.files.json_values import json_text, parse_json
 from probes.files.text import read_text
 
@@ -48,6 +49,8 @@ def read_table(path: Path) -> Table:
     InputError
         Where the file cannot be read, is not UTF-8 text, is empty, or a row does not fit.
     """
+    if is_arrow(path):
+        return _arrow_table(path)
     text = read_text(path)
     if path.suffix.lower() in _JSON_SUFFIXES or text.lstrip()[:1] in ("{", "["):
         rows = list(_json_rows(path, text))
@@ -61,6 +64,14 @@ def read_table(path: Path) -> Table:
             hint="Give a table with a header and rows.",
         )
     return Table(path=path, columns=columns, rows=tuple(rows), sources=(path,))
+
+
+def _arrow_table(path: Path) -> Table:
+    columns, values = read_arrow(path)
+    rows = tuple(Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1))
+    if not rows:
+        raise InputError("The table has columns but no rows.", where=str(path), hint="Give a table with rows.")
+    return Table(path=path, columns=columns, rows=rows, sources=(path,))
 
 
 def _delimited(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]:
