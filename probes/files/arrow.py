@@ -12,9 +12,6 @@ from probes.files.opening import read_head
 
 PARQUET = frozenset({".parquet", ".pq"})
 ARROW = frozenset({".arrow", ".arrows", ".feather", ".ipc"})
-MOST_ROWS = 5_000_000
-MOST_CELLS = 30_000_000
-"""Rows and cells of a table that is held as text."""
 LARGEST = 2**31
 """Bytes of a file."""
 _LIMITS = Limits(memory=4 * 2**30, seconds=300)
@@ -30,8 +27,13 @@ def is_arrow(path: Path) -> bool:
     return path.suffix.lower() in PARQUET | ARROW
 
 
-def read_arrow(path: Path) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
+def read_arrow(path: Path, *, most_rows: int, most_cells: int) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
     """Return the columns of a Parquet or Arrow file, and its rows as text; None where a value is null.
+
+    Parameters
+    ----------
+    most_rows, most_cells
+        Limits of the table; one that is larger is refused before it is held.
 
     Raises
     ------
@@ -46,7 +48,9 @@ def read_arrow(path: Path) -> tuple[tuple[str, ...], list[tuple[str | None, ...]
     if head[:4] == b"FEA1":
         raise InputError("This is the first version of Feather.", where=str(path), hint=_EXPORT)
     try:
-        columns, values = call(_read, str(path), reads=[path], limits=_LIMITS, loads=("pyarrow.parquet",))
+        columns, values = call(
+            _read, str(path), most_rows, most_cells, reads=[path], limits=_LIMITS, loads=("pyarrow.parquet",)
+        )
     except LimitError as error:
         raise InputError(f"The table is not read: {error.text}.", where=str(path), hint=_FEWER) from None
     except ContainedError as error:
@@ -67,19 +71,20 @@ def _check_installed(path: Path) -> None:
         )
 
 
-def _read(path: str) -> tuple[list[str], list[str]]:
+def _read(path: str, most_rows: int, most_cells: int) -> tuple[list[str], list[str]]:
     """Return names and columns of a table, each of these as one JSON list of texts; this runs in the child."""
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     with open(path, "rb") as file:  # noqa: PTH123
-        schema, batches = _batches(file, path)
+        schema, declared, batches = _batches(file, path)
+        _check_amount(declared, len(schema), most_rows, most_cells, path)
         names = _names(schema, path)
         makers = [_maker(field, _labels(schema).get(field.name, ()), path) for field in schema]
         values: list[list[str | None]] = [[] for _ in names]
         rows = 0
         for batch in batches:
-            _check_amount(rows + batch.num_rows, len(names), path)
+            _check_amount(rows + batch.num_rows, len(names), most_rows, most_cells, path)
             batch.validate(full=True)
             for into, make, column in zip(values, makers, batch.columns, strict=True):
                 into += make(column, rows)
@@ -88,20 +93,19 @@ def _read(path: str) -> tuple[list[str], list[str]]:
     return names, [json.dumps(column, ensure_ascii=False) for column in values]
 
 
-def _check_amount(rows: int, columns: int, path: str) -> None:
-    if rows > MOST_ROWS or rows * columns > MOST_CELLS:
-        said = f"There are more than {MOST_ROWS:,} rows or {MOST_CELLS:,} cells."
+def _check_amount(rows: int, columns: int, most_rows: int, most_cells: int, path: str) -> None:
+    if rows > most_rows or rows * columns > most_cells:
+        said = f"There are more than {most_rows:,} rows or {most_cells:,} cells."
         raise InputError(said, where=path, hint=_FEWER)
 
 
-def _batches(file: Any, path: str) -> tuple[Any, Iterator[Any]]:
-    """Return the schema, and the table part by part."""
+def _batches(file: Any, path: str) -> tuple[Any, int, Iterator[Any]]:
+    """Return the schema, how many rows are declared beforehand, and the table part by part."""
     if Path(path).suffix.lower() in PARQUET:
         from pyarrow import parquet
 
         table = parquet.ParquetFile(file)
-        _check_amount(table.metadata.num_rows, len(table.schema_arrow), path)
-        return table.schema_arrow, table.iter_batches(batch_size=_BATCH, use_threads=False)
+        return table.schema_arrow, table.metadata.num_rows, table.iter_batches(batch_size=_BATCH, use_threads=False)
     from pyarrow import ipc
 
     options = ipc.IpcReadOptions(use_threads=False)
@@ -109,9 +113,9 @@ def _batches(file: Any, path: str) -> tuple[Any, Iterator[Any]]:
     file.seek(0)
     if magic == b"ARROW1":
         reader = ipc.open_file(file, options=options)
-        return reader.schema, (reader.get_batch(number) for number in range(reader.num_record_batches))
+        return reader.schema, 0, (reader.get_batch(number) for number in range(reader.num_record_batches))
     stream = ipc.open_stream(file, options=options)
-    return stream.schema, iter(stream)
+    return stream.schema, 0, iter(stream)
 
 
 def _names(schema: Any, path: str) -> list[str]:

@@ -222,7 +222,8 @@ def _assemble(
                 hint="Keep one of the two rows; parts of one recording need a start and an end.",
             )
         clips.append(clip)
-    found = [*notes, *(note for column in levels.values() for note in column.notes())]
+    dialect = [Note("manifest.dialect", text, len(table.rows)) for text in table.notes]
+    found = [*notes, *dialect, *(note for column in levels.values() for note in column.notes())]
     found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
     sources = table.sources
     return Manifest(

@@ -394,7 +394,7 @@ def config_truth_as_text(world: Any, folder: Path) -> Words:
     return with_config(world, folder, 'baseline = "no"\n')
 
 
-@case("configuration cannot be read")
+@case("This is a folder, not a file")
 def config_is_a_folder(world: Any, folder: Path) -> Words:
     return world.command("--config", folder)
 

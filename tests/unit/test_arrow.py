@@ -133,7 +133,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     assert "no such file" in refused(tmp_path / "nowhere.parquet").message
     os.mkfifo(tmp_path / "pipe.parquet")
     assert "not an ordinary file" in refused(tmp_path / "pipe.parquet").message
-    assert "columns but no rows" in refused(save(pa.table({"a": pa.nulls(0)}), tmp_path / "t.parquet")).message
+    assert "header but no rows" in refused(save(pa.table({"a": pa.nulls(0)}), tmp_path / "t.parquet")).message
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", " a"])
     assert "two columns 'a'" in refused(save(twice, tmp_path / "t.arrow")).message
     nul = refused(save(pa.table({"a": ["x", "a\0b"]}), tmp_path / "t.stream.arrow"))
