@@ -42,7 +42,7 @@ def test_all_bad_clips_are_named_at_once(tmp_path: Path) -> None:
     assert lines == [
         "line 2 (nowhere.wav): There is no such file.",
         "line 4 (empty.wav): The file is empty.",
-        "line 5 (page.wav): The file is a web page, not a recording.",
+        "line 5 (page.wav): This is a web page, not a recording.",
         f"line 6 (cut.wav): The header promises {len(whole) - 400} bytes of sound more than the file holds.",
     ]
     assert error.where == str(tmp_path / "clips.csv")
