@@ -141,32 +141,19 @@ def _is_rotated(image: "Image") -> bool:
 def pixels(image: "Image", shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """Return an image as uint8 (c, h, w), resized bilinearly where it has another size.
 
-    Besides the image itself and the result, no copy of more than a strip is held at any time.
+    In its own size it is converted in strips of whole rows: besides it and the result there is no copy of all of it.
     """
+    from PIL.Image import Resampling
+
     channels, height, width = shape
     mode = "L" if channels == 1 else "RGB"
     if image.size != (width, height):
-        image, mode = _resized(image, mode, (width, height)), ""
+        image = (image if image.mode == mode else image.convert(mode)).resize((width, height), Resampling.BILINEAR)
     values = np.empty(shape, dtype=np.uint8)
-    for top, strip in _strips(image, mode):
-        values[:, top : top + strip.height] = np.asarray(strip).reshape(-1, width, channels).transpose(2, 0, 1)
+    step = max(1, _STRIP // width)
+    for top in range(0, height, step):
+        bottom = min(top + step, height)
+        strip = image if step >= height else image.crop((0, top, width, bottom))
+        used = np.asarray(strip if strip.mode == mode else strip.convert(mode))
+        values[:, top:bottom] = used.reshape(bottom - top, width, channels).transpose(2, 0, 1)
     return values
-
-
-def _strips(image: "Image", mode: str) -> "Iterator[tuple[int, Image]]":
-    """Yield an image in strips of whole rows, converted to a mode, and the first row of each."""
-    step = max(1, _STRIP // image.width)
-    for top in range(0, image.height, step):
-        whole = step >= image.height
-        strip = image if whole else image.crop((0, top, image.width, min(top + step, image.height)))
-        yield top, strip.convert(mode) if mode and strip.mode != mode else strip
-
-
-def _resized(image: "Image", mode: str, size: tuple[int, int]) -> "Image":
-    from PIL import Image
-
-    # Pillow resizes the rows first and then the columns, rounding in between: done one after the other is the same.
-    narrow = Image.new(mode, (size[0], image.height))
-    for top, strip in _strips(image, mode):
-        narrow.paste(strip.resize((size[0], strip.height), Image.Resampling.BILINEAR), (0, top))
-    return narrow.resize(size, Image.Resampling.BILINEAR)

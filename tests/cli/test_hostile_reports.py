@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import one_panel
 
 from audits.records import Report
 from audits.report_file import dumps
@@ -59,3 +60,25 @@ def test_the_limit_of_a_gate_that_is_no_number_is_held_against_nothing(
     gates = [{"expression": f"gap > {text}", "outcome": "fail", "rows": [0, 1]} for text in (".", "1.2.3", "1e999")]
     done = call_miles("show", hostile(gates=gates))
     assert (done.code, done.err) == (0, "")
+
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", LONG),
+        ("compare", LONG, LONG),
+        ("export", LONG, "--to", "junit"),
+        ("audit-groups", LONG, "--by", "g"),
+        ("audit-fairness", LONG, "--manifest", "m.csv", "--by", "g"),
+        ("membership", "--scores", LONG),
+        ("lipschitz", LONG, "--arch", "cifar_resnet20"),
+        ("interference", LONG),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_no_file_can_have_is_wrong_usage(words: tuple[str, ...], call_miles: Run, tmp_path: Path) -> None:
+    one_panel(call_miles(*words, cwd=tmp_path), "File name too long", LONG[:100])
+    assert list(tmp_path.iterdir()) == []
