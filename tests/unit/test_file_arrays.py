@@ -160,10 +160,7 @@ def test_a_reader_that_wants_too_much_memory_is_stopped(tmp_path: Path, monkeypa
     monkeypatch.setattr(module, "_EXPANSION", 0)
     monkeypatch.setattr(module, "_UNPACKED", 2**20)
     monkeypatch.setattr(contents, "_BASE_MEMORY", 2**24)
-    told = refuse(path)
-    assert told in ("Reading the file takes more than 18 MiB of memory, the limit for one of its size.",) or (
-        "want of memory" in told
-    )
+    assert refuse(path) == "Reading the file takes more than 18 MiB of memory, the limit for one of its size."
     monkeypatch.setattr(contents, "_BASE_MEMORY", 2**29)
     assert open_archive(path).arrays["x"].rows(0, 2).nbytes == 2**27
 
