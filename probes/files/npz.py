@@ -67,4 +67,5 @@ def _content_start(path: Path, info: zipfile.ZipInfo) -> int:
     with path.open("rb") as file:
         file.seek(info.header_offset)
         # The fixed part ends with the lengths of the name and the extra field.
-        return info.header_offset + _FIXED + sum(struct.unpack("<26xHH", file.read(_FIXED)))
+        name, extra = struct.unpack("<26xHH", file.read(_FIXED))
+    return int(info.header_offset + _FIXED + name + extra)

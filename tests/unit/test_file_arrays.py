@@ -165,6 +165,17 @@ def test_a_reader_that_wants_too_much_memory_is_stopped(tmp_path: Path, monkeypa
     assert open_archive(path).arrays["x"].rows(0, 2).nbytes == 2**27
 
 
+@pytest.mark.parametrize(("size", "memory", "seconds"), [(0, 2**30, 14), (2**23, 2**29 + 200 * 2**23, 22)])
+def test_limits_grow_with_the_file_as_the_docs_say(tmp_path: Path, size: int, memory: int, seconds: int) -> None:
+    path = packed(tmp_path / "a.npz", x=X)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("beside.txt", bytes(max(0, size - path.stat().st_size - 128)))
+        archive.comment = b""
+    limits = only(path).source.limits  # type: ignore[union-attr]
+    assert limits.seconds == seconds
+    assert abs(limits.memory - memory) < 200 * 128
+
+
 @pytest.mark.parametrize(
     ("what", "said"), [("time", "takes more than 10 seconds, the limit"), ("died", "cannot be read: it did")]
 )
