@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from probes.errors import InputError
 from probes.files.names import nearest_name, suggest
+from probes.files.pickles import entries_of, read_pickle
 from probes.files.sniffing import impostor
 from probes.loading.field_arrays import Refusal, Stored, Window, damaged, npy_stream, open_member
 from probes.loading.field_hdf5 import SIGNATURE, read_hdf5
 from probes.loading.field_matlab import read_mat
-from probes.loading.weights import entries_of, read_pickle
 
 # Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.
 _UNPACKED = 2**28
@@ -198,7 +198,7 @@ def _numpy_type(tensor: torch.Tensor) -> np.dtype[Any]:
 
 
 def _read_torch(path: Path, most: int) -> tuple[Mapping[str, Stored], Mapping[str, Refusal], str]:
-    content = read_pickle(path, device="cpu")
+    content = read_pickle(path)
     if not isinstance(content, dict):
         raise InputError(
             f"The file holds a {type(content).__name__}, not named tensors.",
