@@ -18,12 +18,11 @@ from audits.numbers import coordinate
 from audits.records import SEVERITIES, Coordinate, Estimate, Finding, GateResult, Warning
 from probes.errors import InputError
 
-# Keys reach to the last bracket: names of groups may hold some.
-_ROWS = r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?:\[(?P<keys>.*)\])?\s*"
-_SELECTION = re.compile(rf"{_ROWS}$")
-_SHAPE = re.compile(
-    rf"{_ROWS}(?:\.(?P<field>value|low|high))?\s*"
-    r"(?P<op><=|>=|==|!=|<|>)\s*(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*$"
+_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*")
+# Nothing here can match one text in two ways, so that reading takes time in proportion to the letters.
+_JUDGED = re.compile(
+    r"(?:\.(?P<field>value|low|high)\s*)?(?P<op><=|>=|==|!=|<|>)\s*"
+    r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)"
 )
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -34,6 +33,12 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "!=": operator.ne,
 }
 
+
+MOST_LETTERS = 1000
+"""Letters that an expression may have."""
+
+MOST_SHOWN = 200
+"""Letters of a longer one, from a report of somebody else, that are shown."""
 
 MOST_LISTED = 12
 """How many values an error lists, the nearest ones."""
@@ -83,16 +88,20 @@ def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
     >>> gate.name, gate.keys, gate.field, gate.op, gate.number
     ('gap', (('by', 'accent'), ('kind', 'absolute')), 'low', '>', 0.05)
     """
-    match = _SHAPE.match(expression)
-    if match is None:
+    _check_length(expression, "gate", GATE)
+    name, inside, tail = _rows(expression) or ("", None, "")
+    judged = _JUDGED.fullmatch(tail)
+    if not name or judged is None:
         raise InputError(
             f"The gate {expression!r} cannot be read.",
             where=GATE,
             hint="Write name[key=value,key=value].field OP number, such as 'gap[by=accent].low > 0.05'.",
         )
-    if match["name"] == FINDINGS:
-        _check_findings(match, expression)
-    elif known and match["name"] not in known:
+    keys = _conditions(inside, f"the gate {expression!r}", GATE)
+    field = judged["field"] or "value"
+    if name == FINDINGS:
+        _check_findings(keys, field, expression)
+    elif known and name not in known:
         raise InputError(
             f"The gate {expression!r} names no estimate of this audit.",
             where=GATE,
@@ -100,18 +109,52 @@ def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
         )
     return Gate(
         expression=expression,
-        name=match["name"],
-        keys=_conditions(match["keys"], f"the gate {expression!r}", GATE),
-        field=match["field"] or "value",
-        op=match["op"],
-        number=float(match["number"]),
+        name=name,
+        keys=keys,
+        field=field,
+        op=judged["op"],
+        number=float(judged["number"]),
     )
 
 
-def _check_findings(match: re.Match[str], expression: str) -> None:
+def abridged(expression: str) -> str:
+    """Return an expression for people: the beginning of one that is longer than any gate.
+
+    Examples
+    --------
+    >>> abridged("gap > 0"), len(abridged("x" * 70_000))
+    ('gap > 0', 218)
+    """
+    if len(expression) <= MOST_LETTERS:
+        return expression
+    return f"{expression[:MOST_SHOWN]}… ({len(expression):,} letters)"
+
+
+def _check_length(text: str, what: str, where: str) -> None:
+    if len(text) > MOST_LETTERS:
+        raise InputError(
+            f"The {what} {text[:40]!r}... has {len(text):,} letters; {MOST_LETTERS:,} are the most.",
+            where=where,
+            hint="Write a shorter one.",
+        )
+
+
+def _rows(text: str) -> tuple[str, str | None, str] | None:
+    """Return name, conditions and what follows them; None where the text does not begin like a gate."""
+    named = _NAME.match(text)
+    if named is None:
+        return None
+    if not text.startswith("[", named.end()):
+        return named[1], None, text[named.end() :].strip()
+    # Conditions reach to the last bracket: names of groups may hold some.
+    end = text.rfind("]")
+    inside = text[named.end() + 1 : end]
+    return None if end < 0 or "\n" in inside else (named[1], inside, text[end + 1 :].strip())
+
+
+def _check_findings(keys: tuple[tuple[str, str], ...], field: str, expression: str) -> None:
     """Refuse what no finding has: a typing error must not make a gate that always passes."""
-    keys = _conditions(match["keys"], f"the gate {expression!r}", GATE)
-    if match["field"] not in (None, "value") or any(k != "severity" or v not in SEVERITIES for k, v in keys):
+    if field != "value" or any(k != "severity" or v not in SEVERITIES for k, v in keys):
         raise InputError(
             f"The gate {expression!r} cannot be read: findings are counted, all of them or those of a severity.",
             where=GATE,
@@ -132,14 +175,15 @@ def parse_selection(text: str, *, where: str) -> Selection:
     >>> parse_selection("gap[by=accent]", where="--only").keys
     (('by', 'accent'),)
     """
-    match = _SELECTION.match(text)
-    if match is None:
+    _check_length(text, "selection", where)
+    found = _rows(text)
+    if found is None or found[2]:
         raise InputError(
             f"{text!r} cannot be read.",
             where=where,
             hint="Write name or name[key=value,key=value], such as 'gap[by=accent]'.",
         )
-    return Selection(text=text, name=match["name"], keys=_conditions(match["keys"], repr(text), where))
+    return Selection(text=text, name=found[0], keys=_conditions(found[1], repr(text), where))
 
 
 def _conditions(text: str | None, whole: str, where: str) -> tuple[tuple[str, str], ...]:

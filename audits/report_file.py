@@ -5,15 +5,17 @@ import io
 import json
 import math
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from audits import registry
+from audits.gates import abridged
 from audits.records import Json, Report
+from audits.spreadsheet_cells import guarded
 from probes.errors import InputError
 from probes.loading.hashing import sha256_json
 
@@ -94,7 +96,7 @@ def _finite(text: str) -> float:
 
 def _check_rows(report: Report) -> None:
     rows = [(finding.id, finding.evidence) for finding in report.findings]
-    rows += [(gate.expression, gate.rows) for gate in report.gates]
+    rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
     for name, places in rows:
         if any(place >= len(report.estimates) for place in places):
             raise ValueError(f"{name} points to an estimate that is not there")
@@ -135,19 +137,9 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def _harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: before text that begins like one stands an apostrophe."""
-    if not isinstance(value, str):
-        return value
+    """Return a cell that no spreadsheet takes for a formula, and no reader for the end of a row."""
     # A bare carriage return is not quoted, and ends the row for most readers.
-    value = value.replace("\r\n", "\n").replace("\r", "\n")
-    if value[:1] not in ("=", "+", "-", "@", "\t", "\n"):
-        return value
-    try:
-        # A negative number is no formula.
-        float(value)
-    except ValueError:
-        return "'" + value
-    return value
+    return guarded(value.replace("\r\n", "\n").replace("\r", "\n")) if isinstance(value, str) else value
 
 
 def write_text(path: Path, text: str) -> None:
@@ -157,17 +149,16 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file in one step, so that a reader finds the old one or the new one."""
-    # In the same folder, since a file moves in one step within one file system only.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=PART)
+    # In the same folder, since a file moves in one step within one file system only. Not tempfile, whose files are the
+    # writer's alone: who may read a result is for the user's umask to say.
+    part = path.parent / f"{PART}{uuid4().hex}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             file.write(data)
             file.flush()
             # Before it gets its name: else a power cut may leave an empty file under the name of a finished one.
             os.fsync(file.fileno())
-        # A temporary file can be read by its owner alone.
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise

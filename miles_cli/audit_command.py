@@ -5,7 +5,6 @@ other. A list option takes several values after one flag (`--by gender accent`),
 """
 
 import inspect
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, fields
@@ -20,6 +19,7 @@ from audits.errors import InputError
 from audits.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.registry import AuditSpec, entries
 from miles_cli.options import Common
+from probes.files.toml_values import read_toml
 
 _KINDS: dict[type, tuple[str, str]] = {
     int: ("a whole number", "5"),
@@ -112,23 +112,11 @@ def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
     InputError
         Where the file cannot be read, or a key is no option of the command.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise InputError("This is not an ordinary file.", where=str(path), hint="Give a text file with --config.")
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError("There is no such file.", where=str(path), hint="Check the path of --config.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(
-            f"The configuration cannot be read: {reason}.", where=str(path), hint="Give a text file with --config."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"The configuration is not TOML: {error}",
-            where=str(path),
-            hint='Write one option a line, such as seed = 0 or by = ["gender", "accent"]; text needs quotation marks.',
-        ) from error
+    data = read_toml(
+        path,
+        hint='Give with --config a text file with one option a line, such as seed = 0 or by = ["gender", "accent"]; '
+        "text needs quotation marks.",
+    )
     known = {**specs_of(options), **specs_of(Common)}
     merged = _top_and_table(data, name, path)
     found = {key.replace("-", "_"): value for key, value in merged.items()}

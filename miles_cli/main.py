@@ -16,6 +16,8 @@ from audits.errors import InputError, MilesError, shadowed
 from miles_cli.printable import printable
 
 INTERRUPTED = 130
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
+"""Errors of the system that say that a path which was given cannot be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def main() -> None:
             "Make room, then run the same command again: it resumes." if full else "Check the path and its permissions."
         )
         _panel(f"{error.strerror or error}.", str(error.filename or ""), hint)
-        sys.exit(3)
+        sys.exit(2 if error.errno in NO_PATH else 3)
     except Exception as error:
         _panel(
             f"miles met an error of its own: {type(error).__name__}: {error}",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.spreadsheet_cells import bare
 from probes.errors import InputError
 
 NAME = "records.csv"
@@ -20,8 +21,6 @@ LARGEST = 64 * 2**20
 MOST_CELLS = 10_000_000
 """Cells of a file that is read: each takes far more memory than its bytes in the file."""
 BLOCK = 10_000
-FORMULAS = ("=", "+", "-", "@", "\t", "\n")
-"""How text begins before which an apostrophe was written."""
 MADE_BY_MILES = "Make the run again: its records.csv was changed or damaged."
 
 Floats = NDArray[np.float64]
@@ -118,7 +117,7 @@ def _parsed(content: bytes) -> tuple[list[str], list[list[str]]]:
 
 def _words(cells: Sequence[str]) -> Words:
     found = np.empty(len(cells), dtype=object)
-    found[:] = [cell[1:] if cell[:1] == "'" and cell[1:2] in FORMULAS else cell for cell in cells]
+    found[:] = [bare(cell) for cell in cells]
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from audits.exports.wording import line, named, outcome
+from audits.gates import abridged
 from audits.records import Finding, Json, Report
 from probes.errors import InputError
 from probes.loading.hashing import sha256_file
@@ -131,7 +132,7 @@ def _result(report: Report) -> str:
 
 
 def _gates(report: Report, wanted: str) -> list[str]:
-    return [f"gate {line(gate.expression)}" for gate in report.gates if gate.outcome == wanted]
+    return [f"gate {line(abridged(gate.expression))}" for gate in report.gates if gate.outcome == wanted]
 
 
 def _warning(report: Report) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from audits.exports.wording import line, named, plain
-from audits.gates import breaking, counted_findings
+from audits.gates import abridged, breaking, counted_findings
 from audits.numbers import described, placed
 from audits.records import GateResult, Report
 from audits.rendering import content
@@ -53,7 +53,7 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
-    case = ET.SubElement(suite, "testcase", classname=plain(report.audit), name=line(gate.expression))
+    case = ET.SubElement(suite, "testcase", classname=plain(report.audit), name=line(abridged(gate.expression)))
     rows = _rows(report, gate.rows)
     if gate.outcome == "pass":
         ET.SubElement(case, "system-out").text = rows

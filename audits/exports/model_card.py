@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from audits.exports.wording import chosen, ends, line, named, plain
+from audits.gates import abridged
 from audits.numbers import counted, described, level_of, levelled, point
 from audits.records import Estimate, Json, Report
 from audits.rendering import content
@@ -113,7 +114,7 @@ def _found(report: Report) -> Iterator[str]:
     if report.gates:
         lines = []
         for gate in report.gates:
-            lines.append(f"- Gate {outcomes[gate.outcome]}: {code(line(gate.expression))}")
+            lines.append(f"- Gate {outcomes[gate.outcome]}: {code(line(abridged(gate.expression)))}")
             lines += [f"  - {escaped(line(row))}" for row in content.broken(report, gate)]
         yield "\n".join(lines)
     if not report.findings:

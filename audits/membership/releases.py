@@ -2,7 +2,6 @@
 several models' to be compared.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of
 from audits.membership.pool import check_alike
 from probes.diffusion import Denoiser
 from probes.errors import InputError
-from probes.files.text import read_text
+from probes.files.toml_values import read_toml
 from probes.loading.accountants import read_history
 from probes.loading.denoisers import load_denoiser
 from probes.loading.generators import LoadedDiscriminator, LoadedGenerator, load_discriminator, load_generator
@@ -133,10 +132,7 @@ def _suite(path: Path, options: Options, shape: tuple[int, ...]) -> tuple[Releas
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        content = tomllib.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"The file is not TOML: {error}.", where=str(path), hint="Mend it there.") from None
+    content = read_toml(path, hint='Begin each model with a line [[model]] and name = "...".')
     rows = content.get("model")
     if set(content) != {"model"} or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(

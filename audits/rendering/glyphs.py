@@ -4,19 +4,21 @@ Drawn as characters for the terminal and Markdown, and as a small SVG for the pa
 against comes from the report: the limit of a gate, else equality for a difference, else everyone.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from audits.gates import MOST_LETTERS
 from audits.numbers import decimals, ends, written
 from audits.records import Coordinate, Estimate, Report
 
 NEUTRAL = {0.0: "none", 0.5: "chance", 1.0: "equal"}
 """What a neutral value is called: that of a difference, of a coin and of a ratio."""
 WIDTH, HEIGHT, MARGIN = 300, 46, 14
-LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*$")
+LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ def reference(report: Report, index: int) -> Reference | None:
     """Return what the estimate at `index` is held against, or None where the report names nothing."""
     estimate = report.estimates[index]
     for gate in report.gates:
-        limit = LIMIT.search(gate.expression)
-        if index in gate.rows and limit:
+        limit = LIMIT.search(gate.expression[-MOST_LETTERS:])
+        if index in gate.rows and limit and math.isfinite(float(limit[1])):
             return Reference(float(limit[1]), "limit")
     if equality(estimate) is not None:
         return equality(estimate)

@@ -13,6 +13,7 @@ from functools import cache
 from markupsafe import Markup, escape
 
 from audits import numbers
+from audits.gates import abridged
 from audits.records import Estimate, Figure, Finding, Json, Report, Warning
 from audits.rendering import content, figures, offline
 from audits.rendering.glyphs import reference, svg_glyph
@@ -66,6 +67,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "report": report,
         "content": content,
         "numbers": numbers,
+        "abridged": abridged,
         "style": Markup(offline.style()),
         "policy": offline.policy(bundle, script, evaluated=True),
         "found": [_found(report, finding, limits) for finding in content.findings(report)],

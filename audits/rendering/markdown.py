@@ -6,6 +6,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from audits.gates import abridged
 from audits.numbers import coordinate, counted, described, levelled, placed, point
 from audits.records import Coordinate, Report
 from audits.rendering import content
@@ -40,11 +41,16 @@ def escaped(text: object) -> str:
     --------
     >>> print(escaped("accent=<script>|a_b*"))
     accent=&lt;script&gt;\|a_b\*
+    >>> print(escaped("see http://x.example or www.x.example"))
+    see http\://x.example or www\.x.example
     """
     line = " ".join(str(text).split())
     # Only where it would begin an entity: names of crossed groups are full of it.
     line = re.sub(r"&(?=#?\w+;)", "&amp;", line).replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r"([\\`*\[\]|~!])", r"\\\1", line)
+    # GitHub makes links of bare addresses; after a backslash it does not see them.
+    line = re.sub(r":(?=//)", r"\:", line)
+    line = re.sub(r"(?<![A-Za-z0-9])(www|mailto|xmpp)([.:])", r"\1\\\2", line, flags=re.IGNORECASE)
     # Between letters it is no emphasis, and names of estimates are full of it.
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", line)
 
@@ -65,7 +71,7 @@ def _head(report: Report) -> Iterable[str]:
         outcome = {"pass": "✓ passed", "fail": "✗ failed"}
         lines = []
         for gate in report.gates:
-            lines.append(f"- Gate {outcome[gate.outcome]}: {code(gate.expression)}")
+            lines.append(f"- Gate {outcome[gate.outcome]}: {code(abridged(gate.expression))}")
             lines += [f"  - {escaped(row)}" for row in content.broken(report, gate)]
         yield "\n".join(lines)
 
@@ -81,7 +87,7 @@ def _found(report: Report) -> Iterable[str]:
             estimate, against = report.estimates[index], reference(report, index)
             glyph = text_glyph(estimate, span([estimate], [against]), against=against)
             place = escaped(content.label(estimate))
-            lines.append(f"- {code(estimate.name)} {place}: `{glyph}` {described(estimate)}")
+            lines.append(f"- {code(estimate.name)} {place}: `{glyph}` {escaped(described(estimate))}")
         if len(finding.evidence) > 4:
             lines.append(f"- and {len(finding.evidence) - 4} more in report.json")
         yield lines[0] + ("\n\n" + "\n".join(lines[1:]) if lines[1:] else "")
@@ -162,7 +168,7 @@ def _cells(
         levelled(estimate),
         # A bar would end the cell, in code too.
         "`" + glyph.replace("|", "╎") + "`",
-        counted(estimate.n, estimate.unit),
+        escaped(counted(estimate.n, estimate.unit)),
         escaped(estimate.method),
     ]
 

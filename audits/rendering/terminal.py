@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audits.gates import abridged
 from audits.numbers import described
 from audits.records import Report, Severity
 from audits.rendering import content
@@ -41,7 +42,7 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
     report = content.canonical(report)
     parts: list[RenderableType] = [Text(_clean(report.title), style="bold")]
     for gate in report.gates:
-        parts.append(_gate(gate.expression, gate.outcome))
+        parts.append(_gate(abridged(gate.expression), gate.outcome))
         parts += [Text(f"  {_clean(row)}", style="red") for row in content.broken(report, gate)]
     parts.append(Text())
     parts += [_finding(finding.severity, finding.statement) for finding in content.findings(report)]

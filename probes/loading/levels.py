@@ -18,7 +18,7 @@ from probes.errors import InputError
 from probes.files.decimals import with_decimal_commas, with_point
 from probes.files.names import suggest
 from probes.files.tables import read_table
-from probes.files.text import read_text
+from probes.files.toml_values import read_toml
 
 UNKNOWN = "unknown"
 UNKNOWN_TOKENS = frozenset(
@@ -122,17 +122,10 @@ def read_value_map(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _toml_map(path: Path) -> dict[str, dict[str, str]]:
-    import tomllib
-
-    try:
-        content = tomllib.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        # A number of thousands of digits is no TOMLDecodeError, but another ValueError.
-        raise InputError(
-            f"This is not TOML: {error}.",
-            where=str(path),
-            hint='Write [column] and below it lines such as "old" = "new".',
-        ) from None
+    hint = 'Write [column] and below it lines such as "old" = "new".'
+    content = read_toml(path, hint=hint)
+    if not content:
+        raise InputError("The value map is empty.", where=str(path), hint=hint)
     found: dict[str, dict[str, str]] = {}
     for column, pairs in content.items():
         if not isinstance(pairs, dict) or not all(isinstance(new, str) for new in pairs.values()):

@@ -22,8 +22,8 @@ from probes.errors import InputError
 from probes.files.json_values import parse_json
 from probes.files.names import suggest
 from probes.files.sniffing import impostor
+from probes.files.stored import damaged
 from probes.files.text import read_text
-from probes.loading.field_arrays import FAULTS, damaged
 from probes.loading.hashing import sha256_file
 from probes.loading.text_vectors import open_vectors, texts_beside, vectors_of
 from probes.text_words import count_words, first_words
@@ -295,15 +295,12 @@ def _place(column: str, columns: Sequence[str], where: str) -> int:
 
 
 def _from_arrays(path: Path) -> TextSet:
-    try:
-        archive, name, stored = open_vectors(path)
-        count, found = stored.shape[0], _Found(None)
-        texts = texts_beside(archive, name, count)
-        if texts is None:
-            found.given, found.places = count, array("q", range(1, count + 1))
-        else:
-            for row, text in enumerate(texts, start=1):
-                found.add(row, text)
-        return found.closed(path, "row", vectors_of(stored, f"{path}, {name}"))
-    except FAULTS as error:
-        raise damaged(path, error) from error
+    archive, name, stored = open_vectors(path)
+    count, found = stored.shape[0], _Found(None)
+    texts = texts_beside(archive, name, count)
+    if texts is None:
+        found.given, found.places = count, array("q", range(1, count + 1))
+    else:
+        for row, text in enumerate(texts, start=1):
+            found.add(row, text)
+    return found.closed(path, "row", vectors_of(stored, f"{path}, {name}"))

@@ -599,8 +599,8 @@ history("history_with_delta_0", ("Delta is 0", "--delta"), {"history": [[1, 0.1,
 
 # Suites.
 bare("suite_missing", ("/nowhere/s.toml",), "--suite", "/nowhere/s.toml")
-suite("suite_not_toml", ("The file is not TOML", "suite.toml"), "model = [[\n")
-suite("suite_empty", ("The file is empty", "suite.toml"), "")
+suite("suite_not_toml", ("This is not TOML", "suite.toml"), "model = [[\n")
+suite("suite_empty", ("no list of models", "suite.toml"), "")
 suite("suite_of_nothing", ("no list of models", "suite.toml", "[[model]]"), "# Nothing yet.\n")
 suite("suite_of_other_keys", ("no list of models",), 'models = "one"\n')
 suite("suite_of_words", ("no list of models",), 'model = ["one"]\n')

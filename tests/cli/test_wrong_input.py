@@ -193,6 +193,21 @@ def missing_clip(world: Any, folder: Path) -> Words:
     return with_rows(world, folder, lambda rows: rows[5].update(path="clips/nobody.wav"))
 
 
+@case(
+    "3 of 60 clips cannot be used",
+    "line 4 ",
+    "empty after",
+    "line 7 (clips/nobody.wav)",
+    "line 9",
+    "--on-bad-clip skip",
+)
+def several_bad_clips(world: Any, folder: Path) -> Words:
+    def change(rows: list[dict[str, str]]) -> None:
+        rows[2]["text"], rows[5]["path"], rows[7]["speaker"] = "?!", "clips/nobody.wav", ""
+
+    return with_rows(world, folder, change)
+
+
 @case("empty")
 def zero_byte_clip(world: Any, folder: Path) -> Words:
     return with_clip(world, folder, b"")
@@ -379,7 +394,7 @@ def config_truth_as_text(world: Any, folder: Path) -> Words:
     return with_config(world, folder, 'baseline = "no"\n')
 
 
-@case("configuration cannot be read")
+@case("This is a folder, not a file")
 def config_is_a_folder(world: Any, folder: Path) -> Words:
     return world.command("--config", folder)
 

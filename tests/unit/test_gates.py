@@ -1,4 +1,7 @@
 import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -158,6 +161,32 @@ def test_parse_raises_nothing_but_the_error_for_users(expression: str) -> None:
         assert gate.expression == expression
         with contextlib.suppress(InputError):
             gates.judge(gate, [row()])
+
+
+@pytest.mark.parametrize("filling", [" ", "\t", "[", "]", ",", "=", ".", "1", "a", ", a", "a=b,", "<"])
+@pytest.mark.parametrize(("before", "after"), [("a", "x"), ("a ", " > 1 x"), ("a[", "] > 1"), ("a > 1", "x")])
+def test_reading_takes_time_in_proportion_to_the_letters(filling: str, before: str, after: str) -> None:
+    def spent(times: int) -> float:
+        text, began = before + filling * times + after, time.process_time()
+        for read in (gates.parse, lambda one: gates.parse_selection(one, where="--only")):
+            with contextlib.suppress(InputError):
+                read(text)
+        return time.process_time() - began
+
+    with pytest.MonkeyPatch.context() as patch:
+        # The limit of letters would hide what it costs to read more.
+        patch.setattr(gates, "MOST_LETTERS", 10**9)
+        assert spent(50_000) < 2.0
+
+
+@pytest.mark.parametrize("read", [gates.parse, lambda text: gates.parse_selection(text, where="--fail-if")])
+def test_more_letters_than_any_gate_needs_are_refused_and_not_repeated(read: Callable[[str], Any]) -> None:
+    whole = "gap[group=" + "x" * 980 + "]"
+    with contextlib.suppress(InputError):
+        assert read(whole).keys == (("group", "x" * 980),)
+    with pytest.raises(InputError, match=r"70,011 letters; 1,000 are the most") as refused:
+        read("gap[group=" + "x" * 70_000 + "]")
+    assert len(refused.value.message) < 120 and refused.value.where == "--fail-if"
 
 
 KEYS = st.dictionaries(st.from_regex(r"[a-z_]{1,6}", fullmatch=True), st.integers(-9, 99), min_size=1, max_size=4)

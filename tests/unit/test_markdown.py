@@ -74,7 +74,17 @@ def test_names_are_shown_not_obeyed(sample_report) -> None:
 def test_escapes() -> None:
     assert escaped("&amp; accent=indian&gender=female") == "&amp;amp; accent=indian&gender=female"
     assert escaped("_x_ error_rate") == r"\_x\_ error_rate"
+    assert escaped("_www.a.b mailto:c ftp://d 1://e a: /b") == r"\_www\.a.b mailto\:c ftp\://d 1\://e a: /b"
     assert code("a`b``c`") == "``` a`b``c` ```"
+
+
+def test_no_text_of_a_report_becomes_a_link(sample_report) -> None:
+    address, word = "https://x.example/steal", "[x](https://x.example)"
+    rows = [replace(row, unit=word, method=address, where={"by": address}) for row in sample_report.estimates]
+    text = to_markdown(replace(sample_report, title=address, question=address, estimates=tuple(rows)))
+    outside = re.sub(r"(`+).*?\1|^    .*$", "", text, flags=re.M)
+    assert "https\\://x.example" in outside
+    assert not re.findall(r"\w://|(?<!\\)\]\(h", outside)
 
 
 def test_the_order_of_keys_does_not_show(sample_report) -> None:

@@ -23,6 +23,7 @@ from audits.report_file import (
     write_report,
     write_text,
 )
+from audits.spreadsheet_cells import bare
 from probes.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,14 +210,30 @@ def test_records_are_a_table_that_csv_reads_back(tmp_path: Path) -> None:
     ("cell", "written"),
     [
         ("=1+1", "'=1+1"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-- said he", "'-- said he"),
-        ("@SUM(A1)", "'@SUM(A1)"), ("\t=1", "'\t=1"), ("\r=1", "'\n=1"), ("a\rb", "a\nb"),
+        ("@SUM(A1)", "'@SUM(A1)"), ("\t=1", "'\t'=1"), ("\r=1", "'\n'=1"), ("a\rb", "a\nb"),
         ("-1.5", "-1.5"), ("+2e3", "+2e3"), (-1.5, "-1.5"), (0, "0"), ("", ""), ("a=b", "a=b"), ("'tis", "'tis"),
+        ("＝1+1", "'＝1+1"), ("＋1+1", "'＋1+1"), ("－1+1", "'－1+1"), ("＠SUM(A1)", "'＠SUM(A1)"), ("－１", "'－１"),
+        ("a;=1+1", "a;'=1+1"), ("a;-1.5;+2", "a;-1.5;+2"), ("a; =1", "a; =1"), ("a\n=1+1", "a\n'=1+1"),
+        (";;＝1;@A", ";;'＝1;'@A"), ("a\t-x", "a\t'-x"), ("=a;=b", "'=a;'=b"), ("a,=1+1", "a,=1+1"),
     ],
 )  # fmt: skip
 def test_no_cell_of_the_records_is_a_formula(cell: Any, written: str, tmp_path: Path) -> None:
     write_records([{"n": 1, "text": cell}], tmp_path / "records.csv")
     with (tmp_path / "records.csv").open(newline="", encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == [{"n": "1", "text": written}]
+    if isinstance(cell, str):
+        assert bare(written) == cell.replace("\r", "\n")
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o027, 0o022])
+def test_the_umask_says_who_may_read_what_is_written(mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        write_records([{"speaker": "s1"}], tmp_path / "records.csv")
+        write_bytes(tmp_path / "figure.png", b"1")
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o666 & ~mask}
 
 
 def test_a_fingerprint_follows_what_decides_the_report_and_not_the_gates(sample_report: Report) -> None:

@@ -242,7 +242,7 @@ def test_texts_are_not_held_twice(tmp_path, name) -> None:
         ("a.json", "[]".encode("utf-16"), ("UTF-16",)),
         ("a.txt", b"a\nb\xe9\n", ("byte 0xe9 is not UTF-8", "FILE:2")),
         ("a.jsonl", b'"a"\n"b\xe9"\n', ("byte 0xe9 is not UTF-8", "FILE:2")),
-        ("a.jsonl", b"PK\x03\x04\0\0\0", ("NUL byte", "FILE:1")),
+        ("a.jsonl", b"PK\x03\x04\0\0\0", ("This is a ZIP archive, not text.", "FILE", "JSONL")),
         ("a.txt", b"a\nb\0\n", ("NUL byte", "FILE:2")),
         ("a.csv", b"text\na\0\n", ("NUL byte", "FILE:2")),
         ("a.txt", "<!DOCTYPE html><html>", ("a web page",)),
@@ -270,8 +270,8 @@ def test_texts_are_not_held_twice(tmp_path, name) -> None:
         ("a.csv", "text,id\na,1\n\nb, c,2\n", ("3 fields, the header 2", "FILE:4", "quotation marks")),
         ("a.tsv", "text\tid\na\n", ("1 fields, the header 2", "FILE:2", "tab")),
         ("a.csv", 'text\na\n"b\nc\n', ("cannot be read", "FILE:3", "quotation mark")),
-        ("a.npz", "text", ("neither an NPZ nor an NPY",)),
-        ("a.npy", b"\x80\x04", ("neither an NPZ nor an NPY",)),
+        ("a.npz", "text", ("not an NPZ or an NPY",)),
+        ("a.npy", b"\x80\x04", ("not an NPZ or an NPY",)),
         ("a.npz", b"PK\x03\x04 and no more", ("cannot be read",)),
         ("a.npy", b"\x93NUMPY\x01\x00", ("cannot be read",)),
     ],
@@ -436,7 +436,7 @@ def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
     tmp_path, monkeypatch, name, shape, descr
 ) -> None:
     # The floor below which nothing is called a bomb would make the test slow.
-    monkeypatch.setattr("probes.loading.field_files._UNPACKED", 0)
+    monkeypatch.setattr("probes.files.arrays._UNPACKED", 0)
     path = tmp_path / "a.npz"
     arrays = {"embeddings": VECTORS, name: np.zeros(shape, np.dtype(descr))}
     np.savez_compressed(path, **arrays)

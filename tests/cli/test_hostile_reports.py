@@ -1,0 +1,84 @@
+"""Does a report of somebody who means harm end each command soon, and without its own text in the way?"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from refusals import one_panel
+
+from audits.records import Report
+from audits.report_file import dumps
+
+Run = Callable[..., Any]
+SOON = 60
+"""Seconds within which a command has to end, on a machine that does other things too."""
+
+
+@pytest.fixture
+def hostile(sample_report: Report, tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes the sample with other gates or figures, and returns its folder."""
+
+    def write(**changed: Any) -> Path:
+        folder = tmp_path / "run"
+        folder.mkdir(exist_ok=True)
+        (folder / "report.json").write_text(json.dumps({**json.loads(dumps(sample_report)), **changed}), "utf-8")
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("command", [("show",), ("export", "--to", "junit")], ids=" ".join)
+@pytest.mark.parametrize("outcome", ["pass", "fail"])
+def test_a_gate_of_spaces_ends_no_command(
+    command: tuple[str, ...], outcome: str, hostile: Callable[..., Path], run_miles: Run
+) -> None:
+    expressions = ["a" + " " * 8000 + "x", "gap[" + "=," * 4000 + "]", "gap" + " " * 900 + "> 1x"]
+    run = hostile(gates=[{"expression": text, "outcome": outcome, "rows": [0, 1]} for text in expressions])
+    done = run_miles(*command[:1], run, *command[1:])
+    assert (done.code, done.err) == (0, "")
+    assert done.seconds < SOON
+
+
+@pytest.mark.parametrize(
+    "command", [("show",), ("export", "--to", "junit"), ("export", "--to", "in-toto"), ("export", "--to", "model-card")]
+)
+def test_a_gate_of_seventy_thousand_letters_is_not_printed_whole(
+    command: tuple[str, ...], hostile: Callable[..., Path], call_miles: Run
+) -> None:
+    run = hostile(gates=[{"expression": "x" * 70_000, "outcome": "fail", "rows": [0]}])
+    done = call_miles(*command[:1], run, *command[1:])
+    assert done.code == 0, done.err
+    assert "x" * 150 in done.out.replace("\n", "") and "70,000 letters" in done.out.encode().decode("unicode_escape")
+    assert len(done.out) < 60_000
+
+
+def test_the_limit_of_a_gate_that_is_no_number_is_held_against_nothing(
+    hostile: Callable[..., Path], call_miles: Run
+) -> None:
+    gates = [{"expression": f"gap > {text}", "outcome": "fail", "rows": [0, 1]} for text in (".", "1.2.3", "1e999")]
+    done = call_miles("show", hostile(gates=gates))
+    assert (done.code, done.err) == (0, "")
+
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", LONG),
+        ("compare", LONG, LONG),
+        ("export", LONG, "--to", "junit"),
+        ("audit-groups", LONG, "--by", "g"),
+        ("audit-fairness", LONG, "--manifest", "m.csv", "--by", "g"),
+        ("membership", "--scores", LONG),
+        ("lipschitz", LONG, "--arch", "cifar_resnet20"),
+        ("interference", LONG),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_no_file_can_have_is_wrong_usage(words: tuple[str, ...], call_miles: Run, tmp_path: Path) -> None:
+    one_panel(call_miles(*words, cwd=tmp_path), "File name too long", LONG[:100])
+    assert list(tmp_path.iterdir()) == []
