@@ -63,8 +63,8 @@ _NUMBER_READERS: list[tuple[Any, str]] = [
 def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str, Any]:
     """Return the content of a file as a tree of pairs (kind, parts), and its storages.
 
-    A storage is its bytes, or where the file is mapped the place of its bytes in the file and their number: whoever
-    asked reads them there, which is faster than handing them over.
+    A storage is its bytes, or the place of its bytes in the file and their number: whoever asked reads them there,
+    which is faster than handing them over.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
         with warnings.catch_warnings(), torch.serialization.safe_globals([*_NUMBER_READERS, *standins]):
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
-            with _noted_maps() as maps:
+            with _noted_places() as places:
                 content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-            tree = _Tree(held, _MOST_VALUES + size // 8, maps)
+            tree = _Tree(held, _MOST_VALUES + size // 8, places)
             found = tree.plain(content)
     except InputError:
         raise
@@ -101,18 +101,26 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
 
 
 @contextmanager
-def _noted_maps() -> Iterator[list[tuple[int, int]]]:
-    """Give the list of files that are mapped meanwhile, each as its address and length."""
-    maps: list[tuple[int, int]] = []
-    original = torch.UntypedStorage.from_file
+def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
+    """Give the list of what is mapped or read meanwhile: its address, its length, and its place in the file."""
+    places: list[tuple[int, int, int]] = []
+    from_file, set_from_file = torch.UntypedStorage.from_file, torch.UntypedStorage._set_from_file
 
-    def noted(*args: Any, **options: Any) -> Any:
-        made = original(*args, **options)
-        maps.append((made.data_ptr(), made.nbytes()))
+    def mapped(*args: Any, **options: Any) -> Any:
+        made = from_file(*args, **options)
+        places.append((made.data_ptr(), made.nbytes(), 0))
         return made
 
-    with patch.object(torch.UntypedStorage, "from_file", noted):
-        yield maps
+    def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
+        # Before the numbers stands how many there are.
+        start = (file.tell() if offset is None else offset) + 8
+        made = set_from_file(storage, file, offset, *args)
+        places.append((storage.data_ptr(), storage.nbytes(), start))
+        return made
+
+    storages = torch.UntypedStorage
+    with patch.object(storages, "from_file", mapped), patch.object(storages, "_set_from_file", filled):
+        yield places
 
 
 class _Standin:
@@ -128,7 +136,7 @@ class _Standin:
 class _Tree:
     held: bool
     most: int
-    maps: list[tuple[int, int]]
+    places: list[tuple[int, int, int]]
     count: int = 0
     loose: int = 0
     asked: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -193,9 +201,9 @@ class _Tree:
 
     def stored(self, storage: Any, address: int, size: int) -> Any:
         """Return the bytes of a storage, or their place in the file and their number."""
-        for start, length in self.maps:
+        for start, length, place in self.places:
             if size and start <= address and address + size <= start + length:
-                return (address - start, size)
+                return (place + address - start, size)
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
