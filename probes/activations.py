@@ -293,8 +293,8 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     ctc = any(name.endswith("ForCTC") for name in folder.config.get("architectures") or ())
     loader = hub.AutoModelForCTC if ctc else hub.AutoModel
     with hub_models.told("model", folder):
-        config = hub.AutoConfig.from_pretrained(folder.path, **hub_models.LOCAL)
-        hub_models.described(loader, config, folder)
+        config = hub_models.configuration(folder)
+        meta = hub_models.described(loader, config, folder)
         if random_seed is not None:
             with _undisturbed():
                 torch.manual_seed(random_seed)
@@ -302,8 +302,9 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     if random_seed is None:
         # The mask embedding is of no use outside training, nor is the decoder of whisper.
         unused = ("decoder.",) if folder.family == "whisper" else ()
-        model = hub_models.load_model(
-            loader,
+        model, _ = hub_models.load_model(
+            meta,
+            config,
             folder,
             limits=LIMITS,
             used=lambda name: not name.endswith("masked_spec_embed") and not any(part in name for part in unused),

@@ -318,8 +318,7 @@ def _tokenizer(folder: ModelFolder) -> Any:
 def _model(folder: ModelFolder, dtype: str) -> Any:
     """Return the folder's model without heads; of an encoder and decoder the encoder."""
     hub = transformers()
-    with hub_models.told("configuration", folder):
-        config = hub.AutoConfig.from_pretrained(folder.path, **hub_models.LOCAL)
+    config = hub_models.configuration(folder)
     with hub_models.told("model", folder):
         meta = hub_models.described(hub.AutoModel, config, folder, lambda name: not name.startswith(_UNREAD))
     if meta.main_input_name != "input_ids":
@@ -332,8 +331,8 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
     pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
     unread = (*_UNREAD, "decoder.") if pair else _UNREAD
     limits = hub_models.numbers_of(folder)
-    model = hub_models.load_model(
-        hub.AutoModel, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
+    model, _ = hub_models.load_model(
+        meta, config, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
     )
     return model.get_encoder() if pair else model
 

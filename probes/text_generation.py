@@ -345,8 +345,7 @@ def _check_config(folder: ModelFolder) -> Any:
     """Return the configuration of a causal language model; nothing but architectures made for one is taken."""
     known = transformers().models.auto.modeling_auto
     name = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(folder.family)
-    with hub_models.told("configuration", folder):
-        config = transformers().AutoConfig.from_pretrained(folder.path, **hub_models.LOCAL)
+    config = hub_models.configuration(folder)
     named = [str(one) for one in folder.config.get("architectures") or ()]
     # Encoders have a causal head too, which means nothing unless the configuration makes them decoders.
     masked = folder.family in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
@@ -373,8 +372,9 @@ def _tokeniser(folder: ModelFolder) -> Any:
 def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
     loader = transformers().AutoModelForCausalLM
     with hub_models.told("model", folder):
-        hub_models.described(loader, config, folder)
-    return hub_models.load_model(loader, folder, limits=hub_models.numbers_of(folder), dtype=dtype)
+        meta = hub_models.described(loader, config, folder)
+    limits = hub_models.numbers_of(folder)
+    return hub_models.load_model(meta, config, folder, limits=limits, dtype=dtype)[0]
 
 
 def _wrong(folder: ModelFolder, message: str, hint: str) -> InputError:

@@ -15,6 +15,7 @@ from audits.records import Source, Subject
 from audits.value_maps import value_map_sources
 from probes.activations import check_family
 from probes.errors import InputError
+from probes.loading.bad_clips import BadClips
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
@@ -74,7 +75,11 @@ def check(options: Options, context: Context) -> Plan:
             *value_map_sources(options.values),
         ),
         cost=cost_of(inputs, options),
-        preview=(*(note.message for note in manifest.notes), *preview_of(inputs, options, context.level)),
+        preview=(
+            *manifest.preview(),
+            *(note.message for note in manifest.notes),
+            *preview_of(inputs, options, context.level),
+        ),
         coordinates=coordinates_of(inputs, options),
     )
 
@@ -130,47 +135,57 @@ def _root(manifest: Manifest) -> Path:
 def _recordings(
     manifest: Manifest, folder: ModelFolder, options: Options, context: Context
 ) -> tuple[list[Recording], list[tuple[Clip, str]]]:
+    """Return the clips that can be used and those that cannot, with why; stop at these only once all were checked."""
     kept: list[Recording] = []
     skipped: list[tuple[Clip, str]] = []
+    bad = BadClips(options.manifest, len(manifest.clips), skip="--on-bad-clip skip", advice=manifest.advice)
+    if options.on_bad_clip == "stop":
+        with context.progress.phase("Looking for recordings", len(manifest.clips), "clips") as advance:
+            for clip in manifest.clips:
+                bad.keep(clip, _check_row, clip, options, bad)
+                advance(1)
+        bad.refuse()
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
-            try:
-                found = _recording(clip, folder, options)
-            except InputError:
-                if options.on_bad_clip == "stop":
-                    raise
-                found = UNREADABLE
+            found = bad.keep(clip, _recording, clip, folder, options)
             if isinstance(found, Recording):
                 kept.append(found)
             else:
-                skipped.append((clip, found))
+                skipped.append((clip, found or UNREADABLE))
             advance(1)
+    if options.on_bad_clip == "stop":
+        bad.refuse()
     if not kept:
         raise InputError(
             "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
             where=str(options.manifest),
-            hint="Mend the recordings or texts that the reasons name; --on-bad-clip stop names the first file.",
+            hint="Mend the recordings or texts that the reasons name; --on-bad-clip stop names the first ten.",
         )
     return kept, skipped
+
+
+def _check_row(clip: Clip, options: Options, bad: BadClips) -> None:
+    """Refuse a clip without a text or a speaker, or without a file that begins as sound does."""
+    if "asr" in options.tasks and not normalise(clip.text or "", options.normalise):
+        raise InputError(
+            f"The transcript is empty after --normalise {options.normalise}.",
+            where=clip.where,
+            hint="Mend the text, use --tasks sid, or leave such clips out with --on-bad-clip skip.",
+        )
+    if clip.speaker is None:
+        raise InputError(
+            "The clip has no speaker, and everything here is counted by speakers.",
+            where=clip.where,
+            hint="Name its speaker, or leave such clips out with --on-bad-clip skip.",
+        )
+    bad.check_header(clip)
 
 
 def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording | str:
     text = normalise(clip.text or "", options.normalise)
     if "asr" in options.tasks and not text:
-        if options.on_bad_clip == "stop":
-            raise InputError(
-                f"The transcript is empty after --normalise {options.normalise}.",
-                where=clip.where,
-                hint="Mend the text, use --tasks sid, or leave such clips out with --on-bad-clip skip.",
-            )
         return NO_TEXT
     if clip.speaker is None:
-        if options.on_bad_clip == "stop":
-            raise InputError(
-                "The clip has no speaker, and everything here is counted by speakers.",
-                where=clip.where,
-                hint="Name its speaker, or leave such clips out with --on-bad-clip skip.",
-            )
         return NO_SPEAKER
     sound = measure_sound(clip, folder)
     if isinstance(sound, str):

@@ -47,7 +47,8 @@ def check(options: Options, context: Context) -> Plan:
 
 def _remarks(inputs: Inputs, options: Options) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
-    said = [note.message for note in inputs.notes]
+    said = list(inputs.manifest.preview()) if inputs.manifest is not None else []
+    said += [note.message for note in inputs.notes]
     if inputs.corpus is not None:
         said += [warning.message for warning in group_warnings(inputs.corpus, options)]
     return tuple(said)

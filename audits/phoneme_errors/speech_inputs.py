@@ -16,6 +16,7 @@ from probes.files.names import suggest
 from probes.frames import RATE
 from probes.loading.alignments import read_alignments
 from probes.loading.audio import inspect_clip
+from probes.loading.bad_clips import BadClips
 from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
 from probes.loading.corpora import read_corpus
 from probes.loading.hashing import sha256_json
@@ -122,38 +123,52 @@ def _sounds(
 ) -> list[tuple[Clip, Sound]]:
     """Return the clips that every encoder can take, with what they are; the others are added to `skipped`."""
     kept: list[tuple[Clip, Sound]] = []
+    bad = _bad_clips(options, len(manifest.clips), manifest.advice)
+    if options.on_bad == "stop":
+        with context.progress.phase("Looking for recordings", len(manifest.clips), "clips") as advance:
+            for clip in manifest.clips:
+                bad.keep(clip, _check_row, clip, options, bad)
+                advance(1)
+        bad.refuse()
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
-            found = _sound(clip, folders, options)
+            found = bad.keep(clip, _sound, clip, folders)
             if isinstance(found, Sound):
                 kept.append((clip, found))
             else:
-                skipped.append((clip, found))
+                skipped.append((clip, found or UNREADABLE))
             advance(1)
+    if options.on_bad == "stop":
+        bad.refuse()
     return kept
 
 
-def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options) -> Sound | str:
+def _bad_clips(options: Options, given: int, advice: str = "") -> BadClips:
+    return BadClips(options.manifest or Path(), given, skip="--on-bad skip", advice=advice)
+
+
+def _check_row(clip: Clip, options: Options, bad: BadClips) -> None:
+    """Refuse a clip without a speaker, or without a file that begins as sound does."""
     if clip.speaker is None:
-        return _stopped(clip, NO_SPEAKER, options)
-    try:
-        found = [measure_sound(clip, folder) for folder in folders]
-    except InputError:
-        if options.on_bad == "stop":
-            raise
-        return UNREADABLE
+        _stopped(clip, NO_SPEAKER, options)
+    bad.check_header(clip)
+
+
+def _sound(clip: Clip, folders: Sequence[ModelFolder]) -> Sound | str:
+    if clip.speaker is None:
+        return NO_SPEAKER
+    found = [measure_sound(clip, folder) for folder in folders]
     return next((one for one in found if isinstance(one, str)), found[0])
 
 
-def _stopped(clip: Clip, reason: str, options: Options, place: str = "") -> str:
-    """Return the reason why a clip is left out, if it may be; `place` is the file or folder that shows it."""
+def _stopped(clip: Clip, reason: str, options: Options, place: str = "") -> None:
+    """Refuse a clip that may not be left out; `place` is the file or folder that shows why it cannot be used."""
     if options.on_bad == "stop":
         raise InputError(
             f"The clip cannot be used: {reason}{f' ({place})' if place else ''}.",
             where=clip.where,
             hint="Mend it, or leave such clips out with --on-bad skip.",
         )
-    return reason
 
 
 def _aligned(
@@ -173,6 +188,7 @@ def _aligned(
         keep_stress=options.keep_stress,
     )
     recordings = []
+    bad = _bad_clips(options, len(heard))
     for (clip, sound), aligned in zip(heard, found.clips, strict=True):
         if aligned is not None and aligned.phones:
             recordings.append(Recording(clip=clip, sound=sound, phones=aligned.phones))
@@ -180,7 +196,9 @@ def _aligned(
             reason, place = (NO_ALIGNMENT, path) if aligned is None else (NO_PHONES, aligned.file)
             unread = next((f"; {note.message}" for note in found.notes if note.id == "alignments.unread"), "")
             shown = f"{place}{unread if aligned is None else ''}"
-            skipped.append((clip, _stopped(clip, reason, options, shown)))
+            bad.keep(clip, _stopped, clip, reason, options, shown)
+            skipped.append((clip, reason))
+    bad.refuse()
     speech = Speech(
         folder=folder, recordings=tuple(recordings), skipped=tuple(skipped), aligner=None, notes=found.notes
     )
@@ -215,6 +233,7 @@ def _unaligned(
     column = _phones_column(options, manifest)
     names = phone_names(options.phone_map, keep_stress=options.keep_stress)
     recordings, left_out = [], 0
+    bad = _bad_clips(options, len(heard))
     for clip, sound in heard:
         transcript = (clip.text if column is None else clip.extras.get(column)) or ""
         if column is not None:
@@ -225,7 +244,9 @@ def _unaligned(
         if targets.numbers:
             recordings.append(Recording(clip=clip, sound=sound, targets=targets))
         else:
-            skipped.append((clip, _stopped(clip, NO_TRANSCRIPT, options)))
+            bad.keep(clip, _stopped, clip, NO_TRANSCRIPT, options)
+            skipped.append((clip, NO_TRANSCRIPT))
+    bad.refuse()
     notes = [Note("phonemes.own-alignment", OWN_ALIGNMENT, len(recordings))]
     if column is None:
         notes.append(Note("phonemes.letters", LETTERS, len(recordings)))

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from audits.speaker_groups import Options
 from probes.errors import InputError
 from probes.files.names import suggest
-from probes.files.tables import Table, read_table
+from probes.files.tables import Table
 from probes.loading.corpora import read_corpus
+from probes.loading.known_layouts import advice_on_table, advised
 from probes.loading.levels import clean, parse_bins
-from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
+from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble, open_manifest
 
 NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filename", "utterance")
 """Columns that name a clip where there is no path."""
@@ -50,9 +51,13 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
             values=options.values,
             bins=bins,
             needs=frozenset({"path", "text"}),
+            opened=False,
         )
         return manifest, manifest.columns
-    table = read_table(options.manifest)
+    table = open_manifest(options.manifest)
+    advice = advice_on_table(options.manifest, table.columns)
+    with advised(advice):
+        needs = _needs(table, options)
     manifest = assemble(
         table,
         columns=ColumnMap(path=_name_column(table, options), text=options.text_col, speaker=options.speaker_col),
@@ -60,8 +65,9 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
         values=options.values,
         bins=bins,
         audio_root=options.manifest.parent,
-        needs=_needs(table, options),
+        needs=needs,
         opened=False,
+        advice=advice,
     )
     return manifest, table.columns
 

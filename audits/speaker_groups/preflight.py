@@ -71,7 +71,8 @@ def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     tests = len([groups for groups in inputs.sets if "&" not in groups.by]) * len(inputs.systems)
-    notes = [note.message for note in inputs.notes]
+    # How the columns of --by and --control were read stands among the rows of the plan.
+    notes = [*inputs.manifest.preview(besides=options.by), *(note.message for note in inputs.notes)]
     notes += [f"{item.count:,} clips are left out: {item.reason}." for item in inputs.reasons]
     notes += [
         f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()

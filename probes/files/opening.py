@@ -10,15 +10,17 @@ HEAD = 512
 """Bytes at the beginning by which a web page or a pointer without content is known."""
 
 
-def check_ordinary(path: Path, *, hint: str) -> None:
+def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
     """Refuse a path that is no ordinary file, without opening it: reading a pipe or a device might never end.
+
+    `where` says what names the file, such as a line of a manifest, where that is not its path.
 
     Raises
     ------
     InputError
         Where there is nothing of this name, a folder, or something else than an ordinary file.
     """
-    where = str(path)
+    where = where or str(path)
     try:
         if path.is_file():
             return
@@ -27,12 +29,16 @@ def check_ordinary(path: Path, *, hint: str) -> None:
         if path.exists():
             raise InputError("This is not an ordinary file.", where=where, hint=hint)
     except (OSError, ValueError) as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, where) from error
+    if "\0" in str(path):
+        raise unreadable(path, ValueError("its name holds a NUL byte"), where)
+    if path.is_symlink():
+        raise InputError("There is no such file: it is a link to nothing.", where=where, hint="Check the link.")
     near = nearest_name(path)
     raise InputError("There is no such file.", where=where, hint=f"Did you mean {near}?" if near else "Check the path.")
 
 
-def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD) -> bytes:
+def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: str = "") -> bytes:
     """Return the first bytes of an ordinary file that holds something.
 
     Parameters
@@ -41,28 +47,42 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD) -> bytes:
         What should be there, in words, such as "weights".
     hint
         The mend where it is something else.
+    where
+        What names the file, such as a line of a manifest, where that is not its path.
 
     Raises
     ------
     InputError
         As of `check_ordinary`, and where it cannot be read, is empty, or is a web page or a pointer.
     """
-    check_ordinary(path, hint=hint)
+    check_ordinary(path, hint=hint, where=where)
     try:
         with path.open("rb") as file:
             head = file.read(size)
     except (OSError, ValueError) as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, where) from error
     if not head:
-        raise InputError("The file is empty.", where=str(path), hint=hint)
+        raise InputError("The file is empty.", where=where or str(path), hint=hint)
     disguise = impostor(head)
     if disguise:
-        raise InputError(f"This is {disguise.what}, not {wanted}.", where=str(path), hint=disguise.hint)
+        raise InputError(f"This is {disguise.what}, not {wanted}.", where=where or str(path), hint=disguise.hint)
     return head
 
 
-def unreadable(path: Path, error: Exception) -> InputError:
+def advise(error: InputError, path: Path, hint: str) -> None:
+    """Give a refusal of a text another mend, unless a web page or a pointer stands where the file should be."""
+    try:
+        with path.open("rb") as file:
+            disguise = impostor(file.read(HEAD))
+    except (OSError, ValueError):
+        disguise = None
+    if not disguise:
+        error.hint = hint
+
+
+def unreadable(path: Path, error: Exception, where: str = "") -> InputError:
     """Return what is said of a file that the system does not give."""
     # The text of an error of the system ends with the path, which stands in `where`.
     why = getattr(error, "strerror", None) or error
-    return InputError(f"The file cannot be read: {why}.", where=str(path), hint="Check the path and its permissions.")
+    hint = "Check the path and its permissions."
+    return InputError(f"The file cannot be read: {why}.", where=where or str(path), hint=hint)

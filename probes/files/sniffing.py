@@ -1,14 +1,9 @@
-"""Is this file something else than its name says: a web page, a pointer without content, the first half of a WAV?
+"""Files that are something else than their names say: a web page, or a pointer without content.
 
-All three come from downloads that went wrong. The first two would surface as an obscure error of a parser, the
-third not at all: libsndfile reads what is there.
+Both come from downloads that went wrong, and would surface as an obscure error of a parser.
 """
 
 from dataclasses import dataclass
-from typing import BinaryIO
-
-_UNKNOWN_SIZE = 0x7FFF0000
-"""From here on a WAV's size is what writers put there who stream and do not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +33,27 @@ def impostor(head: bytes) -> Impostor | None:
     return None
 
 
-def missing_bytes(file: BinaryIO, size: int) -> int:
-    """Return how many bytes of sound the header of a WAV file of `size` bytes promises beyond its end."""
-    head = file.read(12)
-    if head[:4] != b"RIFF" or head[8:] != b"WAVE":
-        return 0
-    place = 12
-    while place + 8 <= size:
-        file.seek(place)
-        chunk = file.read(8)
-        length = int.from_bytes(chunk[4:], "little")
-        if chunk[:4] == b"data":
-            return 0 if length >= _UNKNOWN_SIZE else max(0, place + 8 + length - size)
-        # Chunks of a RIFF file begin at even places.
-        place += 8 + length + length % 2
-    return 0
+_MAGIC = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"%PDF-": "a PDF document",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "an array of numpy (NPY)",
+    b"\xd0\xcf\x11\xe0": "an old Office document, such as XLS",
+}
+
+
+def magic(head: bytes) -> str | None:
+    """Name the kind of file that is no text by its first bytes; None where they may be text.
+
+    >>> magic(b"\x1f\x8b\x08"), magic(b"path,text")
+    ('a gzip file', None)
+    """
+    return next((what for start, what in _MAGIC.items() if head.startswith(start)), None)

@@ -1,21 +1,36 @@
-"""Which rows and columns does a file hold? CSV, TSV, JSON lines and JSON lists, read as text.
+"""Rows and columns of a file: CSV, TSV, JSON lines, JSON lists, Parquet and Arrow, read as text.
 
 Nothing is guessed about meaning here: a row is a mapping of strings, with the line on which it begins. A file
 that is not what its name says, or whose rows do not fit its header, is refused with the line that shows it.
 """
 
-import csv
-import io
-from collections import Counter
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.arrow import is_arrow, read_arrow
+from probes.files.delimited import HINT, Delimited
 from probes.files.json_values import json_text, parse_json
-from probes.files.text import read_text
+from probes.files.opening import read_head
+from probes.files.text import MARK, check_size, numbered_lines, read_text
+
+MOST_ROWS = 5_000_000
+"""Rows of a table that is held as text, each of which takes 200 bytes and more."""
+MOST_CELLS = 30_000_000
+"""Cells of a table that is held as text, each of which takes 50 bytes and more."""
+LARGEST_JSON = 2**27
+"""Bytes of a JSON list, which is held as a whole: it takes up to forty times as much memory."""
+FEWER = "Leave out rows and columns that are not needed, or split the file."
 
 _JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+_BLOCK = 2**8
+_VALUES = attrgetter("values")
+_NUMBER = re.compile(r"\s*([+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?)?\s*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,100 +47,111 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a file holds; `sources` are all files that it was made of."""
+    """What a file holds; `sources` are all files that it was made of, `notes` how it was read where that is unusual."""
 
     path: Path
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     sources: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_table(path: Path) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
+    In a file with semicolons, columns of numbers with decimal commas are given with decimal points, and noted.
+
     Raises
     ------
     InputError
-        Where the file cannot be read, is not UTF-8 text, is empty, or a row does not fit.
+        Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
-    text = read_text(path)
-    if path.suffix.lower() in _JSON_SUFFIXES or text.lstrip()[:1] in ("{", "["):
-        rows = list(_json_rows(path, text))
-        columns: tuple[str, ...] = tuple(dict.fromkeys(name for row in rows for name in row.values))
+    notes: tuple[str, ...] = ()
+    if is_arrow(path):
+        columns, values = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
+        rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
+    elif is_json(path):
+        rows = _limited(path, _json_rows(path))
+        columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
-        columns, rows = _delimited(path, text)
+        table = Delimited(path)
+        columns = table.names
+        rows = _limited(path, _delimited_rows(table))
+        if table.dialect.decimal_comma:
+            rows, notes = _with_points(columns, rows)
     if not rows:
-        raise InputError(
-            "The file has a header but no rows." if columns else "The file holds no rows.",
-            where=str(path),
-            hint="Give a table with a header and rows.",
-        )
-    return Table(path=path, columns=columns, rows=tuple(rows), sources=(path,))
+        said = "The file has a header but no rows." if columns else "The file holds no rows."
+        raise InputError(said, where=str(path), hint=HINT)
+    return Table(path=path, columns=columns, rows=tuple(rows), sources=(path,), notes=notes)
 
 
-def _delimited(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]:
-    first = text.split("\n", 1)[0]
-    tabs = path.suffix.lower() in (".tsv", ".tab") or (path.suffix.lower() != ".csv" and "\t" in first)
-    # The corpora's TSV files hold bare quotation marks, which no rule of quoting survives.
-    records = _records(path, text, tabs=tabs)
-    header_line, header = next(records)
-    columns = tuple(name.strip() or f"column {place}" for place, name in enumerate(header, start=1))
-    twice = next((name for name, times in Counter(columns).items() if times > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"The column {twice!r} stands twice in the header.",
-            where=f"{path}:{header_line}",
-            hint="Give every column a name of its own.",
-        )
-    rows = []
-    for line, record in records:
-        if len(record) != len(columns):
-            raise InputError(
-                f"The row has {len(record)} fields, the header {len(columns)}.",
-                where=f"{path}:{line}",
-                hint="Every row needs as many fields as the header. "
-                + ("A tab separates fields." if tabs else "Put a text that holds a comma between quotation marks."),
-            )
-        rows.append(Row(line, dict(zip(columns, record, strict=True))))
-    return columns, rows
+def is_json(path: Path) -> bool:
+    """Tell whether a file holds JSON, by its suffix or its first character."""
+    head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
+    return path.suffix.lower() in _JSON_SUFFIXES or head.lstrip()[:1] in (b"{", b"[")
 
 
-def _records(path: Path, text: str, *, tabs: bool) -> Iterator[tuple[int, list[str]]]:
-    stream = io.StringIO(text, newline="")
-    reader = csv.reader(
-        stream, strict=True, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
-    )
-    line = 1
-    while True:
-        try:
-            record = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise InputError(
-                f"The row cannot be read: {error}.",
-                where=f"{path}:{line}",
-                hint="A quotation mark may be open: inside a quoted text it is written twice.",
-            ) from None
-        if record and (len(record) > 1 or record[0].strip()):
-            yield line, record
-        line = reader.line_num + 1
+def _limited(path: Path, blocks: Iterator[list[Row]]) -> list[Row]:
+    """Return all rows; what takes too much memory is refused while it is read."""
+    found: list[Row] = []
+    cells = 0
+    for block in blocks:
+        found += block
+        cells += sum(map(len, map(_VALUES, block)))
+        if len(found) > MOST_ROWS or cells > MOST_CELLS:
+            said = f"There are more than {MOST_ROWS:,} rows or {MOST_CELLS:,} cells."
+            raise InputError(said, where=f"{path}:{found[-1].line}", hint=FEWER)
+    return found
 
 
-def _json_rows(path: Path, text: str) -> Iterator[Row]:
-    if text.lstrip()[:1] == "[":
-        values = parse_json(text, str(path), once=True)
-        if not isinstance(values, list):
-            raise InputError(
-                "The file is not a list of objects.", where=str(path), hint='Write [{"path": ..., ...}, ...].'
-            )
-        for place, value in enumerate(values, start=1):
-            yield Row(place, _object(value, f"{path}, entry {place}"))
+def _delimited_rows(table: Delimited) -> Iterator[list[Row]]:
+    for block in table.blocks():
+        pairs = zip(block.lines, block.rows, strict=True)
+        yield [Row(line, dict(zip(table.names, row, strict=True))) for line, row in pairs]
+
+
+def _with_points(columns: tuple[str, ...], rows: list[Row]) -> tuple[list[Row], tuple[str, ...]]:
+    """Return rows with decimal points in each column that holds numbers alone, and a note on these columns."""
+    commas = [
+        name
+        for name in columns
+        if any("," in (row.values[name] or "") for row in rows)
+        and all(_NUMBER.fullmatch(row.values[name] or "") for row in rows)
+    ]
+    if not commas:
+        return rows, ("Fields are separated by semicolons.",)
+    mended = [
+        Row(row.line, {**row.values, **{name: (row.values[name] or "").replace(",", ".") for name in commas}})
+        for row in rows
+    ]
+    return mended, (f"Fields are separated by semicolons; read with decimal commas: {', '.join(commas)}.",)
+
+
+def _json_rows(path: Path) -> Iterator[list[Row]]:
+    head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
+    if head.lstrip()[:1] == b"[":
+        values = enumerate(_listed(path), start=1)
+        yield [Row(place, _object(value, f"{path}, entry {place}")) for place, value in values]
         return
-    for line, content in enumerate(text.split("\n"), start=1):
-        if content.strip():
-            where = f"{path}:{line}"
-            yield Row(line, _object(parse_json(content, where, once=True), where))
+    lines = ((line, content) for line, content in numbered_lines(path, hint=HINT) if content.strip())
+    while block := list(islice(lines, _BLOCK)):
+        yield [
+            Row(line, _object(parse_json(content, where, once=True), where))
+            for line, content in block
+            for where in (f"{path}:{line}",)
+        ]
+
+
+def _listed(path: Path) -> list[object]:
+    check_size(path, LARGEST_JSON, hint="Write one object a line (JSONL).")
+    text = read_text(path, hint=HINT)
+    # Counted before any is made: two bytes of an empty object take a hundred of memory.
+    if text.count("{") + text.count("[") > 2 * MOST_ROWS:
+        raise InputError(f"There are more than {MOST_ROWS:,} rows.", where=str(path), hint=FEWER)
+    values = parse_json(text, str(path), once=True)
+    if not isinstance(values, list):
+        raise InputError("The file is not a list of objects.", where=str(path), hint='Write [{"path": ..., ...}, ...].')
+    return values
 
 
 def _object(value: object, where: str) -> dict[str, str | None]:
@@ -135,4 +161,5 @@ def _object(value: object, where: str) -> dict[str, str | None]:
             where=where,
             hint='Write {"path": ..., ...}.',
         )
-    return {name.strip(): json_text(item) for name, item in value.items()}
+    # Names of columns are the same in all rows: each is held once.
+    return {sys.intern(name.strip()): json_text(item) for name, item in value.items()}

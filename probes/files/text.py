@@ -1,62 +1,154 @@
-"""Text files of strangers, decoded from UTF-8."""
+"""Text files of strangers, read in blocks of whole lines and decoded from UTF-8.
 
+What is no text is refused with what it is instead, and with the line that shows it.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
+from string import ascii_letters
 
 from probes.errors import InputError
-from probes.files.names import nearest_name
-from probes.files.sniffing import impostor
+from probes.files.opening import read_head, unreadable
+from probes.files.sniffing import magic
+
+LONGEST_LINE = 2**26
+"""Bytes of the longest line that is read, where a reader sets no other limit."""
+LARGEST = 2**30
+"""Bytes of the largest text that is held as a whole."""
+HINT = "Name a file with text in UTF-8."
+OLD_ENDS = " Its lines may end in CR alone, as on old Macs: write LF."
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
+
+_BLOCK = 2**15
+_WIDE = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_AROUND = 2**15
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, hint: str = HINT) -> str:
     """Return a text file, decoded from UTF-8 with or without a byte order mark.
+
+    Parameters
+    ----------
+    hint
+        What to do where there is no text.
 
     Raises
     ------
     InputError
-        Where it is missing, a folder, unreadable, empty, binary or in another encoding.
+        Where it is missing, a folder, unreadable, empty, binary, in another encoding or larger than `LARGEST`.
     """
-    where = str(path)
-    try:
-        # A pipe or a device is refused unopened: reading it might never end.
-        if not (path.is_file() or path.is_dir()) and path.exists():
-            raise InputError("This is not an ordinary file.", where=where, hint="Name a file with the text in it.")
-        data = path.read_bytes()
-    except FileNotFoundError:
-        near = nearest_name(path)
-        raise InputError(
-            "There is no such file.", where=where, hint=f"Did you mean {near}?" if near else "Check the path."
-        ) from None
-    except IsADirectoryError:
-        raise InputError("This is a folder, not a file.", where=where, hint="Name the file in it.") from None
-    except (OSError, ValueError) as error:
-        # The text of an error of the system ends with the path, which stands in `where`.
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"The file cannot be read: {why}.", where=where, hint="Check the path.") from error
-    return _decode(data, where)
-
-
-def _decode(data: bytes, where: str) -> str:
-    disguise = impostor(data[:512])
-    if disguise:
-        raise InputError(f"This is {disguise.what}, not a table.", where=where, hint=disguise.hint)
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError("The text is in UTF-16.", where=where, hint="Save it as UTF-8.")
-    if b"\x00" in data:
-        line = data.count(b"\n", 0, data.index(b"\x00")) + 1
-        raise InputError(
-            "The file holds a NUL byte: it is not text.",
-            where=f"{where}:{line}",
-            hint="Give a CSV, TSV or JSON file.",
-        )
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"The byte 0x{data[error.start]:02x} is not UTF-8 text.",
-            where=f"{where}:{line}",
-            hint="Save it as UTF-8.",
-        ) from None
+    check_size(path, LARGEST)
+    text = "".join(block.decode() for block in byte_blocks(path, hint=hint, longest=LARGEST, size=2**22))
     if not text.strip():
-        raise InputError("The file is empty.", where=where, hint="Give a table with a header and rows.")
+        raise InputError("The file is empty.", where=str(path), hint=hint)
     return text
+
+
+def check_size(path: Path, most: int, *, hint: str = "Split it, or leave out what is not needed.") -> None:
+    """Refuse a file of more bytes than are read; one that is not there is left to its reader."""
+    size = path.stat().st_size if path.is_file() else 0
+    if size > most:
+        raise InputError(f"The file has {size} bytes; at most {most} are read.", where=str(path), hint=hint)
+
+
+def text_blocks(path: Path, *, hint: str = HINT) -> Iterator[str]:
+    """Yield the text of a file in blocks of whole lines, so that its size does not matter to memory."""
+    return (block.decode() for block in byte_blocks(path, hint=hint))
+
+
+def numbered_lines(path: Path, *, hint: str = HINT) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line, without its end, which is LF or CR LF."""
+    blocks = (block.removesuffix("\n").split("\n") for block in text_blocks(path, hint=hint))
+    for number, line in enumerate(chain.from_iterable(blocks), start=1):
+        yield number, line.removesuffix("\r")
+
+
+def byte_blocks(
+    path: Path,
+    *,
+    hint: str = HINT,
+    longest: int = LONGEST_LINE,
+    size: int = _BLOCK,
+    seen: Callable[[bytes], object] | None = None,
+) -> Iterator[bytes]:
+    """Yield the bytes of a text file in whole lines, known to be UTF-8; a byte order mark is left out.
+
+    Parameters
+    ----------
+    hint
+        What to do where the file is something else.
+    longest
+        Bytes of a line after which nothing more is read.
+    seen
+        Called with all bytes as they stand in the file.
+
+    Raises
+    ------
+    InputError
+        As of `read_head`, and where the bytes are no UTF-8 text or a line is longer than `longest`.
+    """
+    _check_head(path, hint)
+    rest, lines, start = b"", 0, True
+    try:
+        with path.open("rb") as file:
+            while data := file.read(size):
+                if seen is not None:
+                    seen(data)
+                rest, start = rest + (data.removeprefix(MARK) if start else data), False
+                end = rest.rfind(b"\n") + 1
+                if end:
+                    yield _checked(rest[:end], path, lines)
+                    lines, rest = lines + rest.count(b"\n", 0, end), rest[end:]
+                if len(rest) > longest:
+                    raise too_long(rest, f"{path}:{lines + 1}", longest)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if rest:
+        yield _checked(rest, path, lines)
+
+
+def too_long(line: bytes, where: str, longest: int) -> InputError:
+    """Return what is said of a line that is longer than the limit."""
+    said = f"The line is longer than {longest:,} bytes."
+    return InputError(said, where=where, hint="Write one sentence or one row a line." + OLD_ENDS * (b"\r" in line))
+
+
+def _check_head(path: Path, hint: str) -> None:
+    head = read_head(path, wanted="text", hint=hint)
+    what = magic(head)
+    if what:
+        raise InputError(f"This is {what}, not text.", where=str(path), hint=hint)
+    wide = next((name for start, name in _WIDE.items() if head.startswith(start)), None)
+    if wide:
+        raise InputError(f"The text is in {wide}.", where=f"{path}:1", hint="Save it as UTF-8.")
+
+
+def _checked(data: bytes, path: Path, lines: int) -> bytes:
+    """Return the bytes if they are text; `lines` stand before them in the file."""
+    zero = data.find(b"\0")
+    if zero >= 0:
+        said, at = "The file holds a NUL byte: it is not text, or not in UTF-8.", zero
+    else:
+        try:
+            if not data.isascii():
+                data.decode()
+            return data
+        except UnicodeDecodeError as error:
+            at = error.start
+            near = data[max(0, at - _AROUND) : at + _AROUND]
+            said = f"The byte 0x{data[at]:02x} is not UTF-8 text: {_likely(near)}."
+    line = lines + data.count(b"\n", 0, at) + 1
+    raise InputError(said, where=f"{path}:{line}", hint="Save it as UTF-8.")
+
+
+def _likely(data: bytes) -> str:
+    """Return what a text that is not UTF-8 may be."""
+    text = data.decode(errors="replace")
+    bad, latin = text.count("\ufffd"), sum(letter in ascii_letters for letter in text)
+    if sum(not letter.isascii() for letter in text) > 2 * bad:
+        return "the rest looks like UTF-8, so it may be damaged there"
+    if 2 * bad < latin:
+        return "it looks like Latin-1 or Windows-1252"
+    return "it looks like an older encoding of its script, such as Windows-1251 or GB18030"

@@ -16,21 +16,22 @@ from typing import TYPE_CHECKING, Any
 from probes.errors import InputError
 from probes.files.json_values import parse_json
 from probes.files.names import nearest_name
-from probes.files.sniffing import impostor
+from probes.files.opening import advise, read_head
+from probes.files.pickles import read_pickle
+from probes.files.safe_tensors import check_safetensors, read_safetensors
 from probes.files.text import read_text
+from probes.files.weights import bare, entries, unwrap
 from probes.loading.hashing import sha256_folder
-from probes.loading.weights import check_safetensors, read_pickle, read_safetensors
+from probes.loading.model_configs import check_config
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
-MOST_WRAPPERS = 8
-"""Of one in another, of networks as of files: a file may hold itself."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_LARGEST_JSON = 2**24
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 _AGAIN = "Fetch the file again, or save the model again with save_pretrained()."
-_WRAPPERS = ("state_dict", "model", "model_state_dict", "net")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +88,24 @@ def find_model(reference: str) -> ModelFolder:
 def load_state_dict(path: Path) -> "dict[str, Tensor]":
     """Read a checkpoint's tensors by name, on the CPU.
 
-    Wrappers such as `{"state_dict": ...}` are opened, and the `module.` that DataParallel puts before every name
-    is taken off.
+    Wrappers such as `{"state_dict": ...}` are opened, and prefixes that DataParallel or torch.compile put before every
+    name are taken off.
 
     Raises
     ------
     InputError
         Where the file is no checkpoint, is damaged, or would run code.
     """
-    return read_checkpoint(path).tensors
+    return bare(read_checkpoint(path).tensors)
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint's tensors as `load_state_dict` does, and what else stands beside them.
+def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:
+    """Read a checkpoint's tensors by the names that stand in it, and what else stands beside them.
+
+    Parameters
+    ----------
+    held
+        False leaves the numbers of a pickle's tensors out.
 
     Raises
     ------
@@ -115,49 +121,51 @@ def read_checkpoint(path: Path) -> Checkpoint:
             where=where,
             hint=f"Known: {', '.join(SUFFIXES)}.",
         )
-    _check_genuine(path)
+    read_head(path, wanted="weights", hint="Fetch or save the file of weights again.")
     if path.suffix.lower() == ".safetensors":
-        return Checkpoint(_strip(read_safetensors(path)))
-    return _unwrap(read_pickle(path, device="cpu"), where)
+        return Checkpoint(read_safetensors(path))
+    return _named(read_pickle(path, held=held), where)
 
 
-def _unwrap(content: object, where: str) -> Checkpoint:
+def read_weights(folder: ModelFolder) -> "dict[str, Any]":
+    """Return what the weight files of a folder hold by name, on the CPU: of these files and no others.
+
+    Raises
+    ------
+    InputError
+        Where one is damaged, would run code, or holds nothing by name.
+    """
+    tensors: dict[str, Any] = {}
+    for path in folder.weights:
+        if path.suffix == ".safetensors":
+            tensors |= read_safetensors(path)
+            continue
+        content = read_pickle(path)
+        if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
+            what = f"The file holds a {type(content).__name__}, not tensors by name."
+            raise InputError(what, where=str(path), hint=_AGAIN)
+        tensors |= content
+    return tensors
+
+
+def _named(content: object, where: str) -> Checkpoint:
     from torch import Tensor
 
-    arch = ""
-    others: tuple[str, ...] = ()
-    for name in _WRAPPERS:
-        if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
-            others = tuple(str(key) for key in content if key != name)
-            arch = content["arch"] if isinstance(content.get("arch"), str) else ""
-            content = content[name]
-            break
-    if not isinstance(content, Mapping):
+    found = unwrap(content)
+    arch = found.beside.get("arch")
+    if not isinstance(found.content, Mapping):
         raise InputError(
-            f"The checkpoint holds a {type(content).__name__}, not tensors by name.",
+            f"The checkpoint holds a {type(found.content).__name__}, not tensors by name.",
             where=where,
             hint="Save model.state_dict().",
         )
-    named = {
-        str(name): value
-        for name, value in content.items()
-        if name != "_metadata" and not str(name).endswith("_extra_state")
-    }
+    named = entries(found.content)
     other = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
     if other is not None or not named:
         keys = ", ".join(list(named)[:10]) or "none"
         what = f"Its entry {other!r} is a {type(named[other]).__name__}, not a tensor." if other else "It is empty."
         raise InputError(what, where=where, hint=f"Save model.state_dict(). Names in the file: {keys}.")
-    return Checkpoint(_strip(named), arch, others)
-
-
-def _strip(tensors: "dict[str, Tensor]") -> "dict[str, Tensor]":
-    # Bounded, since every round copies all names, and a hostile one may be megabytes of the prefix.
-    for _ in range(MOST_WRAPPERS):
-        if not tensors or not all(name.startswith("module.") and name != "module." for name in tensors):
-            break
-        tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
-    return tensors
+    return Checkpoint(named, arch if isinstance(arch, str) else "", tuple(found.beside))
 
 
 def _download(reference: str) -> Path:
@@ -182,16 +190,18 @@ def _download(reference: str) -> Path:
 
 
 def _check_folder(folder: Path, reference: str) -> ModelFolder:
+    # Before anything is read through one.
+    check_links(folder)
     config = _read_config(folder)
-    _check_links(folder)
+    check_config(folder, config)
     weights = _find_weights(folder)
     for file in weights:
-        _check_genuine(file)
+        read_head(file, wanted="weights", hint="Fetch or save the file of weights again.")
         if file.suffix == ".safetensors":
             check_safetensors(file)
         else:
-            # On the meta device nothing is kept; the point is whether the restricted reader accepts it.
-            read_pickle(file, device="meta")
+            # Nothing is kept; the point is whether the restricted reader accepts it.
+            read_pickle(file, held=False)
     files = {file for pattern in _SMALL_FILES for file in folder.glob(pattern) if file.is_file()}
     return ModelFolder(
         reference=reference,
@@ -226,15 +236,23 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _read_json(path: Path) -> object:
     try:
+        if path.is_file() and path.stat().st_size > _LARGEST_JSON:
+            raise InputError(f"It has more than {_LARGEST_JSON} bytes.", where=str(path), hint=_AGAIN)
         return parse_json(read_text(path), str(path))
     except InputError as error:
-        # The readers' advice is about tables; only that on a page or a pointer in the file's place holds here too.
-        if not impostor(path.read_bytes()[:512]):
-            error.hint = _AGAIN
+        # The readers' advice is about tables.
+        advise(error, path, _AGAIN)
         raise
 
 
-def _check_links(folder: Path) -> None:
+def check_links(folder: Path) -> None:
+    """Refuse a link that leaves a model's folder, but into the blobs of the hub's own cache.
+
+    Raises
+    ------
+    InputError
+        Naming the first.
+    """
     # In the hub's cache, snapshots/<revision>/<file> links to blobs/<hash> of the same model.
     blobs = folder.parent.parent / "blobs"
     for file in sorted(folder.iterdir()):
@@ -288,29 +306,6 @@ def _read_index(folder: Path, index: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _check_genuine(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        raise InputError("This is not an ordinary file.", where=str(path), hint="Name the file of the weights.")
-    try:
-        with path.open("rb") as file:
-            head = file.read(512)
-    except FileNotFoundError:
-        near = nearest_name(path)
-        hint = f"Did you mean {near}?" if near else "Check the path."
-        raise InputError("There is no such file.", where=str(path), hint=hint) from None
-    except OSError as error:
-        raise InputError(
-            f"The file cannot be read: {error.strerror or error}.",
-            where=str(path),
-            hint="Check the path and its permissions.",
-        ) from error
-    disguise = impostor(head)
-    if disguise:
-        raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
-    if not head:
-        raise InputError("The file is empty.", where=str(path), hint="Fetch it again.")
-
-
 def count_parameters(folder: ModelFolder) -> int:
     """Return how many numbers the checkpoint holds; safetensors are counted from their headers alone."""
     from safetensors import safe_open
@@ -321,7 +316,7 @@ def count_parameters(folder: ModelFolder) -> int:
             with safe_open(path, framework="np") as file:
                 total += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         else:
-            total += sum(tensor.numel() for tensor in load_state_dict(path).values())
+            total += sum(tensor.numel() for tensor in read_checkpoint(path, held=False).tensors.values())
     return total
 
 

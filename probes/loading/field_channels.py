@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.field_arrays import Stored, damaged
-from probes.loading.field_files import Archive
+from probes.files.arrays import Archive, StoredArray
 
 AXES = ("x", "y", "z")
 """Names of the axes of a grid."""
@@ -37,7 +36,7 @@ class Channels:
 
     path: Path
     key: str
-    parts: tuple[Stored, ...]
+    parts: tuple[StoredArray, ...]
     order: Order
     grid: tuple[int, ...]
     channels: int
@@ -54,11 +53,7 @@ class Channels:
         window = None
         if self.steps:
             window = (len(self.parts[0].shape) - 1 if self.order == "ngt" else 1, *self.steps)
-        try:
-            pieces = [part.rows(start, stop, window) for part in self.parts]
-        except Exception as error:
-            # Hostile or damaged bytes: every reader fails in many ways.
-            raise damaged(self.path, error, self.key) from error
+        pieces = [part.rows(start, stop, window) for part in self.parts]
         values: NDArray[Any] = np.stack(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
         if self.order == "ntgv":
             values = np.moveaxis(values, -1, 2)
@@ -97,7 +92,9 @@ def fits(
     return [way for way in ways if way[1] in allowed and min(way[2]) >= _SMALLEST]
 
 
-def readings(archive: Archive, key: str, array: Stored, network: Network, allowed: tuple[int, ...]) -> list[Channels]:
+def readings(
+    archive: Archive, key: str, array: StoredArray, network: Network, allowed: tuple[int, ...]
+) -> list[Channels]:
     """Return the ways to see an array as one of the allowed numbers of channels; there is at least one.
 
     Raises

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.arrays import Archive, open_archive
+from probes.files.hdf5 import GROUPED
 from probes.fno.layers import GridKind
-from probes.loading.field_arrays import Stored, damaged
 from probes.loading.field_channels import AXES, Channels, Network, fits, misfit, readings, steps
-from probes.loading.field_files import Archive, open_archive
-from probes.loading.field_hdf5 import GROUPED
 from probes.loading.grids import detect, detect_coordinates
 from probes.loading.hashing import sha256_file
 
@@ -30,6 +29,7 @@ _ALONG = ("{}-coordinate", "{}_coordinate", "{}_coord", "{}_coords", "grid_{}", 
 _MESHES = ("grid", "coords", "coordinates")
 _MOST_COORDINATES = 2**26
 _BATCH = 2**18
+_HINT = "Give an NPZ, NPY, HDF5, MATLAB or torch file with the input and target fields."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ def load_fields(
     InputError
         Where the file cannot be read, its arrays are not clear, or do not fit the network.
     """
-    archive = open_archive(path)
+    archive = open_archive(path, hint=_HINT)
     network = Network(dimensions, tuple(fields), outputs)
     evolving = _evolving(archive, network, input_key, target_key)
     if evolving:
@@ -303,20 +303,13 @@ def _coordinates(
         names = tuple(form.format(axis) for axis in AXES[: len(grid)])
         lengths = tuple(math.prod(small[name].shape) if name in small else 0 for name in names)
         if lengths == grid and all(max(small[name].shape) == size for name, size in zip(names, grid, strict=True)):
-            return names, [_values(archive.path, name, small[name]).ravel() for name in names]
+            return names, [small[name].whole().ravel() for name in names]
     for name in _MESHES:
         if name in small:
-            along = _along(_values(archive.path, name, small[name]), grid)
+            along = _along(small[name].whole(), grid)
             if along:
                 return (name,), along
     return (), []
-
-
-def _values(path: Path, name: str, array: Stored) -> NDArray[Any]:
-    try:
-        return array.rows(0, array.shape[0])
-    except Exception as error:
-        raise damaged(path, error, name) from error
 
 
 def _along(mesh: NDArray[Any], grid: tuple[int, ...]) -> list[NDArray[Any]]:

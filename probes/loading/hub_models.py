@@ -1,9 +1,11 @@
-"""How is a Hugging Face model loaded from a folder that nobody vouches for?
+"""Load a Hugging Face model from a folder that nobody vouches for.
 
 Only files on this disk, no code of theirs, no more memory than the weight files account for, and no parameter that
-the weights do not bring: what transformers would fill with random numbers is refused.
+the weights do not bring: what transformers would fill with random numbers is refused. transformers is handed the
+tensors, not the folder, so that it cannot open another file than those whose hash the report holds.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,11 +13,12 @@ from typing import Any
 import torch
 
 from probes.errors import InputError, MilesError
-from probes.loading.checkpoints import ModelFolder, contradiction
+from probes.loading.checkpoints import ModelFolder, contradiction, read_weights
+from probes.loading.guarded import transformers
 
 LOCAL: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
 TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
-_TOLD = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+_INFORMED = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
 
 @contextmanager
@@ -49,10 +52,10 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
         Where it has more parameters than the weight files can hold.
     """
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        model = loader.from_config(config, trust_remote_code=False)
+        model = loader.from_config(copy.deepcopy(config), trust_remote_code=False)
     asked = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
-    # Quantised weights take less than a byte each, one bit at the least.
-    held = sum(path.stat().st_size for path in folder.weights) * (8 if "quantization_config" in folder.config else 1)
+    held = sum(path.stat().st_size for path in folder.weights)
+    # No parameter is stored in less than a byte.
     if asked > held:
         raise InputError(
             f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
@@ -62,18 +65,33 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
     return model
 
 
+def configuration(folder: ModelFolder) -> Any:
+    """Return the configuration of a folder as transformers understands it.
+
+    Raises
+    ------
+    InputError
+        Where it does not.
+    """
+    with told("configuration", folder):
+        return transformers().AutoConfig.from_pretrained(folder.path, **LOCAL)
+
+
 def load_model(
-    loader: Any,
+    meta: Any,
+    config: Any,
     folder: ModelFolder,
     *,
     limits: Iterable[str],
     used: Callable[[str], bool] = lambda name: True,
     dtype: str | None = None,
-) -> Any:
-    """Load the model of a folder; the process's random state is left as it was.
+) -> tuple[Any, list[str]]:
+    """Load the model of a folder and list the weights that it has no use for; the random state is left as it was.
 
     Parameters
     ----------
+    meta, config
+        The model without weights, of `described`, and the configuration that it was made from.
     limits
         Keys of the configuration to be named where sizes contradict the weights.
     used
@@ -87,10 +105,14 @@ def load_model(
         Where the weights do not belong to the configuration, or some are missing.
     """
     number = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+    if type(meta.config) is not type(config):
+        config = config.get_text_config()
     # Loading draws numbers for what the weights lack.
     with told("model", folder), torch.random.fork_rng(devices=[]):
         # What transformers says of sizes that differ points to a log that nobody sees.
-        model, info = loader.from_pretrained(folder.path, **number, **_TOLD, **LOCAL)
+        model, info = type(meta).from_pretrained(
+            None, config=config, state_dict=read_weights(folder), **number, **_INFORMED, **LOCAL
+        )
     if info["mismatched_keys"]:
         raise contradiction(folder, sorted(info["mismatched_keys"]), limits)
     missing = sorted(name for name in info["missing_keys"] if used(name))
@@ -100,4 +122,4 @@ def load_model(
             where=str(folder.path),
             hint=TOGETHER,
         )
-    return model
+    return model, sorted(info["unexpected_keys"])

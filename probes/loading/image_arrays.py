@@ -1,31 +1,30 @@
 """Which images and labels does an NPZ or a CSV file hold, exactly as stored?
 
-An archive is judged by its headers before anything is unpacked: nothing is unpickled, and no array may need more
-than its file can hold. A CSV is read at once by pandas; where that fails, the file is read again line by line to
-say which field is wrong. Scales and ranges are not judged here.
+A CSV is read at once by pandas; where that fails, the file is read again line by line to say which field is wrong.
+Scales and ranges are not judged here.
 """
 
 import io
 import math
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.files.json_values import json_text
 from probes.files.names import suggest
 from probes.files.sniffing import impostor
 from probes.files.text import read_text
 
-_UNPACKED = 2**28
-_EXPANSION = 100
+_KINDS = "USiufb"
+_SAVE = "Save both: numpy.savez_compressed(file, x=images, y=labels)."
 _MAX_NUMBER = 2**31
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _LABEL_NAMES = frozenset({"label", "labels", "class", "target", "y"})
@@ -94,29 +93,22 @@ def _is_archive(path: Path) -> bool:
         raise InputError(
             "The file holds one array without labels.",
             where=str(path),
-            hint="Save both: numpy.savez_compressed(file, x=images, y=labels).",
+            hint=_SAVE,
         )
     if head and path.suffix.lower() == ".npz" and head[:2] != b"PK" and impostor(head) is None:
-        raise _damaged("it is no zip archive", path)
+        said = "The NPZ file is damaged: it is no zip archive."
+        raise InputError(said, where=str(path), hint="Fetch or save it again.")
     return head[:2] == b"PK"
 
 
-def _damaged(how: str, path: Path | str) -> InputError:
-    return InputError(f"The NPZ file is damaged: {how}.", where=str(path), hint="Fetch or save it again.")
-
-
 def _read_npz(path: Path, shape: Shape | None) -> Arrays:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            found = _members(archive, path)
-        columns = {name: _texts(column) for name, column in found.items() if name != "x" and column.ndim == 1}
-    except InputError:
-        raise
-    except Exception as error:
-        # Hostile or damaged bytes: zip, deflate and numpy's headers fail in many ways.
-        raise _damaged(f"{error or type(error).__name__}", path) from error
-    labels = found["y"]
-    values, shape = _check_shape(found["x"], shape, f"{path}, x")
+    archive = open_archive(path, forms=("NPZ",), hint=_SAVE)
+    for key in ("x", "y"):
+        _check_there(archive, key)
+    columns = [name for name, array in archive.arrays.items() if name != "x" and _is_column(array)]
+    archive.check_expansion({"x", "y", *columns})
+    labels = archive.arrays["y"].whole()
+    values, shape = _check_shape(archive.arrays["x"].whole(), shape, f"{path}, x")
     count = len(values)
     if labels.shape != (count,):
         raise InputError(
@@ -130,7 +122,7 @@ def _read_npz(path: Path, shape: Shape | None) -> Arrays:
         order=_as_it_is,
         shape=shape,
         layout="NPZ array n,c,h,w",
-        columns={name: texts for name, texts in columns.items() if len(texts) == count},
+        columns={name: _texts(archive.arrays[name]) for name in columns if archive.arrays[name].shape == (count,)},
         locate=partial(_entry, path),
     )
 
@@ -143,50 +135,18 @@ def _entry(path: Path, index: int, place: int | None) -> str:
     return f"{path}, {'y' if place is None else 'x'}[{index}]"
 
 
-def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, NDArray[Any]]:
-    """Return `x`, `y` and the other arrays of one dimension, none of which is larger than its file allows."""
-    files = archive.infolist()
-    infos = {info.filename.removesuffix(".npy"): info for info in files if info.filename.endswith(".npy")}
-    for key in ("x", "y"):
-        if key not in infos:
-            raise InputError(
-                f"The archive has no array {key!r}.",
-                where=str(path),
-                hint=f"Save it with numpy.savez_compressed(file, x=images, y=labels). {suggest(key, tuple(infos))}",
-            )
-    found: dict[str, NDArray[Any]] = {}
-    total = 0
-    for name, info in infos.items():
-        with archive.open(info) as file:
-            shape, dtype = _header(file)
-            if name not in ("x", "y") and (len(shape) != 1 or dtype.kind not in "USiufb"):
-                continue
-            if dtype.kind not in "USiufb":
-                raise InputError(
-                    f"The array {name!r} holds {'Python objects' if dtype.hasobject else dtype}, not plain numbers.",
-                    where=str(path),
-                    hint="Save integers or floats: nothing is unpickled here.",
-                )
-            needed, held = math.prod(shape) * dtype.itemsize, info.file_size - file.tell()
-        if needed != held or min(shape, default=0) < 0:
-            raise _damaged(f"the header of {name!r} promises {needed} bytes, it holds {held}", path)
-        total += info.file_size
-        if total > max(_UNPACKED, _EXPANSION * path.stat().st_size):
-            raise InputError(
-                f"The archive unpacks to {total} bytes and more, over {_EXPANSION} times its size.",
-                where=str(path),
-                hint="Save it uncompressed (numpy.savez) if it really holds so little.",
-            )
-        with archive.open(info) as file:
-            found[name] = np.lib.format.read_array(file, allow_pickle=False)
-    return found
+def _check_there(archive: Archive, key: str) -> None:
+    if key not in archive.arrays and key not in archive.refused:
+        raise InputError(
+            f"The archive has no array {key!r}.",
+            where=str(archive.path),
+            hint=f"{_SAVE} {suggest(key, tuple(archive.arrays))}",
+        )
+    archive.find(key, _KINDS)
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
-    return shape, dtype
+def _is_column(array: StoredArray) -> bool:
+    return len(array.shape) == 1 and array.dtype.kind in _KINDS
 
 
 def _check_shape(values: NDArray[Any], expected: Shape | None, where: str) -> tuple[NDArray[Any], Shape]:
@@ -225,9 +185,10 @@ def _check_shape(values: NDArray[Any], expected: Shape | None, where: str) -> tu
     return values, shape
 
 
-def _texts(column: NDArray[Any]) -> list[str | None]:
+def _texts(column: StoredArray) -> list[str | None]:
     """Return values as they would stand in a CSV file."""
-    items = [item.decode("utf-8", "replace") if isinstance(item, bytes) else item for item in column.tolist()]
+    stored = column.items(0, column.shape[0])
+    items = [item.decode("utf-8", "replace") if isinstance(item, bytes) else item for item in stored]
     return [item.encode("utf-8", "replace").decode() if isinstance(item, str) else json_text(item) for item in items]
 
 

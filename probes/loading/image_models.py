@@ -4,24 +4,20 @@ The processor itself is never loaded, since it would drag in another library and
 file are read, and whatever it does beyond scaling and standardising channels is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from probes.errors import InputError, first_line
+from probes.errors import InputError
 from probes.files.json_values import parse_json
 from probes.files.text import read_text
+from probes.loading import hub_models
 from probes.loading.checkpoints import ModelFolder, find_model
 from probes.loading.guarded import transformers
 
-_KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
-_OTHER_FILES = ("transformers_weights", "configuration_files")
-"""The second names another config.json, which could have the first."""
-_MOST_LAYERS, _MOST_WIDE = 1000, 2**24
 _MEND = "config.json and the weights must belong together; save the folder again with save_pretrained."
 
 
@@ -67,7 +63,6 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
         pixels than a first layer can.
     """
     folder = find_model(str(path))
-    _check_config(folder)
     processor, source = _read_processor(folder.path)
     if processor.get("do_flip_channel_order"):
         raise _odd(source, "do_flip_channel_order", "reverses the order of the channels")
@@ -86,62 +81,25 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
     )
 
 
-def _check_config(folder: ModelFolder) -> None:
-    """Refuse what would fetch or run something else than the folder's weights, and sizes beyond belief."""
-    where = folder.path / "config.json"
-    if (folder.path / "adapter_config.json").exists():
-        raise _odd(folder.path / "adapter_config.json", "base_model_name_or_path", "points to weights elsewhere")
-    for key, value in _walk(folder.config):
-        if key in _KERNELS and value not in (None, "eager", "sdpa"):
-            raise _odd(where, key, f"asks for {str(value)[:80]!r}, which may be code from elsewhere")
-        if key in _OTHER_FILES and value is not None:
-            raise _odd(where, key, "names a file to load in place of the one that is checked")
-        if key == "quantization_config" and value:
-            raise _odd(where, key, "says that the weights are quantised")
-        if key == "use_pretrained_backbone" and value:
-            raise _odd(where, key, "asks for weights from elsewhere")
-        most = _MOST_LAYERS if any(part in key for part in ("layers", "depth", "blocks")) else _MOST_WIDE
-        if any(type(number) is int and abs(number) > most for number in (value if type(value) is list else [value])):
-            raise _odd(where, key, f"is larger than {most}")
-
-
-def _walk(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        yield key, value
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, Mapping):
-                yield from _walk(part)
-
-
 def _load(folder: ModelFolder) -> tuple[Any, list[str]]:
-    hub = transformers()
-    local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with torch.random.fork_rng(devices=[]):
-            config = hub.AutoConfig.from_pretrained(folder.path, **local)
-            loader = hub.AutoModelForImageClassification
-            with torch.device("meta"):
-                asked = sum(weight.numel() for weight in loader.from_config(config).parameters())
-            held = sum(file.stat().st_size for file in folder.weights)
-            # No parameter is stored in less than a byte.
-            if asked > held:
-                what = f"config.json describes {asked} parameters; the weights have {held} bytes in all."
-                raise InputError(what, where=str(folder.path / "config.json"), hint=_MEND)
-            model, info = loader.from_pretrained(folder.path, output_loading_info=True, dtype=torch.float32, **local)
-    except InputError:
-        raise
-    except Exception as error:
+    loader = transformers().AutoModelForImageClassification
+    config = hub_models.configuration(folder)
+    lacking: list[str] = []
+
+    def noted(name: str) -> bool:
+        lacking.append(name)
+        return False
+
+    with hub_models.told("image classifier", folder, _MEND):
+        meta = hub_models.described(loader, config, folder)
+        limits = hub_models.numbers_of(folder)
+        model, extra = hub_models.load_model(meta, config, folder, limits=limits, used=noted, dtype="float32")
+    if lacking:
         raise InputError(
-            f"The image classifier cannot be loaded: {first_line(error)}", where=str(folder.path), hint=_MEND
-        ) from error
-    missing = sorted(info["missing_keys"])
-    if missing:
-        raise InputError(
-            f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}.",
+            f"The weights lack {len(lacking)} parameters that config.json asks for, such as {min(lacking)}.",
             where=str(folder.path),
             hint=f"{_MEND} A model without a trained head is no classifier.",
         )
-    extra = sorted(info["unexpected_keys"])
     return model, [f"Not used of the weights: {', '.join(extra[:8])}."] if extra else []
 
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from probes.errors import InputError
 from probes.files.names import suggest
 from probes.files.tables import Table, read_table
+from probes.loading.class_folders import read_folder
 from probes.loading.hashing import sha256_file, sha256_json
 from probes.loading.image_arrays import Arrays, Shape, read_arrays
-from probes.loading.image_folders import read_folder
 from probes.loading.levels import UNKNOWN, Levels
 
 _ROUNDING = 1e-5
@@ -191,14 +191,16 @@ def _entry(values: NDArray[Any], order: Callable[[NDArray[Any]], NDArray[Any]], 
 
 
 def _scaled(values: NDArray[Any], divisor: float) -> Pixels:
-    pixels = np.ascontiguousarray(values, dtype=np.float32) / np.float32(divisor)
+    # Into one array: each copy of a large image would have four bytes a value.
+    pixels = np.empty(values.shape, dtype=np.float32)
+    np.divide(values, np.float32(divisor), out=pixels, dtype=np.float32, casting="unsafe")
     return np.clip(pixels, 0.0, 1.0, out=pixels)
 
 
 def _digest(pixels: Pixels) -> str:
     digest = hashlib.sha256(",".join(str(side) for side in pixels.shape).encode())
     # One byte order, since hashes of different machines are compared.
-    digest.update(pixels.astype("<f4", copy=False).tobytes())
+    digest.update(pixels.astype("<f4", copy=False).data)
     return digest.hexdigest()
 
 

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from probes.errors import InputError
 from probes.files.names import suggest
+from probes.files.opening import check_ordinary, read_head
 from probes.files.tables import read_table
-from probes.files.text_lines import LONGEST_LINE, Block, TextLines, ordinary_size
+from probes.files.text_lines import HINT, LONGEST_LINE, Block, TextLines
+from probes.loading.places import check_link
 
 Sentence = bytes
 """A sentence in UTF-8, without surrounding white space and the end of its line."""
@@ -226,9 +228,11 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
     path = folder / ATTRIBUTES
     if not path.exists() and not path.is_symlink():
         return Attributes(path=None, columns={}, missing=tuple(codes))
-    if ordinary_size(path) > LARGEST_TABLE:
+    check_ordinary(path, hint=f"Name a table {ATTRIBUTES}, or remove it.")
+    if path.stat().st_size > LARGEST_TABLE:
         said = f"The table is larger than {LARGEST_TABLE:,} bytes."
         raise InputError(said, where=str(path), hint="Give one short row for each language.")
+    check_link(path, folder)
     table = read_table(path)
     if "code" not in table.columns:
         raise InputError("There is no column 'code'.", where=str(path), hint=suggest("code", table.columns))
@@ -259,7 +263,8 @@ def _path(folder: Path, code: str) -> Path:
     if said:
         raise InputError(said, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
     path = folder / f"{code}.txt"
-    ordinary_size(path)
+    check_link(path, folder)
+    read_head(path, wanted="text", hint=HINT)
     return path
 
 

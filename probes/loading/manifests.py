@@ -1,21 +1,23 @@
 """Which recordings are audited, who speaks, what is said, and to which groups does each belong?
 
-Whatever a user hands over (CSV, TSV, JSON lines, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
+Whatever a user hands over (a table, a folder with one, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
 Files are not opened here; but a relative path must stay below its folder, so that a manifest from somebody else
 cannot reach for other files of this machine.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probes.errors import InputError
 from probes.files.names import suggest
 from probes.files.tables import Row, Table, read_table
 from probes.loading.hashing import sha256_file, sha256_folder
-from probes.loading.levels import Levels, clean, is_unknown, read_value_map
+from probes.loading.known_layouts import advice_on_folder, advice_on_table, advised
+from probes.loading.levels import UNKNOWN, Levels, clean, is_unknown, read_value_map
 from probes.loading.levels import Note as Note
+from probes.loading.manifest_folders import table_of_folder
 from probes.loading.places import Places
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -76,7 +78,15 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All clips, and what was done to their values on the way."""
+    """All clips, and what was done to their values on the way.
+
+    Parameters
+    ----------
+    read_as
+        What each column that is used was read as, in words.
+    advice
+        Which preset knows the layout, where one was recognised and not asked for.
+    """
 
     path: Path
     sha256: str
@@ -84,6 +94,14 @@ class Manifest:
     by: tuple[str, ...]
     columns: tuple[str, ...]
     notes: tuple[Note, ...]
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    advice: str = ""
+
+    def preview(self, besides: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return what `--dry-run` says of the columns, apart from some of them."""
+        left_out = set(besides)
+        words = [f"{name}: {what}" for name, what in self.read_as.items() if name not in left_out]
+        return (f"Columns are read as: {'; '.join(words)}.", *([self.advice] if self.advice else []))
 
 
 def read_manifest(
@@ -96,7 +114,7 @@ def read_manifest(
     audio_root: Path | None = None,
     needs: frozenset[str],
 ) -> Manifest:
-    """Read a manifest: CSV, TSV, JSON lines (NeMo's too) or a JSON list of objects.
+    """Read a manifest: CSV, TSV, JSON lines (NeMo's too), a JSON list of objects, Parquet, Arrow, or a folder of one.
 
     Parameters
     ----------
@@ -119,15 +137,34 @@ def read_manifest(
         Where a column is missing or ambiguous, a row cannot be read, or a path is listed twice or leaves its
         folder.
     """
+    table = open_manifest(path)
     return assemble(
-        read_table(path),
+        table,
         columns=columns,
         by=by,
         values=values,
         bins=bins,
-        audio_root=audio_root or path.parent,
+        audio_root=audio_root or (path if path.is_dir() else path.parent),
         needs=needs,
+        advice=advice_on_table(path, table.columns),
     )
+
+
+def open_manifest(path: Path) -> Table:
+    """Read the table of a manifest: a file, or a folder of `probes.loading.manifest_folders`.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read; of a folder that is laid out as a corpus, the hint names the preset.
+    """
+    if path.is_dir():
+        table = table_of_folder(path)
+        if table is not None:
+            return table
+        advice = advice_on_folder(path)
+        raise InputError("This is a folder, not a file.", where=str(path), hint=advice or "Name the file in it.")
+    return read_table(path)
 
 
 def assemble(
@@ -141,11 +178,28 @@ def assemble(
     needs: frozenset[str],
     notes: Iterable[Note] = (),
     opened: bool = True,
+    advice: str = "",
 ) -> Manifest:
     """Make the manifest of a table, wherever that came from; `notes` are those of whoever made it.
 
     Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
+    `advice` is added to every refusal.
     """
+    with advised(advice):
+        manifest = _assemble(table, columns, by, values, bins, Places(audio_root) if opened else None, needs, notes)
+    return replace(manifest, advice=advice)
+
+
+def _assemble(
+    table: Table,
+    columns: ColumnMap,
+    by: Sequence[str],
+    values: Path | None,
+    bins: Mapping[str, Sequence[float]],
+    places: Places | None,
+    needs: frozenset[str],
+    notes: Iterable[Note],
+) -> Manifest:
     by = tuple(dict.fromkeys(by))
     chosen = {
         role: find_column(table, role, getattr(columns, role), usual=usual, needed=role in needs)
@@ -155,7 +209,6 @@ def assemble(
     levels = level_rules(table, by, values, bins)
     for name, rule in levels.items():
         rule.look(row.values.get(name) for row in table.rows)
-    places = Places(audio_root) if opened else None
     used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
     clips: list[Clip] = []
     seen: dict[tuple[Path, float | None, float | None], Clip] = {}
@@ -169,7 +222,8 @@ def assemble(
                 hint="Keep one of the two rows; parts of one recording need a start and an end.",
             )
         clips.append(clip)
-    found = [*notes, *(note for column in levels.values() for note in column.notes())]
+    dialect = [Note("manifest.dialect", text, len(table.rows)) for text in table.notes]
+    found = [*notes, *dialect, *(note for column in levels.values() for note in column.notes())]
     found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
     sources = table.sources
     return Manifest(
@@ -179,7 +233,27 @@ def assemble(
         by=by,
         columns=table.columns,
         notes=tuple(found),
+        read_as=_read_as(clips, chosen, segment, levels),
     )
+
+
+def _read_as(
+    clips: Sequence[Clip],
+    chosen: Mapping[str, str | None],
+    segment: tuple[str, str, bool] | None,
+    levels: Mapping[str, Levels],
+) -> dict[str, str]:
+    """Return what each column that is used was read as, in words."""
+    speakers = {clip.speaker for clip in clips} - {None}
+    words = {"path": "the recording", "text": "the transcript", "speaker": f"the speaker, {len(speakers):,} of them"}
+    found = {column: words[role] for role, column in chosen.items() if column is not None}
+    if segment:
+        found |= {segment[0]: "the start in seconds", segment[1]: f"the {'length' if segment[2] else 'end'} in seconds"}
+    for name, rule in levels.items():
+        known = {clip.attributes[name] for clip in clips} - {UNKNOWN}
+        count = f"{len(known):,} level{'s' * (len(known) != 1)}"
+        found[name] = f"a number in bins, {count}" if rule.edges else count
+    return found
 
 
 def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:

@@ -225,17 +225,17 @@ def _check_family(folder: ModelFolder) -> None:
 
 def _load(folder: ModelFolder) -> Any:
     loader = transformers().AutoModelForMaskedLM
-    with hub_models.told("configuration", folder):
-        config = transformers().AutoConfig.from_pretrained(folder.path, **hub_models.LOCAL)
+    config = hub_models.configuration(folder)
     with hub_models.told("model", folder):
-        hub_models.described(loader, config, folder)
+        meta = hub_models.described(loader, config, folder)
     lacking: list[str] = []
 
     def noted(name: str) -> bool:
         lacking.append(name)
         return False
 
-    model = hub_models.load_model(loader, folder, limits=hub_models.numbers_of(folder), used=noted, dtype="float32")
+    limits = hub_models.numbers_of(folder)
+    model, _ = hub_models.load_model(meta, config, folder, limits=limits, used=noted, dtype="float32")
     if lacking:
         names = ", ".join(sorted(lacking)[:6]) + (", ..." if len(lacking) > 6 else "")
         said = f"The weights lack {len(lacking)} parameters, which would be drawn at random: {names}."

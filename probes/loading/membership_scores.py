@@ -84,7 +84,7 @@ def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> Sco
     if head[:2] == b"PK" or (head and path.suffix.lower() == ".npz"):
         archive = ScoreArchive(path)
         # Only a file of several models has to say which of them was trained on which point.
-        if "keep" in archive.infos:
+        if "keep" in archive.names:
             return _shadows(archive, higher_is, target)
         layout, rows = _arrays(archive, higher_is)
     elif head.startswith(b"\x93NUMPY"):
@@ -160,7 +160,7 @@ def _shadows(archive: ScoreArchive, higher_is: str | None, target: int | None) -
     sign = sign_of(key, higher_is, str(archive.path))
     keep = archive.flags("keep", 2)
     scores = archive.numbers(key, (2, 3))
-    reference = archive.numbers("ref_scores", (2,)) if "ref_scores" in archive.infos else None
+    reference = archive.numbers("ref_scores", (2,)) if "ref_scores" in archive.names else None
     return shadow_scores(
         archive.path,
         sha256=sha256_file(archive.path),
@@ -172,12 +172,12 @@ def _shadows(archive: ScoreArchive, higher_is: str | None, target: int | None) -
         # Ratios of likelihoods, as RMIA takes them, mean something for probabilities alone.
         scale="probability" if sign > 0 and not ((scores < 0) | (scores > 1)).any() else "unknown",
         models=[str(model) for model in range(len(keep))],
-        notes=unused_notes(archive.infos, {key, "keep", "target", "ref_scores"}, str(archive.path)),
+        notes=unused_notes(archive.names, {key, "keep", "target", "ref_scores"}, str(archive.path)),
     )
 
 
 def _target(archive: ScoreArchive, asked: int | None, count: int) -> int | None:
-    if asked is not None or "target" not in archive.infos:
+    if asked is not None or "target" not in archive.names:
         return asked
     values = archive.numbers("target", (0, 1))
     if values.size > 1 or not (index := float(values.reshape(-1)[0])).is_integer():
@@ -187,7 +187,7 @@ def _target(archive: ScoreArchive, asked: int | None, count: int) -> int | None:
 
 
 def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, ScoreRows]:
-    kind = next((kind for kind, pair in _PAIRS.items() if {*pair} <= archive.infos.keys()), None)
+    kind = next((kind for kind, pair in _PAIRS.items() if {*pair} <= {*archive.names}), None)
     if kind is not None:
         keys: tuple[str, ...] = _PAIRS[kind]
         parts = [archive.numbers(key, (1, 2)) for key in keys]
@@ -196,7 +196,7 @@ def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, ScoreRow
         keys = _one(("scores", "loss"), archive), _one(SIDES, archive)
         parts, member = [archive.numbers(keys[0], (1, 2))], archive.flags(keys[1], 1)
         kind = "loss" if keys[0] == "loss" else "score"
-    notes = unused_notes(archive.infos, {*keys, *BESIDE}, str(archive.path))
+    notes = unused_notes(archive.names, {*keys, *BESIDE}, str(archive.path))
     if any(part.ndim > 1 for part in parts):
         notes.append("Several scores of a point were averaged.")
     values = np.concatenate([part.reshape(len(part), -1).mean(axis=1) for part in parts])
@@ -204,24 +204,24 @@ def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, ScoreRow
     if len(member) != count or count > MAX_POINTS:
         said = f"There are {count} scores and {len(member)} entries of {keys[1]}; {MAX_POINTS} points can be read."
         raise InputError(said, where=archive.where(keys[1]), hint="Save one entry for each point.")
-    chance = archive.numbers("include_prob", (1,)) if "include_prob" in archive.infos else None
+    chance = archive.numbers("include_prob", (1,)) if "include_prob" in archive.names else None
     if chance is not None:
         check_chances(chance, count, archive.where("include_prob"))
     return f"NPZ, {' and '.join(keys)}, {count} points", ScoreRows(
         scores={kind: sign_of(kind, higher_is, str(archive.path)) * values},
         member=member,
-        names=archive.texts("id", count) if "id" in archive.infos else tuple(map(str, range(count))),
-        has_ids="id" in archive.infos,
+        names=archive.texts("id", count) if "id" in archive.names else tuple(map(str, range(count))),
+        has_ids="id" in archive.names,
         include_prob=chance,
-        groups=archive.texts("group", count) if "group" in archive.infos else None,
+        groups=archive.texts("group", count) if "group" in archive.names else None,
         one_run=keys[1] == "included",
         notes=notes,
     )
 
 
 def _one(choices: Sequence[str], archive: ScoreArchive) -> str:
-    there = [name for name in choices if name in archive.infos]
+    there = [name for name in choices if name in archive.names]
     if len(there) != 1:
         said = f"The file has {' and '.join(there) or 'none'} of the arrays {', '.join(choices)}; it needs one."
-        raise InputError(said, where=str(archive.path), hint=f"{FORMS} {suggest(choices[0], [*archive.infos])}")
+        raise InputError(said, where=str(archive.path), hint=f"{FORMS} {suggest(choices[0], [*archive.names])}")
     return there[0]

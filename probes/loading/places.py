@@ -1,7 +1,7 @@
-"""Where does a path written in somebody else's file lead, and may it lead there?
+"""Paths of somebody else's files: none leads out of its folder.
 
 A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the writer's
-own word and is taken as it stands.
+own word and is taken as it stands. What a folder itself holds may not be a link out of it.
 """
 
 import os
@@ -16,6 +16,35 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+_NOT_FOLLOWED = "Links out of a corpus are not followed: put what it leads to in its place, if it belongs there."
+
+
+def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
+    """Refuse a path of a folder that a link leads out of it; what the link leads to is not opened.
+
+    The hub's cache, which links from snapshots/<revision> to its own blobs, is one folder.
+
+    Raises
+    ------
+    InputError
+        Where the path, or a folder on the way to it, is such a link; the message names it and its target.
+    """
+    root, target = os.path.realpath(folder), os.path.realpath(path)
+    if f"{target}{os.sep}".startswith(root.rstrip(os.sep) + os.sep):
+        return
+    homes = (Path(root), *Path(root).parents)
+    if any(home.name == "snapshots" and Path(target).parent == home.parent / "blobs" for home in homes):
+        return
+    # The first link on the way is what a person has to put right.
+    links = [step for step in (path, *path.parents) if step.is_symlink() and folder in step.parents]
+    link = links[-1] if links else path
+    raise InputError(
+        f"The link leads out of its folder, to {os.path.realpath(link)}.",
+        where=str(link),
+        hint=hint,
+    )
 
 
 class Places:

@@ -1,7 +1,7 @@
 """Which points are the images of a folder, flat or nested, without labels? And which are the rows of a CSV?
 
 Of images only headers are read while listing. What would change pixels silently (16 bits, several frames, another
-size) is refused with the file's name, and no link or path is followed out of the folder.
+size) is refused with the file's name.
 """
 
 import csv
@@ -12,35 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.image_folders import OUTSIDE, ImageFile, ImageFolder
+from probes.files.images import Header
 from probes.files.text import read_text
-from probes.loading.image_files import (
-    GREY,
-    check_header,
-    check_image_file,
-    is_rotated,
-    is_transparent,
-    opened_image,
-    visible,
-)
-from probes.loading.places import Places, is_folder
-
-if TYPE_CHECKING:
-    pass
 
 Singles = NDArray[np.float32]
 
-_SUFFIXES = (".png", ".jpg", ".jpeg")
-# Named, because others that Pillow knows (EPS) start programs.
 _FORMATS = ("PNG", "JPEG")
 _PLAIN = ("RGB", "P")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_OUTSIDE = "Copy it into the folder: links and paths that lead out of it are not followed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,96 +61,84 @@ def read_image_files(root: Path) -> Source:
     InputError
         Where there are none, or one is unreadable, elsewhere, or of another size or number of channels than the first.
     """
-    found, others = _listed(root)
+    folder = ImageFolder(root, _FORMATS)
+    found, others = _listed(folder)
+    suffixes = ", ".join(folder.suffixes)
     if not found:
         raise InputError(
             "There are no images in this folder.",
             where=str(root),
-            hint=f"Their names end in {', '.join(_SUFFIXES)}; a file of arrays is named itself.",
+            hint=f"Their names end in {suffixes}; a file of arrays is named itself.",
         )
     names = tuple(sorted(found))
-    files = [found[name] for name in names]
-    counts: Counter[str] = Counter()
-    shape = _inspect(files[0], counts)
-    for file in files[1:]:
-        own = _inspect(file, counts)
-        if own != shape:
-            raise InputError(
-                f"The image has the shape {own} (c, h, w), the first one ({names[0]}) {shape}.",
-                where=str(file),
-                hint="Bring all images to one size and to grey or RGB first.",
-            )
-    notes = [f"{number} image(s) {what}" for what, number in sorted(counts.items())]
+    files = tuple(ImageFile(found[name], str(found[name])) for name in names)
+    shape, changes = _check_headers(folder, files, names[0])
+    notes = [f"{number} image(s) {what}" for what, number in sorted(changes.items())]
     if others:
-        notes.append(f"{others} file(s) left out, whose names do not end in {', '.join(_SUFFIXES)}.")
+        notes.append(f"{others} file(s) left out, whose names do not end in {suffixes}.")
     return Source(
         shape=shape,
         pixels=True,
         names=names,
         layout=f"folder of {'grey' if shape[0] == 1 else 'RGB'} images",
         notes=tuple(notes),
-        rows=partial(_decoded, files, shape),
-        spot=lambda index: str(files[index]),
+        rows=partial(_decoded, folder, files, shape),
+        spot=lambda index: files[index].where,
     )
 
 
-def _listed(root: Path) -> tuple[dict[str, Path], int]:
+def _listed(folder: ImageFolder) -> tuple[dict[str, Path], int]:
     """Return where each image really lies, by its name below the root, and how many other files there are."""
-    places = Places(root)
     found: dict[str, Path] = {}
-    others, folders = 0, [root]
+    others, folders = 0, [folder.root]
     while folders:
-        folder = folders.pop()
-        for entry in visible(folder):
-            relative = Path(entry.path).relative_to(root).as_posix()
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(Path(entry.path))
-            elif is_folder(entry):
-                raise InputError("This is a link to a folder.", where=entry.path, hint=_OUTSIDE)
-            elif Path(entry.name).suffix.lower() in _SUFFIXES:
-                found[relative] = _place(places, relative, entry.path)
-            else:
-                others += 1
+        entries = folder.entries(folders.pop())
+        for entry in entries.folders:
+            if entry.is_symlink():
+                raise InputError("This is a link to a folder.", where=entry.path, hint=OUTSIDE)
+            folders.append(Path(entry.path))
+        for entry in entries.images:
+            name = folder.name(entry.path)
+            found[name] = folder.find(name, entry.path)
+        others += entries.others
     return found, others
 
 
-def _place(places: Places, name: str, where: str) -> Path:
-    # Names of files go into the report, which is UTF-8.
-    if name != name.encode("utf-8", "replace").decode():
-        raise InputError(f"The name {name!r} is not in UTF-8.", where=repr(where), hint="Rename the file.")
-    try:
-        return places.resolve(name, where)
-    except InputError as error:
-        raise InputError(error.message, where=where, hint=_OUTSIDE) from None
+def _check_headers(
+    folder: ImageFolder, files: Sequence[ImageFile], first: str
+) -> tuple[tuple[int, int, int], Counter[str]]:
+    """Return (c, h, w) of all images, and how many have what makes the pixels as used differ from those of the file."""
+    changes: Counter[str] = Counter()
+    shape = None
+    for file, header in zip(files, folder.headers(files), strict=True):
+        changes.update(_changes(header))
+        own = 1 if header.grey else 3, header.height, header.width
+        shape = shape or own
+        if own != shape:
+            raise InputError(
+                f"The image has the shape {own} (c, h, w), the first one ({first}) {shape}.",
+                where=file.where,
+                hint="Bring all images to one size and to grey or RGB first.",
+            )
+    assert shape is not None
+    return shape, changes
 
 
-def _inspect(path: Path, counts: Counter[str]) -> tuple[int, int, int]:
-    """Return (c, h, w) by a header, and count what makes the pixels as used differ from those of the file."""
-    check_image_file(path, str(path))
-    with opened_image(path, str(path), _FORMATS) as image:
-        check_header(image, str(path))
-        if is_transparent(image):
-            counts["stored with transparency, which was dropped."] += 1
-        elif image.mode not in (*GREY, *_PLAIN):
-            counts[f"converted from {image.mode} to RGB."] += 1
-        if is_rotated(image):
-            counts["marked as rotated (EXIF), which was ignored."] += 1
-        return (1 if image.mode in GREY else 3), image.height, image.width
+def _changes(header: Header) -> Iterator[str]:
+    if header.transparent:
+        yield "stored with transparency, which was dropped."
+    elif not header.grey and header.mode not in _PLAIN:
+        yield f"converted from {header.mode} to RGB."
+    if header.rotated:
+        yield "marked as rotated (EXIF), which was ignored."
 
 
-def _decoded(files: Sequence[Path], shape: tuple[int, int, int], start: int, stop: int) -> Singles:
-    channels, height, width = shape
+def _decoded(
+    folder: ImageFolder, files: Sequence[ImageFile], shape: tuple[int, int, int], start: int, stop: int
+) -> Singles:
     values = np.empty((stop - start, *shape), dtype=np.float32)
-    for place, path in enumerate(files[start:stop]):
-        with opened_image(path, str(path), _FORMATS) as image:
-            if image.size != (width, height):
-                raise InputError(
-                    "The file has changed its size since it was listed.",
-                    where=str(path),
-                    hint="Let nothing write to the folder, and run it again.",
-                )
-            used = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
-        values[place] = used.reshape(height, width, channels).transpose(2, 0, 1)
+    for index, image in enumerate(folder.pixels(files[start:stop], shape)):
+        values[index] = image
     values /= np.float32(255)
     return values
 

@@ -11,22 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.files.names import suggest
-from probes.loading.field_arrays import FAULTS, damaged
-from probes.loading.field_files import Archive, open_archive
 from probes.loading.hashing import sha256_json
 from probes.loading.point_files import Singles, Source, read_image_files, read_number_rows
 
 _NAMES = ("img_r01", "x", "images", "samples", "data", "arr_0")
 _UNIT = "img_r01"
 _ROUNDING = 1e-5
-_UNPACKED, _EXPANSION = 2**28, 100
 _PIECE = 2**22
 _HINT = "Give a folder of PNG or JPEG images, an NPY or NPZ of arrays, or a CSV of numbers."
 
@@ -205,7 +202,10 @@ def _survey(source: Source) -> tuple[tuple[float, float], bytes]:
                 hint="Rescale the values, or call the array x.",
             )
         for value in values.astype("<f4", copy=False):
-            hashes += hashlib.sha256(head + value.tobytes()).digest()
+            own = hashlib.sha256(head)
+            # A large image is not copied for its hash.
+            own.update(np.ascontiguousarray(value).data)
+            hashes += own.digest()
     return (low, high), bytes(hashes)
 
 
@@ -229,28 +229,16 @@ def _source(path: Path) -> Source:
 
 
 def _from_arrays(path: Path) -> Source:
-    archive = open_archive(path)
-    if archive.form not in ("NPY", "NPZ"):
-        raise InputError(f"This is a file of the form {archive.form}.", where=str(path), hint=_HINT)
+    archive = open_archive(path, forms=("NPY", "NPZ"), hint=_HINT)
     name = _chosen(archive)
     array = archive.find(name)
     where = f"{path}, {name}" if archive.form == "NPZ" else str(path)
-    size = math.prod(array.shape) * array.dtype.itemsize
-    if not 2 <= len(array.shape) <= 4 or not size:
+    if not 2 <= len(array.shape) <= 4 or not array.size:
         raise InputError(
             f"The array has the shape {array.shape}.", where=where, hint="Give (n, d), (n, h, w) or (n, c, h, w)."
         )
-    if size > max(_UNPACKED, _EXPANSION * path.stat().st_size):
-        raise InputError(
-            f"The array unpacks to {size} bytes, over {_EXPANSION} times the size of its file.",
-            where=where,
-            hint="Save it uncompressed (numpy.savez) if it really holds so little.",
-        )
+    archive.check_expansion((name,))
     shape, last = _axes(array.shape)
-    read: Callable[[int, int], NDArray[Any]] = array.rows
-    if archive.form == "NPY":
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        read = lambda start, stop: mapped[start:stop]  # noqa: E731
     notes = ["The channels stood last and were put first."] if last else []
     unused = [other for other in (*archive.arrays, *archive.refused) if other != name]
     if unused:
@@ -263,7 +251,7 @@ def _from_arrays(path: Path) -> Source:
         names=tuple(map(str, range(array.shape[0]))),
         layout=f"{archive.form} array of {array.dtype}, shape {tuple(array.shape)}",
         notes=tuple(notes),
-        rows=partial(_converted, path, read, shape, last),
+        rows=partial(_converted, array, shape, last),
         spot=lambda index: f"{where}, row {index}",
     )
 
@@ -293,13 +281,8 @@ def _axes(shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
     return ((1, *shape[1:]) if len(shape) == 3 else shape[1:]), False
 
 
-def _converted(
-    path: Path, read: Callable[[int, int], NDArray[Any]], shape: tuple[int, ...], last: bool, start: int, stop: int
-) -> Singles:
-    try:
-        values = read(start, stop)
-    except FAULTS as error:
-        raise damaged(path, error) from error
+def _converted(array: StoredArray, shape: tuple[int, ...], last: bool, start: int, stop: int) -> Singles:
+    values = array.rows(start, stop)
     if last:
         values = values.transpose(0, 3, 1, 2)
     # What float32 does not hold becomes infinite, and is told with its row.

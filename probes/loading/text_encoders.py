@@ -190,9 +190,6 @@ def _check_text_model(folder: ModelFolder) -> None:
             where=f"{folder.path / 'config.json'}, key {other[0]}",
             hint="Give an encoder of texts, such as a BERT or a GPT-2.",
         )
-    adapter = folder.path / "adapter_config.json"
-    if adapter.exists():
-        raise InputError("The folder holds an adapter to another model.", where=str(adapter), hint="Merge the two.")
     if not any((folder.path / name).is_file() for name in _TOKENIZERS):
         raise InputError(
             "The folder has no tokenizer.",

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.loading.checkpoints import check_links
 from probes.loading.hashing import sha256_file, sha256_json
 from probes.loading.tokenizer_files import AGAIN, read_json, tokenizer_content
 
@@ -130,6 +131,8 @@ def read_tokenizer(path: Path) -> Tokenizer:
         Where it is no tokenizer.json, holds no or too large a vocabulary, or leaves out text without saying so.
     """
     file = path / "tokenizer.json" if path.is_dir() else path
+    if path.is_dir():
+        check_links(path)
     content = tokenizer_content(file)
     rules = _rules(file)
     with _told(str(file)):

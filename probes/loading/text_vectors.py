@@ -4,7 +4,6 @@ Headers are judged before an array is read, and numbers and texts are read in pi
 """
 
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.files.sniffing import impostor
-from probes.loading.field_arrays import Stored
-from probes.loading.field_files import Archive, open_archive
+from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.loading.token_arrays import MAX_WIDTH
 
 _SAVE = "Save numpy.savez(file, embeddings=vectors), vectors of the shape (texts, width)."
 _PIECE = 2**24
 
 
-def open_vectors(path: Path) -> tuple[Archive, str, Stored]:
+def open_vectors(path: Path) -> tuple[Archive, str, StoredArray]:
     """Open an NPZ or NPY of embeddings; return it, the name of their array and the array, of which a header was read.
 
     Raises
@@ -29,21 +26,9 @@ def open_vectors(path: Path) -> tuple[Archive, str, Stored]:
     InputError
         Where it is neither, no array or more than one could be meant, or the header promises what cannot be read.
     """
-    archive = _opened(path)
+    archive = open_archive(path, forms=("NPZ", "NPY"), hint=_SAVE)
     name = _embeddings_name(archive)
     return archive, name, _checked(archive, name)
-
-
-def _opened(path: Path) -> Archive:
-    with path.open("rb") as file:
-        head = file.read(512)
-    disguise = impostor(head)
-    if disguise is not None:
-        raise InputError(f"This is {disguise.what}, not a file of arrays.", where=str(path), hint=disguise.hint)
-    archive = open_archive(path) if head.startswith((b"\x93NUMPY", b"PK")) else None
-    if archive is None or archive.form not in ("NPZ", "NPY"):
-        raise InputError("This is neither an NPZ nor an NPY file.", where=str(path), hint=_SAVE)
-    return archive
 
 
 def _embeddings_name(archive: Archive) -> str:
@@ -62,7 +47,7 @@ def _wrong(archive: Archive, name: str, said: str, hint: str) -> InputError:
     return InputError(f"The array {name!r} {said}.", where=f"{archive.path}, {name}", hint=hint)
 
 
-def _checked(archive: Archive, name: str) -> Stored:
+def _checked(archive: Archive, name: str) -> StoredArray:
     """Return the array of embeddings, after comparing its header with what can be read."""
     stored = archive.find(name)
     shape = stored.shape
@@ -75,14 +60,14 @@ def _checked(archive: Archive, name: str) -> Stored:
     return stored
 
 
-def _check_size(archive: Archive, name: str, stored: Stored) -> None:
+def _check_size(archive: Archive, name: str, stored: StoredArray) -> None:
     unpacked = math.prod(stored.shape) * stored.dtype.itemsize
     if unpacked > archive.most:
         hint = "Save it uncompressed (numpy.savez) if it really holds so little."
         raise _wrong(archive, name, f"unpacks to {unpacked} bytes, far more than the file's size", hint)
 
 
-def vectors_of(stored: Stored, where: str) -> NDArray[np.float32]:
+def vectors_of(stored: StoredArray, where: str) -> NDArray[np.float32]:
     """Return embeddings as float32, shape (texts, width), after a look at every number."""
     count, width = stored.shape
     values = np.empty((count, width), dtype=np.float32)
@@ -118,8 +103,4 @@ def _strings(archive: Archive, name: str, beside: str, count: int) -> Iterator[s
     _check_size(archive, name, stored)
     step = max(1, _PIECE // stored.dtype.itemsize)
     for start in range(0, count, step):
-        texts = stored.rows(start, min(start + step, count))
-        # numpy makes strings of any numbers.
-        if texts.view(f"{stored.dtype.str[0]}u4").max() > sys.maxunicode:
-            raise ValueError("it holds what is no character")
-        yield from texts.tolist()
+        yield from stored.items(start, min(start + step, count))

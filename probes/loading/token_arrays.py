@@ -4,21 +4,17 @@ Labels are read in pieces. Vectors stay in the file: what is stored plainly is r
 compressed is unpacked as a stream. Nothing is mapped into memory, since mapped pages count as memory.
 """
 
-import math
 import re
-import struct
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from probes.errors import InputError
+from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.files.json_values import json_text
-from probes.loading.field_arrays import Stream
-from probes.loading.field_files import Archive, open_archive
-from probes.loading.token_vectors import ArrayVectors, NamedArray, VectorPlace, chosen_layers, reading
+from probes.loading.token_vectors import ArrayVectors, VectorPlace, chosen_layers
 
 MAX_TOKENS = 2**25
 """A few numbers of every token are held: above this they would be gigabytes."""
@@ -26,7 +22,6 @@ MAX_WIDTH = 2**16
 MAX_TEXT = 256
 MAX_LAYERS = 1024
 _LAYER = re.compile(r"layer_?(-?[0-9]{1,6})")
-_UNPACKED, _EXPANSION = 2**28, 100
 _LABELS = 2**13
 
 
@@ -46,18 +41,17 @@ class TokenArchive:
 
     path: Path
     archive: Archive
-    infos: Mapping[str, zipfile.ZipInfo]
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the arrays."""
-        return tuple(self.infos)
+        return tuple(dict.fromkeys((*self.archive.arrays, *self.archive.refused)))
 
     @property
     def packed(self) -> tuple[tuple[str, ...], ...]:
         """Names of arrays that usually hold vectors, by form: `features`, or one array for each layer."""
         layers = tuple(name for name in self.names if layer_of(name) is not None)
-        return (("features",) if "features" in self.infos else (), layers)
+        return (("features",) if "features" in self.names else (), layers)
 
     def numeric(self, labels: Sequence[str]) -> list[str]:
         """Return the names of arrays of numbers besides the labels."""
@@ -87,8 +81,7 @@ class TokenArchive:
         if not 0 < arrays[0].shape[0] <= MAX_TOKENS:
             said = f"holds {arrays[0].shape[0]} tokens; 1 to {MAX_TOKENS} can be read"
             raise self._wrong(names[0], said, "Give a file with tokens, or part of one that is too long.")
-        with reading(self.path):
-            return {array.name: self._texts(array) for array in arrays}
+        return {array.name: self._texts(array) for array in arrays}
 
     def vectors(
         self, names: Sequence[str], *, beside: str, count: int, layers: Sequence[int] | None, transform: str
@@ -126,36 +119,23 @@ class TokenArchive:
     def _wrong(self, name: str, said: str, hint: str) -> InputError:
         return InputError(f"The array {name!r} {said}.", where=f"{self.path}, {name}", hint=hint)
 
-    def _array(self, name: str) -> NamedArray:
-        array = self.archive.arrays.get(name)
-        # Archive.find refuses all but numbers, and labels are texts.
-        if array is None or name in self.archive.refused or array.dtype.kind not in "USV":
-            array = self.archive.find(name)
-        assert isinstance(array, Stream)
+    def _array(self, name: str) -> StoredArray:
+        array = self.archive.find(name, "biufUSV")
         if array.fortran:
             raise self._wrong(name, "is stored in Fortran order", "Save it in C order: numpy.ascontiguousarray(x).")
-        info, start = self.infos[name], None
-        if info.compress_type == zipfile.ZIP_STORED:
-            # Behind the member's own header, which may be longer than the list of members says, and numpy's.
-            with reading(self.path) as file:
-                file.seek(info.header_offset)
-                # The fixed part has 30 bytes, of which the last four tell the lengths of the name and the extra field.
-                start = info.header_offset + 30 + sum(struct.unpack("<26xHH", file.read(30)))
-            start += info.file_size - math.prod(array.shape) * array.dtype.itemsize
-        return NamedArray(array.opener, array.shape, False, array.dtype, name=name, start=start)
+        return array
 
-    def _check_length(self, array: NamedArray, beside: str, count: int, axis: int = 0) -> None:
+    def _check_length(self, array: StoredArray, beside: str, count: int, axis: int = 0) -> None:
         if array.shape[axis] != count:
             turned = axis == 1 and array.shape[0] == count
             hint = "Put the layers first: x.transpose(1, 0, 2)." if turned else "Save one entry for each token."
             raise self._wrong(array.name, f"has the shape {array.shape}, but {beside!r} holds {count} tokens", hint)
 
-    def _texts(self, array: NamedArray) -> list[str | None]:
-        read = array.reader()
+    def _texts(self, array: StoredArray) -> list[str | None]:
         known: dict[object, str] = {}
         texts: list[str | None] = []
         for start in range(0, array.shape[0], _LABELS):
-            values = read(start, min(start + _LABELS, array.shape[0])).tolist()
+            values = array.items(start, min(start + _LABELS, array.shape[0]))
             for index, value in enumerate(values, start):
                 key = value if isinstance(value, str | bytes) else json_text(value)
                 # Labels repeat: each is judged once, and stands in memory once.
@@ -164,7 +144,7 @@ class TokenArchive:
                 texts.append(known[key])
         return texts
 
-    def _places(self, arrays: Sequence[NamedArray], beside: str, count: int) -> dict[int, VectorPlace]:
+    def _places(self, arrays: Sequence[StoredArray], beside: str, count: int) -> dict[int, VectorPlace]:
         first = arrays[0]
         axes = len(first.shape)
         if axes == 3 and len(arrays) == 1:
@@ -190,14 +170,13 @@ class TokenArchive:
             raise self._wrong(first.name, f"and {len(arrays) - 1} more are not one for each layer", hint)
         return dict(sorted(known.items()))
 
-    def _numbers(self, beside: NamedArray, usual: Sequence[int]) -> Sequence[int]:
-        if "layers" not in self.infos:
+    def _numbers(self, beside: StoredArray, usual: Sequence[int]) -> Sequence[int]:
+        if "layers" not in self.names:
             return usual
         array = self._array("layers")
         numbers: list[int] = []
         if array.shape == (len(usual),) and array.dtype.kind in "iu":
-            with reading(self.path):
-                numbers = array.reader()(0, len(usual)).tolist()
+            numbers = array.items(0, len(usual))
         if len(set(numbers)) < max(1, len(usual)):
             said = f"does not number the {len(usual)} of {beside.name!r}"
             raise self._wrong("layers", said, "Save one integer for each layer, none of them twice.")
@@ -206,19 +185,10 @@ class TokenArchive:
 
 def open_tokens(path: Path) -> TokenArchive:
     """Open an NPZ of tokens, reading only headers; one that would unpack to far more than its size is refused."""
-    archive = open_archive(path)
-    if archive.form != "NPZ":
-        hint = "Save all: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
-        raise InputError(f"This is a file of the form {archive.form}, not an NPZ.", where=str(path), hint=hint)
-    names = dict.fromkeys((*archive.arrays, *archive.refused))
-    with reading(path) as file, zipfile.ZipFile(file) as members:
-        infos = {name: members.getinfo(f"{name}.npy") for name in names}
-    total, size = sum(info.file_size for info in infos.values()), path.stat().st_size
-    if total > max(_UNPACKED, _EXPANSION * size):
-        said = f"The archive unpacks to {total} bytes, over {_EXPANSION} times its size."
-        hint = "Save it uncompressed (numpy.savez) if it really holds so little."
-        raise InputError(said, where=str(path), hint=hint)
-    return TokenArchive(path=path, archive=archive, infos=infos)
+    hint = "Save all: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
+    archive = open_archive(path, forms=("NPZ",), hint=hint)
+    archive.check_expansion(tuple(archive.arrays))
+    return TokenArchive(path=path, archive=archive)
 
 
 def _as_text(value: str | bytes | None, where: str) -> str:

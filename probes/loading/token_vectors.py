@@ -1,27 +1,23 @@
 """How are the vectors of tokens read from an NPZ without ever holding them?
 
-What is stored plainly is read where it stands, what is compressed is unpacked as a stream. Nothing is mapped into
-memory, since mapped pages count as memory.
+What is stored plainly is read where it stands, what is compressed is unpacked as a stream.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.loading.field_arrays import FAULTS, Stream, damaged
+from probes.files.arrays import StoredArray
 from probes.progress import Progress
 
 _PIECE = 2**22
 _SHOWN = 40
-_Read = Callable[[int, int], NDArray[Any]]
 
 
 def as_float32(
@@ -52,44 +48,20 @@ def chosen_layers(asked: Sequence[int] | None, there: Sequence[int], path: Path)
     return layers
 
 
-@dataclass(slots=True)
-class NamedArray(Stream):
-    """A named array; `start` is the place of its first value in the file, None where it is compressed."""
-
-    name: str = ""
-    start: int | None = None
-
-    def reader(self, file: IO[bytes] | None = None) -> _Read:
-        """Return a function that reads values by their places, from a file where they can be read directly.
-
-        The other way goes through the zip reader, which compares check sums.
-        """
-        if self.start is None or file is None:
-            return Stream(self.opener, (math.prod(self.shape),), False, self.dtype).rows
-        return partial(self._direct, file, self.start)
-
-    def _direct(self, file: IO[bytes], origin: int, start: int, stop: int) -> NDArray[Any]:
-        values = np.empty((stop - start) * self.dtype.itemsize, dtype=np.uint8)
-        file.seek(origin + start * self.dtype.itemsize)
-        if file.readinto(values.data) < len(values):  # type: ignore[attr-defined]
-            raise EOFError("it ends in the middle of an array")
-        return values.view(self.dtype)
-
-
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
     """Where the vectors of a layer lie: from a value of one array on, or each number in an array of its own."""
 
-    arrays: tuple[NamedArray, ...]
+    arrays: tuple[StoredArray, ...]
     first: int
     width: int
 
-    def read(self, readers: Sequence[_Read], start: int, stop: int) -> NDArray[Any]:
+    def read(self, start: int, stop: int, *, checked: bool) -> NDArray[Any]:
         """Return the vectors of the tokens from one place to another, shape (tokens, width)."""
-        if len(readers) > 1:
-            return np.stack([read(start, stop) for read in readers], axis=1)
-        values = readers[0](self.first + start * self.width, self.first + stop * self.width)
-        return values.reshape(stop - start, self.width)
+        if len(self.arrays) > 1:
+            return np.stack([array.values(start, stop, checked=checked) for array in self.arrays], axis=1)
+        first, last = self.first + start * self.width, self.first + stop * self.width
+        return self.arrays[0].values(first, last, checked=checked).reshape(stop - start, self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +94,7 @@ class ArrayVectors:
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the used tokens in their order, at most `size` at once, shape (tokens, width)."""
         # Check sums need not be compared again: `usable` has read everything through the zip reader.
-        for _, start, values in self._pieces((layer,), size, direct=True):
+        for _, start, values in self._pieces((layer,), size, checked=False):
             kept = self.kept[start : start + len(values)]
             if kept.any():
                 yield as_float32(values if kept.all() else values[kept], self.transform)
@@ -135,7 +107,7 @@ class ArrayVectors:
         good = np.ones(len(self.kept), dtype=np.bool_)
         seen = 0
         with progress.phase("Checking tokens", len(good), "tokens") as advance:
-            for layer, start, values in self._pieces(layers, size, direct=False):
+            for layer, start, values in self._pieces(layers, size, checked=True):
                 numbers = as_float32(values, self.transform, partial(self._spot, layer, start))
                 good[start : start + len(values)] &= np.isfinite(numbers).all(axis=1)
                 # Steps are tokens, and every token is met once a layer.
@@ -147,27 +119,12 @@ class ArrayVectors:
         """Return the same with other tokens used."""
         return replace(self, kept=kept)
 
-    def _pieces(self, layers: Sequence[int], size: int, *, direct: bool) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        readers: dict[str, _Read] = {}
-        with reading(self.path) as file:
-            for layer in layers:
-                place = self.places[layer]
-                for array in place.arrays:
-                    readers.setdefault(array.name, array.reader(file if direct else None))
-                own = [readers[array.name] for array in place.arrays]
-                for start in range(0, len(self.kept), size):
-                    yield layer, start, place.read(own, start, min(start + size, len(self.kept)))
+    def _pieces(self, layers: Sequence[int], size: int, *, checked: bool) -> Iterator[tuple[int, int, NDArray[Any]]]:
+        for layer in layers:
+            for start in range(0, len(self.kept), size):
+                stop = min(start + size, len(self.kept))
+                yield layer, start, self.places[layer].read(start, stop, checked=checked)
 
     def _spot(self, layer: int, start: int, token: int, number: int) -> str:
         name = f"{self.features[number]}[" if self.features else f"layer {layer} [token "
         return f"{self.path}, {name}{start + token}{'' if self.features else f', number {number}'}]"
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, and name it in whatever its damaged bytes raise."""
-    try:
-        with path.open("rb") as file:
-            yield file
-    except FAULTS as error:
-        raise damaged(path, error) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.errors import InputError
-from probes.files.sniffing import impostor
+from probes.files.opening import advise
 from probes.files.text import read_text
 
 LARGEST_FILE = 2**26
@@ -61,8 +61,8 @@ def read_json(file: Path) -> object:
     try:
         text = read_text(file)
     except InputError as error:
-        if file.is_file() and not impostor(file.read_bytes()[:512]):
-            error.hint = AGAIN
+        if file.is_file():
+            advise(error, file, AGAIN)
         raise
     try:
         # Each list takes some twenty times the two bytes that it is written with.

@@ -451,6 +451,14 @@ listed("manifest_without_a_speaker", ("no speaker", "wrong.csv:4", "--on-bad ski
 listed("manifest_without_path", ("There is no column for the path", "--path-col"), drop("path"))
 listed("manifest_without_by", ("There is no column 'gender'", "--by"), drop("gender"))
 listed("clip_missing", ("clips/nobody.wav", "wrong.csv:3"), put(1, path="clips/nobody.wav"))
+
+
+def _three_bad(rows: Rows) -> None:
+    rows[1]["path"], rows[2]["speaker"], rows[4]["path"] = "clips/nobody.wav", "", "wrong.csv"
+
+
+listed("clips_bad_together", ("3 of 12 clips cannot be used", "line 3 (clips/nobody.wav): There is no such file",
+       "line 4", "no speaker", "line 6 (wrong.csv)", "read as sound", "--on-bad skip"), _three_bad)  # fmt: skip
 listed("clip_is_no_sound", ("wrong.csv:3",), put(1, path="wrong.csv"))
 listed("clip_twice", ("listed twice: before on line 2", "wrong.csv:3"), put(1, path="clips/s00-0.wav"))
 listed("clip_outside", ("leads out of its folder", "wrong.csv:5", "--audio-root"), put(3, path="../../etc/passwd"))
@@ -574,7 +582,18 @@ mapped("phone_map_of_two_minds", ("'a' becomes both 'k' and 's'", "map.csv:3", "
 mapped("phone_map_without_to", ("no column 'to'", "map.csv", "from and to"), "from,too\na,k\n")
 mapped("phone_map_empty", ("is empty", "map.csv"), "")
 mapped("phone_map_joins_all", ("share 1 phone",), "from,to\na,k\ns,k\n")
-mapped("phone_map_drops_all", ("no phone is left", "clips.csv:2"), "from,to\na,\nk,\ns,sil\n")
+mapped(
+    "phone_map_drops_all",
+    (
+        "12 of 12 clips cannot be used",
+        "no phone is left",
+        "line 2 (clips/s00-0.wav)",
+        "line 11",
+        "and 2 more",
+        "clips.csv",
+    ),
+    "from,to\na,\nk,\ns,sil\n",
+)
 mapped("phone_map_drops_all_of_all", ("No clip can be used", "no phone is left", "clips.csv"),
        "from,to\na,\nk,\ns,sil\n", "--on-bad", "skip")  # fmt: skip
 speech("phone_map_missing", ("There is no such file", "map.csv"), "--phone-map", "/nowhere/map.csv")

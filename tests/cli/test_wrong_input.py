@@ -188,9 +188,25 @@ def fewer_speakers_than_folds(world: Any, folder: Path) -> Words:
 
 
 # The recordings.
-@case("no file")
+@case("no such file")
 def missing_clip(world: Any, folder: Path) -> Words:
     return with_rows(world, folder, lambda rows: rows[5].update(path="clips/nobody.wav"))
+
+
+@case(
+    "3 of 60 clips cannot be used",
+    "line 4 ",
+    "empty after",
+    "line 7 (",
+    "nobody.wav): There is no such file",
+    "line 9",
+    "--on-bad-clip skip",
+)
+def several_bad_clips(world: Any, folder: Path) -> Words:
+    def change(rows: list[dict[str, str]]) -> None:
+        rows[2]["text"], rows[5]["path"], rows[7]["speaker"] = "?!", "clips/nobody.wav", ""
+
+    return with_rows(world, folder, change)
 
 
 @case("empty")

@@ -7,17 +7,12 @@ from typing import Any
 import pytest
 from equal_runs import QUICK, same, to
 from forked_runs import Server
+from stopped_states import files, whole, wrong_events
 
 REPEATED = 3
 """Of the different states in which an audit can be stopped, about so many are gone on from."""
-
-
-def files(folder: Path) -> set[str]:
-    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-
-
-def whole(folder: Path) -> frozenset[str]:
-    return frozenset(name for name in files(folder) if ".part-" not in name)
+SHARE = 0.15
+"""Of all file events of a run; `every_event.py` takes all."""
 
 
 def repeated(killed: list[dict[str, Any]]) -> list[Path]:
@@ -33,8 +28,8 @@ def test_a_run_stopped_anywhere_says_so_and_resumes(
     name: str, server: Server, work: Path, prepared: Path, tmp_path: Path
 ) -> None:
     words, out = QUICK[name], prepared / "work" / QUICK[name][-1]
-    stopped = tmp_path / "stopped"
-    alone = server.run(words, work, tmp_path / "cache", stopped=str(stopped))
+    stopped, events = str(tmp_path / "stopped"), {"share": SHARE, "kept": str(tmp_path / "events")}
+    alone = server.run(words, work, tmp_path / "cache", stopped=stopped, events=events)
     assert alone.code == 0, alone.err
     same(work / words[-1], out)
     shutil.rmtree(work / words[-1])
@@ -49,7 +44,10 @@ def test_a_run_stopped_anywhere_says_so_and_resumes(
         # An interrupt takes away what was half written, and nothing else.
         assert files(Path(one["kept"])) == whole(Path(other["kept"])), one
         assert "run/report.json" not in files(Path(other["kept"]))
-    for kept in repeated(killed):
+    *told, counted = alone.events
+    assert len(told) > 2 and counted["elsewhere"] == 0
+    assert wrong_events(told) == []
+    for kept in repeated([*killed, *(one for one in told if one["kind"] == "SIGKILL")]):
         again = server.run(to(words, kept / "run"), work, kept / "cache")
         assert again.code == 0, again.err
         same(kept / "run", out)

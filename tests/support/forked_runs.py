@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import file_events
 
 ROOT = Path(__file__).resolve().parents[2]
 SIGNALS = (signal.SIGINT, signal.SIGKILL)
@@ -32,7 +35,9 @@ class Ended:
     out: str
     err: str
     told: list[dict[str, Any]]
-    """What `at_moments` found."""
+    """What became of the copies that were stopped at moments."""
+    events: list[dict[str, Any]]
+    """What became of those that were stopped at file events."""
 
 
 class Server:
@@ -62,13 +67,10 @@ class Server:
         """Wait for a run."""
         code = int(self._ask({"wait": number}))
         log = self.logs / str(number)
-        told = log / "told"
-        return Ended(
-            code=code,
-            out=(log / "out").read_text(),
-            err=(log / "err").read_text(),
-            told=json.loads(told.read_text()) if told.exists() else [],
+        told, events = (
+            json.loads((log / name).read_text()) if (log / name).exists() else [] for name in ("told", "events")
         )
+        return Ended(code, (log / "out").read_text(), (log / "err").read_text(), told, events)
 
     def run(self, words: list[str], folder: Path, cache: Path, **more: Any) -> Ended:
         """Run miles to its end."""
@@ -222,32 +224,18 @@ def _stopped(asked: dict[str, Any], log: Path) -> Iterator[None]:
     """
     told: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
-    places = {"run": Path(asked["folder"], asked["words"][-1]), "cache": Path(asked["cache"])}
+    process = os.getpid()
 
     def moment(name: str) -> None:
-        if not _chosen(counts, name):
+        # A copy that was stopped otherwise goes on to its end.
+        if os.getpid() != process or not _chosen(counts, name):
             return
         for number in SIGNALS:
-            label = f"{len(told)}-{number.name}"
-            before = _linked(places, Path(asked["stopped"], f"{label}-before"))
-            child = os.fork()
-            if not child:
-                (log / label).mkdir()
-                _print_to(log / label)
+            ended = _copy(asked, log, Path(asked["stopped"], f"{len(told)}-{number.name}"), None)
+            if ended is None:
                 os.kill(os.getpid(), number)
                 return
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            after = _linked(places, Path(asked["stopped"], label))
-            # What the copy has tidied up in its last moments this process still needs.
-            for place, path in places.items():
-                for file in (before / place).rglob("*"):
-                    there = path / file.relative_to(before / place)
-                    if file.is_file() and not there.exists():
-                        there.parent.mkdir(parents=True, exist_ok=True)
-                        os.link(file, there)
-            shutil.rmtree(before)
-            said = "".join((log / label / stream).read_text() for stream in ("out", "err"))
-            told.append({"at": name, "signal": number.name, "code": status, "said": said, "kept": str(after)})
+            told.append({"at": name, "signal": number.name, **ended})
 
     with _watched(moment):
         try:
@@ -256,12 +244,88 @@ def _stopped(asked: dict[str, Any], log: Path) -> Iterator[None]:
             (log / "told").write_text(json.dumps(told))
 
 
-def _linked(places: dict[str, Path], target: Path) -> Path:
+@contextlib.contextmanager
+def _at_events(asked: dict[str, Any], log: Path) -> Iterator[None]:
+    """Kill a copy of this process at file events, and let another find the disk full from there on.
+
+    `events` holds the `share` of all events at which this is done, and the folder for what is `kept`.
+    """
+    told: list[dict[str, Any]] = []
+    counted, out_of_room = 0, False
+    rng = random.Random(f"{asked['words'][0]} {asked['events'].get('seed', 0)}")
+
+    def moment(event: str, half: Callable[[], None], file: Path | None) -> None:
+        nonlocal counted, out_of_room
+        if out_of_room:
+            if event in file_events.GROWING:
+                raise file_events.full()
+            return
+        counted += 1
+        if rng.random() >= asked["events"]["share"]:
+            return
+        for kind in ("SIGKILL", "ENOSPC") if event in file_events.GROWING else ("SIGKILL",):
+            ended = _copy(asked, log, Path(asked["events"]["kept"], f"event-{counted}-{kind}"), file)
+            if ended is None:
+                half()
+                if kind == "SIGKILL":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                out_of_room = True
+                events.become()
+                raise file_events.full()
+            told.append({"at": event, "number": counted, "kind": kind, **ended})
+
+    with file_events.watched([*_places(asked).values()], moment) as events:
+        try:
+            yield
+        finally:
+            told.append({"kind": "counted", "events": counted, "elsewhere": events.elsewhere})
+            (log / "events").write_text(json.dumps(told))
+
+
+def _places(asked: dict[str, Any]) -> dict[str, Path]:
+    return {"run": Path(asked["folder"], asked["words"][-1]), "cache": Path(asked["cache"])}
+
+
+def _copy(asked: dict[str, Any], log: Path, kept: Path, unfinished: Path | None) -> dict[str, Any] | None:
+    """Fork; return None in the copy, and how that ended in this process, with what it left in the folder and cache."""
+    places = _places(asked)
+    file_events.Events.paused = True
+    before = _linked(places, kept.with_name(f"{kept.name}-before"))
+    child = os.fork()
+    if not child:
+        (log / kept.name).mkdir()
+        _print_to(log / kept.name)
+        file_events.Events.paused = False
+        return None
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    _linked(places, kept, unfinished)
+    # What the copy has tidied up in its last moments this process still needs.
+    for place, path in places.items():
+        for file in (before / place).rglob("*"):
+            there = path / file.relative_to(before / place)
+            if file.is_file() and not there.exists():
+                there.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, there)
+    shutil.rmtree(before)
+    file_events.Events.paused = False
+    said = "".join((log / kept.name / stream).read_text() for stream in ("out", "err"))
+    return {"code": status, "said": said, "kept": str(kept)}
+
+
+def _linked(places: dict[str, Path], target: Path, unfinished: Path | None = None) -> Path:
     """Keep what stands in these places; miles writes no file anew that has a name, so that links do."""
     target.mkdir(parents=True)
+
+    def keep(file: str, there: str) -> None:
+        # The process goes on writing to this one.
+        if unfinished is not None and Path(file).absolute() == unfinished:
+            shutil.copyfile(file, there)
+        else:
+            os.link(file, there)
+
     for name, path in places.items():
         if path.exists():
-            shutil.copytree(path, target / name, copy_function=os.link)
+            shutil.copytree(path, target / name, copy_function=keep)
     return target
 
 
@@ -296,7 +360,7 @@ def _cleared(asked: dict[str, Any], log: Path) -> Iterator[None]:
         yield
 
 
-HOOKS = {"stopped": _stopped, "paused": _paused, "cleared": _cleared}
+HOOKS = {"stopped": _stopped, "events": _at_events, "paused": _paused, "cleared": _cleared}
 
 if __name__ == "__main__":
     _serve()

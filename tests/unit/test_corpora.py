@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from probes.errors import InputError
+from probes.loading import corpora
 from probes.loading.audio import inspect_clip
 from probes.loading.corpora import PRESETS, read_corpus
 from probes.loading.corpora.coraal import clean_content
@@ -147,7 +148,7 @@ def test_edacc(tmp_path: Path) -> None:
     clip = only(read("edacc", tmp_path, "accent", "l1"))
     assert clip.path == tmp_path.resolve() / "audio" / "1.wav"
     assert clip.attributes == {"accent": "Scottish English", "l1": "English"}
-    assert "Parquet" in refuse("edacc", tmp_path / "test.parquet").message
+    assert "no such file" in refuse("edacc", tmp_path / "test.parquet").message
 
 
 METADATA = "CORAAL.Spkr\tCORAAL.File\tPrimary.Spkr\tGender\tAge\tAge.Group\tCORAAL.SEC.Group\n"
@@ -355,3 +356,96 @@ def test_real_artie_corpus() -> None:
     accents = {clip.attributes["accent"] for clip in manifest.clips}
     assert len(accents - {"unknown"}) == 17
     assert "forties" in {clip.attributes["age"] for clip in manifest.clips}
+
+
+SECRET = "vm\n"
+"""What a file outside a corpus holds, such as /etc/hostname; no message may quote it."""
+AUDIOMNIST = '{"01": {"gender": "male"}}'
+CORAAL_PEOPLE = "CORAAL.Spkr\tCORAAL.File\na\tf\n"
+CORAAL_LINES = "Line\tSpkr\tStTime\tContent\tEnTime\n1\ta\t0\twords\t1\n"
+FAIR = "hash_name\ttranscription\tage\tgender\tfirst_language\tsocioeconomic_bkgd\tethnicity\nh\tt\t1\t2\t3\t4\t5\n"
+LINKED = {
+    "artie": ({"artie-bias-corpus.tsv": COMMON_VOICE}, "artie-bias-corpus.tsv"),
+    "audiomnist": ({"data/audioMNIST_meta.txt": AUDIOMNIST, "data/01/0_01_0.wav": ""}, "data/audioMNIST_meta.txt"),
+    "audiomnist data": ({"data/audioMNIST_meta.txt": AUDIOMNIST, "data/01/0_01_0.wav": ""}, "data"),
+    "common-voice": ({"test.tsv": COMMON_VOICE}, "test.tsv"),
+    "common-voice clips": ({"test.tsv": COMMON_VOICE + "c\ta.mp3\t1\tx\t2\t0\t\t\t\ten\n", "clips/a.mp3": ""}, "clips"),
+    "coraal": ({"A_metadata_1.txt": CORAAL_PEOPLE, "f.txt": CORAAL_LINES}, "A_metadata_1.txt"),
+    "coraal transcript": ({"A_metadata_1.txt": CORAAL_PEOPLE, "f.txt": CORAAL_LINES}, "f.txt"),
+    "edacc": ({"test.csv": "speaker,text,audio\ns,t,a.wav\n"}, "test.csv"),
+    "fair-speech": ({"test.tsv": FAIR}, "test.tsv"),
+    "fair-speech audio": ({"test.tsv": FAIR, "audio/h.wav": ""}, "audio"),
+    "fsdd": ({"metadata.py": "x = {'a': {'gender': 'male'}}", "recordings/0_a_0.wav": ""}, "metadata.py"),
+    "fsdd recordings": ({"recordings/0_a_0.wav": ""}, "recordings"),
+    "kaldi": ({"wav.scp": "u1 a.wav\n", "utt2spk": "u1 s\n"}, "utt2spk"),
+    "kaldi scp": ({"wav.scp": "u1 a.wav\n"}, "wav.scp"),
+    "kaldi attribute": ({"wav.scp": "u1 a.wav\n", "utt2age": "u1 7\n"}, "utt2age"),
+    "librispeech": ({"SPEAKERS.TXT": "1|F|a|1|n\n", "1/2/1-2.trans.txt": "1-2-3 WORDS\n"}, "1/2/1-2.trans.txt"),
+    "librispeech speakers": ({"SPEAKERS.TXT": "1|F|a|1|n\n", "1/2/1-2.trans.txt": "1-2-3 WORDS\n"}, "SPEAKERS.TXT"),
+    "sonos": ({"metadata/test_metadata.json": "{}"}, "metadata/test_metadata.json"),
+    "speechocean": ({"train/wav.scp": "u1 a.wav\n", "train/text": "u1 words\n"}, "train/text"),
+    "speechocean train": ({"train/wav.scp": "u1 a.wav\n", "train/text": "u1 words\n"}, "train"),
+    "timit": ({"TRAIN/DR1/FAAA0/SA1.TXT": "0 9 She had it.\n"}, "TRAIN/DR1/FAAA0/SA1.TXT"),
+    "timit speakers": ({"TRAIN/DR1/FAAA0/SA1.TXT": "0 9 She had it.\n", "SPKRINFO.TXT": ";\n"}, "SPKRINFO.TXT"),
+}
+"""By preset: files of a corpus, and the one of them that is a link out of it."""
+
+
+@pytest.mark.parametrize("case", LINKED)
+def test_no_link_leads_out_of_a_corpus(tmp_path: Path, case: str) -> None:
+    content, stolen = LINKED[case]
+    corpus, outside = tmp_path / "corpus", tmp_path / "outside"
+    for name, text in content.items():
+        write(corpus / name, text)
+    link = corpus / stolen
+    if link.is_dir():
+        link.rename(outside)
+    else:
+        link.unlink()
+        write(outside, SECRET)
+    link.symlink_to(outside)
+    error = refuse(case.split()[0], corpus)
+    assert error.message == f"The link leads out of its folder, to {outside.resolve()}."
+    assert (error.where, "not followed" in error.hint) == (str(link), True)
+    assert SECRET.strip() not in error.message + error.where.removeprefix(str(tmp_path)) + error.hint
+    link.unlink()
+    inside = corpus / "moved"
+    outside.rename(inside)
+    if inside.is_file():
+        # What the link leads to is read, now that it lies in the corpus, whatever becomes of it.
+        inside.write_text(content[stolen])
+    link.symlink_to(inside)
+    try:
+        read(case.split()[0], corpus)
+    except InputError as error:
+        assert "leads out" not in error.message
+
+
+def test_a_link_that_the_user_names_and_one_into_the_cache_of_the_hub_are_followed(tmp_path: Path) -> None:
+    table = write(tmp_path / "cache" / "blobs" / "abc", COMMON_VOICE + "c1\ta.mp3\t1\tPlain.\t2\t0\t\t\t\ten\n")
+    folder = tmp_path / "cache" / "snapshots" / "1" / "en"
+    folder.mkdir(parents=True)
+    (folder / "test.tsv").symlink_to(table)
+    assert only(read("common-voice", folder)).text == "Plain."
+    (tmp_path / "mine.tsv").symlink_to(table)
+    assert only(read("common-voice", tmp_path / "mine.tsv")).text == "Plain."
+    (tmp_path / "corpus").symlink_to(folder)
+    assert only(read("common-voice", tmp_path / "corpus")).text == "Plain."
+
+
+def test_where_recordings_are_not_opened_their_folder_may_be_a_link(tmp_path: Path) -> None:
+    file = write(tmp_path / "en" / "test.tsv", COMMON_VOICE + "c1\ta.mp3\t1\tPlain.\t2\t0\t\t\t\ten\n")
+    (tmp_path / "big").mkdir()
+    (file.parent / "clips").symlink_to(tmp_path / "big")
+    error = refuse("common-voice", file)
+    assert "leads out" in error.message and "--audio-root" in error.hint
+    assert only(read("common-voice", file, opened=False)).name == "a.mp3"
+    assert only(read("common-voice", file, audio_root=tmp_path / "big")).path == tmp_path.resolve() / "big" / "a.mp3"
+
+
+def test_presets_read_files_of_the_corpus_alone() -> None:
+    for file in (Path(corpora.__file__).parent).glob("*.py"):
+        if file.name != "layout.py":
+            text = file.read_text()
+            for reader in ("read_text", "read_table", "open(", "read_bytes"):
+                assert reader not in text, f"{file.name} reads by itself with {reader}"

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from PIL import Image, ImageFile
+from PIL import Image
 
 from probes.errors import InputError
+from probes.files.image_folders import ImageFolder
 from probes.loading.images import Images, load_images
 
 RNG = np.random.default_rng(7)
@@ -188,10 +189,10 @@ def with_value(value: float, kind: type = np.float32) -> np.ndarray[Any, Any]:
         ({"x": with_value(300)}, "above 255", "x[4]"),
         ({"x": with_value(256, np.uint16)}, "above 255", "x[4]"),
         ({"x": GREY > 9}, "type bool", "x"),
-        ({"x": GREY.astype(np.complex64)}, "complex64", ""),
+        ({"x": GREY.astype(np.complex64)}, "complex64", "x"),
         ({"x": GREY.astype(str)}, "type <U3", "x"),
-        ({"x": GREY.astype(object)}, "Python objects", ""),
-        ({"x": np.zeros((6, 4), dtype=[("a", "u1")])}, "not plain numbers", ""),
+        ({"x": GREY.astype(object)}, "Python objects", "x"),
+        ({"x": np.zeros((6, 4), dtype=[("a", "u1")])}, "values of type [('a', 'u1')]", "x"),
         ({"x": GREY[:0], "y": LABELS[:0]}, "no images", "x"),
         ({"x": GREY[:, :, :0]}, "no images", "x"),
         ({"x": GREY.reshape(6, 20)}, "(6, 20)", "x"),
@@ -204,7 +205,7 @@ def with_value(value: float, kind: type = np.float32) -> np.ndarray[Any, Any]:
         ({"y": np.array([0, 1, 2, 0, 1e300, 2])}, "1e+300", "y[4]"),
         ({"y": LABELS > 0}, "type bool", "y[0]"),
         ({"y": np.array(list("abcabc"))}, "type <U1", "y[0]"),
-        ({"y": LABELS.astype(object)}, "Python objects", ""),
+        ({"y": LABELS.astype(object)}, "Python objects", "y"),
     ],
 )
 def test_arrays_that_are_no_images_are_refused(
@@ -254,8 +255,8 @@ def archive(path: Path, x: bytes, **others: bytes) -> Path:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (header((2**40, 1, 4, 4)) + b"\0" * 64, "promises 70368744177664 bytes, it holds 64"),
-        (header((6, 1, 4, 5)) + b"\0" * 479, "promises 480 bytes, it holds 479"),
+        (header((2**40, 1, 4, 4)) + b"\0" * 64, "promises 70368744177664 bytes in its header and holds 64"),
+        (header((6, 1, 4, 5)) + b"\0" * 479, "promises 480 bytes in its header and holds 479"),
         (header((-6, 1, -4, 5)) + b"\0" * 480, "promises 480 bytes"),
         (header((2**33, 2**33, 2**33)), "promises"),
         (header((6, 1, 4, 5))[:40], "EOF"),
@@ -273,7 +274,7 @@ def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
 ) -> None:
     path = archive(tmp_path / "d.npz", header((6, 1, 400, 400)) + b"\0" * (4 * 6 * 160000))
     assert load_images(path).shape == (1, 400, 400)
-    monkeypatch.setattr("probes.loading.image_arrays._UNPACKED", 2**20)
+    monkeypatch.setattr("probes.files.arrays._UNPACKED", 2**20)
     assert "unpacks to" in refuse(path).message
 
 
@@ -282,7 +283,7 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
     for name, content in (("cut", whole[:-40]), ("flip", whole[:90] + bytes([whole[90] ^ 255]) + whole[91:])):
         path = tmp_path / f"{name}.npz"
         path.write_bytes(content)
-        assert "damaged" in refuse(path).message
+        assert "cannot be read" in refuse(path).message
     path.write_bytes(b"something else")
     assert "no zip archive" in refuse(path).message
     path.write_bytes(b"<!DOCTYPE html>")
@@ -428,19 +429,19 @@ def test_a_pgm_has_one_channel(tmp_path: Path) -> None:
 def test_nothing_is_decoded_before_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     classes(tmp_path, ("cat", "dog", "eel", "fox"), 50)
     picture(tmp_path / "cat" / "z.jpg")
-    decoded = []
-    load = ImageFile.ImageFile.load
+    asked = []
+    ask = ImageFolder._ask
 
-    def counting(self: Any) -> Any:
-        decoded.append(self)
-        return load(self)
+    def counting(self: Any, method: str, files: Any, *args: Any) -> Any:
+        asked.append((method, len(files)))
+        return ask(self, method, files, *args)
 
-    monkeypatch.setattr(ImageFile.ImageFile, "load", counting)
+    monkeypatch.setattr(ImageFolder, "_ask", counting)
     images = load_images(tmp_path)
     assert len(images) == 201
-    assert not decoded
+    assert asked == [("headers", 201)]
     images.pixels(7)
-    assert decoded
+    assert asked[1:] == [("pixels", 1)]
 
 
 def test_the_hash_of_a_folder_depends_on_its_files_and_not_on_its_place(tmp_path: Path) -> None:
@@ -559,10 +560,10 @@ def test_a_metadata_table_may_name_ids_and_splits(tmp_path: Path) -> None:
         ("file_name,label\na.png,\n", "no label", ":2"),
         ("file_name,label\n,1\n", "no file_name", ":2"),
         ("file_name,label\na.png,1\na.png,1\n", "line 2", ":3"),
-        ("file_name,label\nb.png,1\n", "no file", ":2 (b.png)"),
+        ("file_name,label\nb.png,1\n", "no such file", ":2 (b.png)"),
         ("file_name,label\n../out.png,1\n", "out of its folder", ":2"),
         ("file_name,label\n/etc/passwd,1\n", "absolute", ":2"),
-        ("file_name,label\nhttp://x/a.png,1\n", "no file", ":2 (http:/x/a.png)"),
+        ("file_name,label\nhttp://x/a.png,1\n", "no such file", ":2 (http:/x/a.png)"),
     ],
 )
 def test_metadata_that_cannot_be_right_is_refused(tmp_path: Path, text: str, message: str, place: str) -> None:
@@ -719,7 +720,7 @@ def test_special_files_are_refused(tmp_path: Path) -> None:
     assert "ordinary" in refuse(tmp_path).message
     (tmp_path / "cat" / "z.png").unlink()
     (tmp_path / "cat" / "z.png").symlink_to("nothing.png")
-    assert "no file" in refuse(tmp_path).message
+    assert "no such file" in refuse(tmp_path).message
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])

@@ -265,9 +265,9 @@ def test_what_is_no_ordinary_file_is_refused_without_reading_it(tmp_path: Path) 
     for code in ("pipe", "zero"):
         assert "This is not an ordinary file." in refuse(tmp_path, code)
     (tmp_path / "broken.txt").symlink_to("nowhere")
-    assert "It is a link to nothing." in refuse(tmp_path, "broken")
+    assert "it is a link to nothing." in refuse(tmp_path, "broken")
     (tmp_path / "loop.txt").symlink_to("loop.txt")
-    assert "The file cannot be read" in refuse(tmp_path, "loop")
+    assert "it is a link to nothing." in refuse(tmp_path, "loop")
     (tmp_path / "good.txt").symlink_to(tmp_path / "english.txt")
     assert read(tmp_path, "good").given == 40
     assert "There is no such folder." in refuse(tmp_path / "none")
@@ -367,3 +367,17 @@ def test_a_table_that_is_no_ordinary_file_or_too_large_is_refused(
     os.mkfifo(tmp_path / "langs.csv")
     with pytest.raises(InputError, match="ordinary file"):
         read_attributes(tmp_path, ["en"])
+
+
+def test_no_link_leads_out_of_the_folder_of_languages(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write(tmp_path, numbered(40), "outside.txt")
+    (folder / "en.txt").symlink_to(tmp_path / "outside.txt")
+    assert f"leads out of its folder, to {tmp_path.resolve() / 'outside.txt'}." in refuse(folder, "en").replace(
+        "DIR", str(folder)
+    )
+    (tmp_path / "attributes.csv").write_text("code,script\nen,Latn\n")
+    (folder / "langs.csv").symlink_to(tmp_path / "attributes.csv")
+    with pytest.raises(InputError, match="leads out of its folder"):
+        read_attributes(folder, ["en"])

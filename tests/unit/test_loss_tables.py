@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from probes.errors import InputError
+from probes.files import delimited, tables
 from probes.loading import loss_rows as module
 from probes.loading.hashing import sha256_file
 from probes.loading.loss_tables import (
@@ -209,11 +211,11 @@ def test_losses_that_no_byte_model_has_are_doubted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("lang,source,loss\nen,fr,1\n", "", "'with'"),
-        ("lang,with,bits\nen,en,1\n", "", "'loss'"),
-        ("lang,with,loss,Loss\nen,en,1,1\n", "", "twice"),
+        ("lang,source,loss\nen,fr,1\n", ":1", "'with'"),
+        ("lang,with,bits\nen,en,1\n", ":1", "'loss'"),
+        ("lang,with,loss,Loss\nen,en,1,1\n", ":1", "twice"),
         ("lang,with,loss\n", "", "no rows"),
-        ('""\n', "", "'lang'"),
+        ('""\n', ":1", "'lang'"),
         ("lang,with,loss\nen,en,nan\n", ":2, loss", "'nan'"),
         ("lang,with,loss\nen,en,1\n\nen,fr,inf\n", ":4, loss", "'inf'"),
         ("lang,with,loss\nen,en,-0.5\n", ":2, loss", "'-0.5'"),
@@ -274,12 +276,16 @@ def test_the_weights_of_a_sentence_may_differ_between_seeds(tmp_path: Path) -> N
 
 
 def test_too_much_is_refused_before_memory_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ROWS", 3)
+    monkeypatch.setattr(module, "SCHEMA", dataclasses.replace(module.SCHEMA, most_rows=3))
     with pytest.raises(InputError, match="more than 3 rows"):
         read(tmp_path, PAIR)
-    for limit, name, text in (("_MOST_TEXT", "a.csv", PAIR), ("_MOST_JSON", "a.jsonl", '{"lang": "en"}')):
-        monkeypatch.setattr(module, limit, 5)
-        with pytest.raises(InputError, match="bytes"):
+    monkeypatch.setattr(tables, "LARGEST_JSON", 5)
+    with pytest.raises(InputError, match="bytes"):
+        read_losses(save(tmp_path, '[{"lang": "en"}]', "a.json"))
+    monkeypatch.setattr(tables, "LARGEST_JSON", 10**6)
+    monkeypatch.setattr(tables, "MOST_ROWS", 1)
+    for name, text in (("a.jsonl", '{"lang": "en"}\n' * 2), ("a.json", '[{"lang": "en"}, {}, {}]')):
+        with pytest.raises(InputError, match="more than 1 rows"):
             read_losses(save(tmp_path, text, name))
 
 
@@ -291,7 +297,7 @@ def test_what_is_no_ordinary_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_rows_of_several_blocks_keep_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK", 3)
+    monkeypatch.setattr(delimited, "_BLOCK", 3)
     rows = [f"en,{other},s{k},{k}" for other in ("en", "fr") for k in range(10)]
     head = "lang,with,sentence,loss"
     table = read(tmp_path, "\n".join([head, *rows]))

@@ -189,10 +189,10 @@ def test_missing_file_folder_and_unreadable_file(tmp_path: Path, monkeypatch: py
     assert "manifest.csv" in refuse(tmp_path / "manifset.csv").hint
     assert "folder" in refuse(tmp_path).message
 
-    def deny(self: Path) -> bytes:
+    def deny(self: Path, mode: str = "r") -> object:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", deny)
+    monkeypatch.setattr(Path, "open", deny)
     assert "Permission denied" in refuse(tmp_path / "manifest.csv").message
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from probes.errors import InputError
-from probes.loading import score_arrays
 from probes.loading.hashing import sha256_file
 from probes.loading.membership_scores import AGAIN, BOTH, ScoreSet, ShadowScores, read_scores
 from probes.loading.shadow_scores import NOT_FINITE
@@ -135,7 +134,9 @@ def test_constant_scores_are_kept(tmp_path) -> None:
         ("score,member\n", {}, ("no rows",)),
         ("", {}, ("empty",)),
         ('""\n', {}, ("none",)),
-        ("score;member\n1;1\n", {}, ("none", "score;member")),
+        ("score;member\n1;1\n", {}, ("no non-member",)),
+        ("score;member\n1,5;1\n2,x;0\n", {}, ("'2,x' is not a number", ":3, score")),
+        ('score,member\n1,1\n"2,5",0\n', {}, ("'2,5' is not a number", ":3, score")),
         ("value,member\n1,1\n", {}, ("scores: none", "value")),
         ("score,label\n1,1\n", {}, ("membership: none",)),
         ("score,member,included\n1,1,1\n", {}, ("member, included",)),
@@ -146,7 +147,7 @@ def test_constant_scores_are_kept(tmp_path) -> None:
         ("score,member,include_prob\n1,1,.5\n2,0,1\n", {}, ("number 1 is 1",)),
         ("score,member,include_prob\n1,1,.5\n2,0,nan\n", {}, ("number 1 is nan",)),
         ('score,member\n1,"1\n2,0\n', {}, ("quotation",)),
-        ('id,score,member\n"a\nb",1,1\nc,2,0\n', {}, ("line break",)),
+        ('id,score,member\n"a\nb",1,1\n"c\r\n\n",2,0\n"\r",3,2\n', {}, ("'2'", ":7, member")),
         ("score,member\n1,1\n2,0\n", {"higher_is": None}, ("--higher-is", "'score'")),
         ("loss,member\n1,1\n2,0\n", {"higher_is": "member"}, ("opposite",)),
         ("score,member\n1,1\n2,0\n", {"higher_is": "up"}, ("'up'",)),
@@ -305,7 +306,7 @@ def test_a_header_that_lies_takes_no_memory(tmp_path, content, word) -> None:
 
 
 def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(score_arrays, "_UNPACKED", 2**23)
+    monkeypatch.setattr("probes.files.arrays._UNPACKED", 2**23)
     count = 2**21
     path = tmp_path / "h.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from probes.errors import InputError
-from probes.loading import point_sets
 from probes.loading.point_sets import PointSet, joined, read_points
 
 BYTES = np.random.default_rng(0).integers(0, 256, (5, 4, 6, 3), dtype=np.uint8)
@@ -230,7 +229,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_set_of_points_is_refused(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(point_sets, "_UNPACKED", 2**20)
+    monkeypatch.setattr("probes.files.arrays._UNPACKED", 2**20)
     make, said = REFUSED[case]
     path = make(tmp_path)
     with pytest.raises(InputError, match=said) as caught:

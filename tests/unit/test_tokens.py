@@ -160,7 +160,7 @@ def test_features_are_numbered_named_or_a_range(tmp_path, asked, columns) -> Non
         (HEADER + "a,s,n,1\n", {}, ("The row has 4 fields", "t.csv:2")),
         (HEADER, {}, ("no rows",)),
         ("", {}, ("empty",)),
-        (b"\x89HDF\r\n\x1a\n\x00", {}, ("NUL byte",)),
+        (b"\x89HDF\r\n\x1a\n\x00", {}, ("This is an HDF5 file, not text.",)),
         (b"\x93NUMPY\x01\x00", {}, ("cannot be read",)),
     ],
 )

@@ -13,6 +13,7 @@ from probes.files.names import suggest
 from probes.loading.corpora import coraal, digits, kaldi, read_speech, tabular
 from probes.loading.corpora.layout import Layout, Preset, copy_column
 from probes.loading.manifests import Manifest, assemble
+from probes.loading.places import check_link
 
 PRESETS: Mapping[str, Preset] = {
     "artie": Preset(
@@ -70,13 +71,16 @@ def read_corpus(
     values: Path | None,
     bins: Mapping[str, Sequence[float]],
     needs: frozenset[str],
+    opened: bool = True,
 ) -> Manifest:
     """Read a corpus in its published layout; parameters are those of `probes.loading.manifests.read_manifest`.
+
+    Where recordings are never `opened`, it does not matter where their folder leads.
 
     Raises
     ------
     InputError
-        Where the preset is unknown, or what stands at `path` is not laid out as it should be.
+        Where the preset is unknown, what stands at `path` is not laid out as it should be, or a link leads out of it.
     """
     if preset not in PRESETS:
         raise InputError(f"There is no preset {preset!r}.", where="--preset", hint=suggest(preset, list(PRESETS)))
@@ -84,6 +88,9 @@ def read_corpus(
         raise InputError("There is no such folder.", where=f"--audio-root {audio_root}", hint="Check the path.")
     known = PRESETS[preset]
     layout = _with_aliases(known.read(path, audio_root), by, known.aliases)
+    if opened and layout.home is not None:
+        hint = "Links out of a corpus are not followed: name the folder of recordings with --audio-root."
+        check_link(layout.root, layout.home, hint=hint)
     return assemble(
         layout.table,
         columns=layout.columns,
@@ -93,6 +100,7 @@ def read_corpus(
         audio_root=layout.root,
         needs=needs,
         notes=layout.notes,
+        opened=opened,
     )
 
 

@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 from probes.errors import InputError
-from probes.files.tables import Row, Table, read_table
-from probes.loading.corpora.layout import Layout, make_table, require_folder, skipped
+from probes.files.tables import Row, Table
+from probes.loading.corpora.layout import Corpus, Layout, make_table, require_folder, skipped
 from probes.loading.manifests import ColumnMap
 
 _PAUSE = re.compile(r"\(pause[^)]*\)", re.IGNORECASE)
@@ -38,13 +38,14 @@ def clean_content(content: str) -> str | None:
 def read_coraal(path: Path, audio_root: Path | None) -> Layout:
     """Read CORAAL, or one of its components: `*_metadata_*.txt`, transcripts `<file>.txt`, recordings `<file>.wav`."""
     folder = require_folder(path, "the folder that holds metadata and transcripts")
+    corpus = Corpus(folder)
     metadata = sorted(file for file in folder.rglob("*.txt") if "metadata" in file.name.lower())
     if not metadata:
         raise InputError("There is no *_metadata_*.txt.", where=str(folder), hint="It comes with every component.")
     transcripts = {file.stem: file for file in sorted(folder.rglob("*.txt")) if file not in metadata}
     root = audio_root or folder
     sounds = {file.stem: file.relative_to(root).as_posix() for file in sorted(root.rglob("*.wav"))}
-    people = _people([read_table(file) for file in metadata])
+    people = _people([corpus.table(file) for file in metadata])
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
     for name in dict.fromkeys(file for file, _ in people):
@@ -52,7 +53,7 @@ def read_coraal(path: Path, audio_root: Path | None) -> Layout:
             left_out["files of the metadata without a transcript"] += 1
             continue
         sound = sounds.get(name, f"{name}.wav")
-        rows += _utterances(transcripts[name], name, sound, people, left_out)
+        rows += _utterances(corpus.table(transcripts[name]), name, sound, people, left_out)
     sources = [*metadata, *dict.fromkeys(row.source for row in rows if row.source)]
     return Layout(
         table=make_table(folder, rows, sources, "no transcript belongs to the metadata"),
@@ -79,14 +80,13 @@ def _people(tables: list[Table]) -> dict[tuple[str, str], dict[str, str | None]]
 
 
 def _utterances(
-    file: Path, name: str, sound: str, people: dict[tuple[str, str], dict[str, str | None]], left_out: Counter[str]
+    table: Table, name: str, sound: str, people: dict[tuple[str, str], dict[str, str | None]], left_out: Counter[str]
 ) -> list[Row]:
-    table = read_table(file)
     missing = next((column for column in _TRANSCRIPT if column not in table.columns), None)
     if missing is not None:
         raise InputError(
             f"The transcript has no column {missing!r}.",
-            where=str(file),
+            where=str(table.path),
             hint=f"Fetch it again; a transcript has {', '.join(_TRANSCRIPT)}.",
         )
     rows = []
@@ -101,5 +101,5 @@ def _utterances(
         elif not text:
             left_out["lines without words"] += 1
         else:
-            rows.append(Row(row.line, {"path": sound, "text": text, "start": start, "end": end, **person}, file))
+            rows.append(Row(row.line, {"path": sound, "text": text, "start": start, "end": end, **person}, table.path))
     return rows

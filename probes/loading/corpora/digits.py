@@ -13,8 +13,7 @@ from pathlib import Path
 from probes.errors import InputError
 from probes.files.json_values import json_text, parse_json
 from probes.files.tables import Row, Table
-from probes.files.text import read_text
-from probes.loading.corpora.layout import Layout, make_table, require_folder, skipped, subfolder, unify
+from probes.loading.corpora.layout import Corpus, Layout, make_table, require_folder, skipped, subfolder, unify
 from probes.loading.levels import Note
 from probes.loading.manifests import ColumnMap
 
@@ -28,10 +27,10 @@ People = Mapping[str, Mapping[str, str | None]]
 
 def read_audiomnist(path: Path, audio_root: Path | None) -> Layout:
     """Read AudioMNIST: `data/<speaker>/<digit>_<speaker>_<take>.wav` and `data/audioMNIST_meta.txt`."""
-    folder = require_folder(path, "the folder of the corpus")
-    home = subfolder(folder, "data")
+    corpus = Corpus(require_folder(path, "the folder of the corpus"))
+    home = corpus.check(subfolder(corpus.folder, "data"))
     file = home / "audioMNIST_meta.txt"
-    content = parse_json(read_text(file), str(file))
+    content = parse_json(corpus.text(file), str(file))
     people = _people(content, file)
     sounds = [item for item in sorted((audio_root or home).glob("*/*")) if item.suffix.lower() in (".wav", ".flac")]
     rows, left_out = _rows(sounds, audio_root or home, people, file)
@@ -48,9 +47,10 @@ def read_fsdd(path: Path, audio_root: Path | None) -> Layout:
     The column `split` follows its own rule: takes 0 to 4 are the test set.
     """
     folder = require_folder(path, "the folder of the corpus")
-    root = audio_root or subfolder(folder, "recordings")
+    corpus = Corpus(folder)
+    root = audio_root or corpus.check(subfolder(folder, "recordings"))
     file = folder / "metadata.py"
-    people = _people(_literal(file), file) if file.is_file() else {}
+    people = _people(_literal(corpus, file), file) if file.is_file() else {}
     sounds = [item for item in sorted(root.glob("*")) if item.suffix.lower() in (".wav", ".flac")]
     rows, left_out = _rows(sounds, root, people, file if file.is_file() else folder)
     rows = [
@@ -89,8 +89,8 @@ def _people(content: object, file: Path) -> People:
     }
 
 
-def _literal(file: Path) -> object:
-    text = read_text(file)
+def _literal(corpus: Corpus, file: Path) -> object:
+    text = corpus.text(file)
     try:
         tree = ast.parse(text)
         for statement in tree.body:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from probes.errors import InputError
 from probes.files.tables import Row
-from probes.files.text import read_text
-from probes.loading.corpora.layout import Layout, make_table, require_folder
+from probes.loading.corpora.layout import Corpus, Layout, make_table, require_folder
 from probes.loading.manifests import ColumnMap
 
 _GENDERS = {"m": "male", "f": "female", "M": "male", "F": "female"}
@@ -25,7 +24,7 @@ def read_kaldi(path: Path, audio_root: Path | None) -> Layout:
     Relative paths belong to the folder, or to the nearest folder above it in which the first one is found.
     """
     folder = require_folder(path, "the data folder that holds wav.scp")
-    rows, sources = _read_folder(folder, {})
+    rows, sources = _read_folder(Corpus(folder), folder, {})
     first = next((name for row in rows if not Path(name := row.values["path"] or "").is_absolute()), None)
     homes = [folder, *folder.absolute().parents[:2]]
     home = next((home for home in homes if first and (home / first).is_file()), folder)
@@ -41,11 +40,12 @@ def read_speechocean(path: Path, audio_root: Path | None) -> Layout:
     folder = require_folder(path, "the folder of the corpus")
     splits = [folder] if (folder / "wav.scp").is_file() else [folder / "train", folder / "test"]
     home = folder.absolute().parent if splits == [folder] else folder
+    corpus = Corpus(folder)
     rows: list[Row] = []
     sources: list[Path] = []
     for split in splits:
         if split.is_dir():
-            found, files = _read_folder(split, {"split": split.absolute().name})
+            found, files = _read_folder(corpus, split, {"split": split.absolute().name})
             rows += found
             sources += files
     return Layout(
@@ -67,17 +67,17 @@ def _columns(folder: Path) -> ColumnMap:
     )
 
 
-def _read_folder(folder: Path, fixed: dict[str, str]) -> tuple[list[Row], list[Path]]:
+def _read_folder(corpus: Corpus, folder: Path, fixed: dict[str, str]) -> tuple[list[Row], list[Path]]:
     scp = folder / "wav.scp"
     if not scp.is_file():
         raise InputError("The folder has no wav.scp.", where=str(folder), hint="Give a Kaldi data folder.")
-    recordings = _read_pairs(scp)
+    recordings = _read_pairs(corpus, scp)
     for line, entry in recordings.values():
         _check_entry(entry, f"{scp}:{line}")
     optional = {name: folder / name for name in ("text", "utt2spk", "segments") if (folder / name).is_file()}
-    tables = {name: _read_pairs(file) for name, file in optional.items()}
+    tables = {name: _read_pairs(corpus, file) for name, file in optional.items()}
     attributes = {
-        file.name: _read_pairs(file)
+        file.name: _read_pairs(corpus, file)
         for pattern in ("spk2*", "utt2*")
         for file in sorted(folder.glob(pattern))
         if file.name not in _NOT_ATTRIBUTES and file.is_file()
@@ -122,9 +122,9 @@ def _check_entry(value: str, where: str) -> None:
         )
 
 
-def _read_pairs(path: Path) -> Pairs:
+def _read_pairs(corpus: Corpus, path: Path) -> Pairs:
     pairs: Pairs = {}
-    for line, content in enumerate(read_text(path).split("\n"), start=1):
+    for line, content in enumerate(corpus.text(path).split("\n"), start=1):
         if not content.strip():
             continue
         key, *rest = content.strip().split(maxsplit=1)

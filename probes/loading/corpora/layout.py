@@ -1,7 +1,4 @@
-"""What does a preset hand over, whichever corpus it reads? A table, where its recordings are, and what was changed.
-
-Also the few questions that every layout asks of a folder.
-"""
+"""What every preset needs: the corpus, of which no link out is followed, and the layout that it is turned into."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,19 +6,56 @@ from pathlib import Path
 
 from probes.errors import InputError
 from probes.files.names import nearest_name
-from probes.files.tables import Row, Table
+from probes.files.tables import Row, Table, read_table
+from probes.files.text import read_text
 from probes.loading.levels import Note
 from probes.loading.manifests import ColumnMap
+from probes.loading.places import check_link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A corpus as read: rows, which column is what, the folder of relative paths, and notes on its values."""
+    """A corpus as read: rows, which column is what, the folder of relative paths, and notes on its values.
+
+    `home` is the folder that `root` may not lead out of by a link; None where the user named the root.
+    """
 
     table: Table
     columns: ColumnMap
     root: Path
     notes: tuple[Note, ...] = ()
+    home: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The folder of a corpus: its files are read here and nowhere else, unless a link leads out of it.
+
+    `named` is the file that the user named, if any: it may be a link, since that is the user's own word.
+    """
+
+    folder: Path
+    named: Path | None = None
+
+    def check(self, path: Path) -> Path:
+        """Return a path of the corpus.
+
+        Raises
+        ------
+        InputError
+            Where a link leads out of the corpus.
+        """
+        if path != self.named:
+            check_link(path, self.folder)
+        return path
+
+    def text(self, file: Path) -> str:
+        """Return the text of a file, as `read_text` does."""
+        return read_text(self.check(file))
+
+    def table(self, file: Path) -> Table:
+        """Return the table of a file, as `read_table` does."""
+        return read_table(self.check(file))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +85,22 @@ def require_folder(path: Path, what: str) -> Path:
     )
 
 
-def one_file(path: Path, patterns: Sequence[str], what: str) -> Path:
-    """Return the path if it is a file, else the only file in the folder that one of the patterns finds.
+def one_file(path: Path, patterns: Sequence[str], what: str) -> tuple[Corpus, Path]:
+    """Return the path if it is a file, else the only file in the folder that one of the patterns finds, and the corpus.
 
     Raises
     ------
     InputError
         Where there is none, or the choice is the user's.
     """
-    if path.suffix.lower() == ".parquet":
-        raise InputError("Parquet is not read.", where=str(path), hint="Export the table as CSV, TSV or JSONL.")
     if not path.is_dir():
-        return path
+        return Corpus(path.parent, named=path), path
     found: dict[Path, None] = {}
     for pattern in patterns:
         found |= dict.fromkeys(sorted(path.glob(pattern)))
     names = [file.relative_to(path).as_posix() for file in found]
     if len(names) == 1:
-        return path / names[0]
+        return Corpus(path), path / names[0]
     raise InputError(
         f"The folder has several files that may be {what}." if names else f"The folder has no {what}.",
         where=str(path),

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from probes.errors import InputError
 from probes.files.tables import Row
-from probes.files.text import read_text
-from probes.loading.corpora.layout import Layout, make_table, require_folder
+from probes.loading.corpora.layout import Corpus, Layout, make_table, require_folder
 from probes.loading.manifests import ColumnMap
 
 _SEXES = {"F": "female", "M": "male"}
@@ -26,11 +25,11 @@ def read_librispeech(path: Path, audio_root: Path | None) -> Layout:
         raise InputError(
             "There is no SPEAKERS.TXT, which says who speaks.", where=str(folder), hint="It comes with every subset."
         )
-    people = _read_speakers(speakers)
+    people, corpus = _read_speakers(speakers), Corpus(folder)
     rows = []
     transcripts = sorted(folder.rglob("*.trans.txt"))
     for transcript in transcripts:
-        for line, content in enumerate(read_text(transcript).split("\n"), start=1):
+        for line, content in enumerate(corpus.text(transcript).split("\n"), start=1):
             if not content.strip():
                 continue
             utterance, _, text = content.strip().partition(" ")
@@ -51,7 +50,7 @@ def read_librispeech(path: Path, audio_root: Path | None) -> Layout:
 
 def _read_speakers(path: Path) -> dict[str, dict[str, str]]:
     people = {}
-    for line, content in enumerate(read_text(path).split("\n"), start=1):
+    for line, content in enumerate(Corpus(path.parent).text(path).split("\n"), start=1):
         if not content.strip() or content.startswith(";"):
             continue
         # The last field, the name, may hold the separator too.
@@ -78,9 +77,10 @@ def read_timit(path: Path, audio_root: Path | None) -> Layout:
         if file.suffix.lower() == ".txt" and _DIALECT.fullmatch(file.absolute().parent.parent.name)
     ]
     info = next((file for file in sorted(folder.rglob("*")) if file.name.lower() == "spkrinfo.txt"), None)
-    people = _read_info(info) if info else {}
+    corpus = Corpus(folder)
+    people = _read_info(corpus, info) if info else {}
     root = audio_root or folder
-    rows = [Row(1, _timit_values(file, folder, people), file) for file in texts]
+    rows = [Row(1, _timit_values(file, corpus, people), file) for file in texts]
     return Layout(
         table=make_table(folder, rows, [*([info] if info else []), *texts], "no <dialect>/<speaker>/<sentence>.TXT"),
         columns=_COLUMNS,
@@ -88,8 +88,8 @@ def read_timit(path: Path, audio_root: Path | None) -> Layout:
     )
 
 
-def _timit_values(file: Path, folder: Path, people: dict[str, dict[str, str]]) -> dict[str, str | None]:
-    parts = read_text(file).split(maxsplit=2)
+def _timit_values(file: Path, corpus: Corpus, people: dict[str, dict[str, str]]) -> dict[str, str | None]:
+    parts = corpus.text(file).split(maxsplit=2)
     if len(parts) != 3 or not (parts[0].isdigit() and parts[1].isdigit()):
         raise InputError(
             "The transcript is not: first sample, last sample, text.",
@@ -110,7 +110,7 @@ def _timit_values(file: Path, folder: Path, people: dict[str, dict[str, str]]) -
     )
     split = file.absolute().parent.parent.parent.name.lower()
     return {
-        "path": sound.relative_to(folder).as_posix(),
+        "path": sound.relative_to(corpus.folder).as_posix(),
         "text": parts[2].strip(),
         "speaker": speaker,
         "gender": sex,
@@ -121,10 +121,10 @@ def _timit_values(file: Path, folder: Path, people: dict[str, dict[str, str]]) -
     }
 
 
-def _read_info(path: Path) -> dict[str, dict[str, str]]:
+def _read_info(corpus: Corpus, path: Path) -> dict[str, dict[str, str]]:
     """Return race, education, height and age (whole years at the recording) by speaker, without the sex letter."""
     people = {}
-    for content in read_text(path).split("\n"):
+    for content in corpus.text(path).split("\n"):
         parts = content.split()
         if not parts or parts[0].startswith(";") or len(parts) < len(_INFO):
             continue

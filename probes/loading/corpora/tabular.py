@@ -5,9 +5,8 @@ from pathlib import Path
 from probes.errors import InputError
 from probes.files.json_values import json_text, parse_json
 from probes.files.names import suggest
-from probes.files.tables import Row, Table, read_table
-from probes.files.text import read_text
-from probes.loading.corpora.layout import Layout, change, make_table, one_file, subfolder, unify
+from probes.files.tables import Row, Table
+from probes.loading.corpora.layout import Corpus, Layout, change, make_table, one_file, subfolder, unify
 from probes.loading.levels import Note
 from probes.loading.manifests import ColumnMap
 
@@ -24,8 +23,11 @@ _SPEAKER_FIELDS = ("age", "age_group", "dialectal_region", "ethnicity", "gender"
 
 def read_common_voice(path: Path, audio_root: Path | None) -> Layout:
     """Read a Common Voice release: one of its TSV files, recordings in `clips/` beside it."""
-    file = one_file(path, ["*.tsv"], "the table of clips")
-    table = _require(read_table(file), "client_id", "path", "sentence")
+    return _common_voice(*one_file(path, ["*.tsv"], "the table of clips"), audio_root)
+
+
+def _common_voice(corpus: Corpus, file: Path, audio_root: Path | None) -> Layout:
+    table = _require(corpus.table(file), "client_id", "path", "sentence")
     table, notes = _unify_common_voice(table)
     clients = len({row.values["client_id"] for row in table.rows})
     caveat = (
@@ -36,13 +38,14 @@ def read_common_voice(path: Path, audio_root: Path | None) -> Layout:
         table=table,
         columns=ColumnMap(path="path", text="sentence", speaker="client_id"),
         root=audio_root or subfolder(file.parent, "clips"),
+        home=None if audio_root else file.parent,
         notes=(*notes, Note("corpus.client-id", caveat, clients)),
     )
 
 
 def read_artie(path: Path, audio_root: Path | None) -> Layout:
     """Read the Artie Bias corpus: Common Voice columns, `NA` where nothing is known."""
-    return read_common_voice(one_file(path, ["artie-bias-corpus.tsv", "*.tsv"], "the table of clips"), audio_root)
+    return _common_voice(*one_file(path, ["artie-bias-corpus.tsv", "*.tsv"], "the table of clips"), audio_root)
 
 
 def read_fair_speech(path: Path, audio_root: Path | None) -> Layout:
@@ -51,8 +54,8 @@ def read_fair_speech(path: Path, audio_root: Path | None) -> Layout:
     The tuple of all five demographic columns stands for the speaker. Different people may share one, so
     intervals by this cluster are wider than they need to be, not narrower.
     """
-    file = one_file(path, ["*.tsv", "*.csv"], "the table of clips")
-    table = _require(read_table(file), "hash_name", "transcription", *_DEMOGRAPHY)
+    corpus, file = one_file(path, ["*.tsv", "*.csv"], "the table of clips")
+    table = _require(corpus.table(file), "hash_name", "transcription", *_DEMOGRAPHY)
     table = change(table, "path", lambda row: f"{(row.values['hash_name'] or '').strip()}.wav")
     table = change(table, "speaker", lambda row: " / ".join((row.values[name] or "").strip() for name in _DEMOGRAPHY))
     clusters = len({row.values["speaker"] for row in table.rows})
@@ -64,15 +67,16 @@ def read_fair_speech(path: Path, audio_root: Path | None) -> Layout:
         table=table,
         columns=ColumnMap(path="path", text="transcription", speaker="speaker"),
         root=audio_root or subfolder(file.parent, "audio", "wavs"),
+        home=None if audio_root else file.parent,
         notes=(Note("corpus.no-speakers", text, clusters),),
     )
 
 
 def read_edacc(path: Path, audio_root: Path | None) -> Layout:
     """Read EdAcc as it stands on the hub, exported as a table with paths in its column `audio`."""
-    file = one_file(path, ["*.csv", "*.tsv", "*.jsonl"], "the table of segments")
+    corpus, file = one_file(path, ["*.csv", "*.tsv", "*.jsonl", "*.parquet"], "the table of segments")
     return Layout(
-        table=_require(read_table(file), "speaker", "text", "audio"),
+        table=_require(corpus.table(file), "speaker", "text", "audio"),
         columns=ColumnMap(path="audio", text="text", speaker="speaker"),
         root=audio_root or file.parent,
     )
@@ -83,8 +87,8 @@ def read_sonos(path: Path, audio_root: Path | None) -> Layout:
 
     With an audio root, recordings are `<audio id>.wav` in it.
     """
-    file = one_file(path, ["*_metadata.json", "metadata/*_metadata.json"], "the metadata")
-    content = parse_json(read_text(file), str(file))
+    corpus, file = one_file(path, ["*_metadata.json", "metadata/*_metadata.json"], "the metadata")
+    content = parse_json(corpus.text(file), str(file))
     if not isinstance(content, dict):
         raise InputError(
             "The metadata are not an object of recordings by id.",

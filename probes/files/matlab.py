@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.loading.field_arrays import Refusal, Stored, Window, cut
+from probes.files.stored import Refusal, Stored, Window, cut
 
 _HEAD = 4096
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}

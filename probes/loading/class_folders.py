@@ -1,41 +1,26 @@
-"""Which images lie in a folder, and to which class does each belong? By class folders, or by a metadata table.
+"""Labelled images of a folder: by class folders, or by a metadata table.
 
 A folder may hold splits (`test`, `validation`, `train`), of which one is taken. Only headers are read here: an
 image is decoded when its pixels are asked for. What would change pixels silently (another size, 16 bits, several
-frames) is refused with the file's name, and no link or path is followed out of the folder.
+frames) is refused with the file's name.
 """
 
+import os
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.image_folders import ImageFile, ImageFolder, ImageRun
+from probes.files.images import FORMATS, Header
 from probes.files.names import suggest
 from probes.files.tables import read_table
-from probes.loading.image_files import (
-    GREY,
-    check_header,
-    check_image_file,
-    is_rotated,
-    is_transparent,
-    opened_image,
-    visible,
-)
-from probes.loading.places import Places, is_folder
 
-if TYPE_CHECKING:
-    pass
-
-_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".gif"})
-# Named, because others that Pillow knows (EPS) start programs.
-_FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "PPM", "GIF")
 # Held-out images first: what a model says of images that it was trained on proves little.
 _SPLITS = ("test", "validation", "valid", "val", "dev", "train")
 _METADATA = ("metadata.csv", "metadata.jsonl")
@@ -62,21 +47,20 @@ class Folder:
 
 @dataclass(slots=True)
 class _Listing:
-    """What was found before any file was opened; `places` says where each image is named."""
+    """What was found before any image was opened."""
 
     layout: str
-    files: list[Path] = field(default_factory=list)
+    files: list[ImageFile] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     classes: tuple[str, ...] = ()
     columns: dict[str, list[str | None]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, file: Path, name: str, where: str, label: str) -> None:
-        for row, value in ((self.names, name), (self.places, where), (self.labels, label)):
-            row.append(value)
+    def add(self, file: ImageFile, name: str, label: str) -> None:
         self.files.append(file)
+        self.names.append(name)
+        self.labels.append(label)
 
 
 def read_folder(
@@ -111,42 +95,49 @@ def read_folder(
             where=str(root),
             hint="Give an NPZ with the arrays x (n, c, h, w) and y.",
         )
-    base, notes = _choose_split(root)
+    folder = ImageFolder(root, tuple(FORMATS))
+    base, notes = _choose_split(folder)
     table = next((base / name for name in _METADATA if (base / name).is_file()), None)
-    listing = _by_table(root, base, table) if table else _by_class(root, base)
+    listing = _by_table(folder, base, table) if table else _by_class(folder, base)
     if not listing.files:
         raise InputError(
             "There are no images in this folder.",
             where=str(base),
-            hint=f"Their names end in {', '.join(sorted(_SUFFIXES))}.",
+            hint=f"Their names end in {', '.join(sorted(folder.suffixes))}.",
         )
     labels, names, mapping = _ids(listing, class_names)
-    found, changes = _check_headers(listing, shape, resize=resize, taken=taken)
+    found, changes = _check_headers(folder, listing, shape, resize=resize, taken=taken)
+    order = range(len(listing.files))[taken]
     return Folder(
-        files=tuple(listing.files),
+        files=tuple(file.path for file in listing.files),
         names=tuple(listing.names),
         labels=labels,
         class_names=names,
         columns={name: tuple(values) for name, values in listing.columns.items()},
         shape=found,
-        read=partial(_decode, tuple(listing.files), tuple(listing.places), found, resize),
+        read=ImageRun(folder, tuple(listing.files), found, resize, order).read,
         layout=listing.layout,
         notes=(*notes, *listing.notes, *mapping, *changes),
     )
 
 
-def _choose_split(root: Path) -> tuple[Path, list[str]]:
+def _choose_split(folder: ImageFolder) -> tuple[Path, list[str]]:
     """Return the folder to read: the root itself, or the first of its splits."""
-    folders = [entry.name for entry in visible(root) if is_folder(entry)]
+    root = folder.root
+    folders = [entry.name for entry in folder.entries(root).folders]
     splits = [name for name in _SPLITS if name in folders]
     if not splits or any((root / name).is_file() for name in _METADATA):
         return root, []
     # A class may be called "train"; a split is known by its own class folders or table.
-    nested = any(is_folder(entry) or entry.name in _METADATA for name in splits for entry in visible(root / name))
+    nested = any(_is_split(folder, root / name) for name in splits)
     if not nested and not set(folders) <= set(_SPLITS):
         return root, []
-    _place(Places(root), splits[0], str(root / splits[0]))
+    folder.find(splits[0], str(root / splits[0]))
     return root / splits[0], [_split_note(splits)]
+
+
+def _is_split(folder: ImageFolder, path: Path) -> bool:
+    return bool(folder.entries(path).folders) or any(os.path.lexists(path / name) for name in _METADATA)
 
 
 def _split_note(splits: Sequence[str]) -> str:
@@ -155,24 +146,11 @@ def _split_note(splits: Sequence[str]) -> str:
     return f"The split {splits[0]!r} was taken{others}{caution}."
 
 
-def _place(places: Places, name: str, where: str) -> Path:
-    """Return where a file really lies; it must be below the root."""
-    hint = "Copy it into the folder: links and paths that lead out of it are not followed."
-    # Names of files go into the report, which is UTF-8.
-    if Path(name).is_absolute() or name != name.encode("utf-8", "replace").decode():
-        raise InputError(f"The path {name!r} is absolute, or not in UTF-8.", where=where, hint=hint)
-    try:
-        return places.resolve(name, where)
-    except InputError as error:
-        raise InputError(error.message, where=where, hint=hint) from None
-
-
-def _by_class(root: Path, base: Path) -> _Listing:
+def _by_class(folder: ImageFolder, base: Path) -> _Listing:
     """List `base/<class>/<image>`; a class without images keeps its place in the order."""
     listing = _Listing("folders by class")
-    places = Places(root)
-    top = visible(base)
-    classes = [entry.name for entry in top if is_folder(entry)]
+    top = folder.entries(base)
+    classes = [entry.name for entry in top.folders]
     if not classes:
         raise InputError(
             "There are no class folders here.",
@@ -180,17 +158,15 @@ def _by_class(root: Path, base: Path) -> _Listing:
             hint="Put the images of each class into a folder of its own, or add metadata.csv with the columns "
             "file_name and label.",
         )
-    others, deeper = sum(not is_folder(entry) for entry in top), 0
+    others, deeper = len(top.images) + top.others, 0
     for name in classes:
-        _place(places, (base / name).relative_to(root).as_posix(), str(base / name))
-        for entry in visible(base / name):
-            if is_folder(entry):
-                deeper += 1
-            elif Path(entry.name).suffix.lower() in _SUFFIXES:
-                relative = Path(entry.path).relative_to(root).as_posix()
-                listing.add(_place(places, relative, entry.path), relative, entry.path, name)
-            else:
-                others += 1
+        folder.find(folder.name(base / name), str(base / name))
+        found = folder.entries(base / name)
+        others += found.others
+        deeper += len(found.folders)
+        for entry in found.images:
+            relative = folder.name(entry.path)
+            listing.add(ImageFile(folder.find(relative, entry.path), entry.path), relative, name)
     listing.classes = tuple(classes)
     empty = sorted(set(classes) - set(listing.labels))
     if others:
@@ -202,10 +178,9 @@ def _by_class(root: Path, base: Path) -> _Listing:
     return listing
 
 
-def _by_table(root: Path, base: Path, path: Path) -> _Listing:
+def _by_table(folder: ImageFolder, base: Path, path: Path) -> _Listing:
     """List the images of a metadata table, whose paths are relative to its own folder."""
-    places = Places(root)
-    _place(places, path.relative_to(root).as_posix(), str(path))
+    folder.find(folder.name(path), str(path))
     table = read_table(path)
     for column in ("file_name", "label"):
         if column not in table.columns:
@@ -228,15 +203,15 @@ def _by_table(root: Path, base: Path, path: Path) -> _Listing:
         label = (row.values.get("label") or "").strip()
         if not label or name == ".":
             raise InputError("The row has no file_name or no label.", where=where, hint="Fill it in, or drop the row.")
-        relative = posixpath.normpath(posixpath.join(base.relative_to(root).as_posix(), name))
-        file = _place(places, relative, where)
+        relative = posixpath.normpath(posixpath.join(folder.name(base), name))
+        file = folder.find(relative, where)
         if seen.setdefault(file, row.line) != row.line:
             raise InputError(
                 f"The image {name} is listed before, on line {seen[file]}.",
                 where=where,
                 hint="Keep one of the two rows.",
             )
-        listing.add(file, relative, f"{where} ({name})", label)
+        listing.add(ImageFile(file, f"{where} ({name})"), relative, label)
         for column, values in listing.columns.items():
             values.append(row.values.get(column))
     return listing
@@ -287,70 +262,45 @@ def _count(number: int, noun: str) -> str:
 
 
 def _check_headers(
-    listing: _Listing, shape: tuple[int, int, int] | None, *, resize: bool, taken: slice
+    folder: ImageFolder, listing: _Listing, shape: tuple[int, int, int] | None, *, resize: bool, taken: slice
 ) -> tuple[tuple[int, int, int], list[str]]:
     """Return the shape of all images, and what will be done to how many of them."""
     counts: Counter[str] = Counter()
     expected = "the model takes"
-    for path, where in zip(listing.files[taken], listing.places[taken], strict=True):
-        (width, height), changes = _inspect(path, where, 3 if shape is None else shape[0])
+    files = listing.files[taken]
+    for file, header in zip(files, folder.headers(files), strict=True):
         if shape is None:
             if resize:
                 raise InputError(
                     "The size to which images are to be brought is not known.",
-                    where=str(path),
+                    where=str(file.path),
                     hint="Write the size into the model's preprocessor_config.json.",
                 )
-            shape = (3, height, width)
+            shape = (3, header.height, header.width)
             expected = f"the first one ({listing.names[0]}) has"
-        if (height, width) != shape[1:]:
+        counts.update(_changes(header, shape[0]))
+        if (header.height, header.width) != shape[1:]:
             if not resize:
                 raise InputError(
-                    f"The image has {width} x {height} pixels (w x h), {expected} {shape[2]} x {shape[1]}.",
-                    where=where,
+                    f"The image has {header.width} x {header.height} pixels (w x h), "
+                    f"{expected} {shape[2]} x {shape[1]}.",
+                    where=file.where,
                     hint="Bring all images to one size first: none is resized here.",
                 )
-            changes.append(
-                "{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."
-            )
-        counts.update(changes)
+            counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1
     assert shape is not None
     return shape, [text.format(_count(number, "image")) for text, number in sorted(counts.items())]
 
 
-def _inspect(path: Path, where: str, channels: int) -> tuple[tuple[int, int], list[str]]:
-    """Read a header: (width, height), and what makes the pixels as used differ from those of the file."""
-    check_image_file(path, where)
-    with opened_image(path, where, _FORMATS) as image:
-        check_header(image, where)
-        changes = []
-        if is_transparent(image):
-            changes.append("{} stored with transparency, which was dropped.")
-        if image.mode in _OTHER_SPACES:
-            changes.append("{} converted from " + f"{image.mode} to {'RGB' if channels == 3 else 'grey'}.")
-        elif (image.mode in GREY) != (channels == 1):
-            changes.append("{} " + ("grey: its channel stands three times." if channels == 3 else "converted to grey."))
-        if is_rotated(image):
-            changes.append("{} marked as rotated (EXIF), which was ignored.")
-        return image.size, changes
-
-
-def _decode(
-    files: Sequence[Path], places: Sequence[str], shape: tuple[int, int, int], resize: bool, index: int
-) -> NDArray[np.uint8]:
-    """Return an image's bytes as (c, h, w)."""
-    from PIL.Image import Resampling
-
-    channels, height, width = shape
-    with opened_image(files[index], places[index], _FORMATS) as image:
-        used = image.convert("L" if channels == 1 else "RGB")
-        if used.size != (width, height):
-            if not resize:
-                raise InputError(
-                    "The file has changed its size since it was listed.",
-                    where=places[index],
-                    hint="Let nothing write to the folder, and run it again.",
-                )
-            used = used.resize((width, height), Resampling.BILINEAR)
-        values = np.asarray(used, dtype=np.uint8).reshape(height, width, channels)
-    return values.transpose(2, 0, 1)
+def _changes(header: Header, channels: int) -> list[str]:
+    """Return what makes the pixels as used differ from those of the file."""
+    changes = []
+    if header.transparent:
+        changes.append("{} stored with transparency, which was dropped.")
+    if header.mode in _OTHER_SPACES:
+        changes.append("{} converted from " + f"{header.mode} to {'RGB' if channels == 3 else 'grey'}.")
+    elif header.grey != (channels == 1):
+        changes.append("{} " + ("grey: its channel stands three times." if channels == 3 else "converted to grey."))
+    if header.rotated:
+        changes.append("{} marked as rotated (EXIF), which was ignored.")
+    return changes

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.loading.field_arrays import Refusal, Stored, Window
+from probes.files.stored import Refusal, Stored, Window
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 GROUPED = "HDF5, a group a sample"

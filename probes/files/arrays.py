@@ -1,0 +1,266 @@
+"""Which arrays does a file hold, and how are a few samples of one read without the others?
+
+NPZ, NPY, HDF5, MATLAB and torch files are told apart by content. Nothing is unpickled beyond tensors; headers are
+compared with what is there, and what is read may take only so much as the size of the file allows. NPZ, HDF5 and
+MATLAB files are opened in a contained child, which hands over names, shapes and the samples that are asked for; what
+stands in an NPZ as it is, is read where the child says that it stands.
+"""
+
+import math
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.errors import InputError
+from probes.files.contents import ContainedContents, Contents, open_contents
+from probes.files.names import suggest
+from probes.files.npy import SIGNATURE as NPY
+from probes.files.npy import Header, Part, Stream
+from probes.files.npz import TORCH
+from probes.files.opening import read_head
+from probes.files.stored import Refusal, Window, damaged
+
+# Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.
+_UNPACKED, _EXPANSION = 2**28, 100
+_HINT = "Give an NPZ, NPY, HDF5, MATLAB or torch file of arrays."
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_PIECE = 2**24
+FORMS = ("NPZ", "NPY", "HDF5", "MATLAB 5", TORCH)
+"""Forms of files of arrays; MATLAB 7.3 is HDF5."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """An array of a file, samples on its first axis.
+
+    Parameters
+    ----------
+    fortran
+        The first axis is the fastest in the file.
+    """
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool
+    source: Contents | ContainedContents
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
+        """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given.
+
+        Raises
+        ------
+        InputError
+            Where the file is cut off or damaged there.
+        """
+        sizes = [stop - start, *self.shape[1:]]
+        if window is not None:
+            sizes[window[0]] = window[2] - window[1]
+        return self._read(start, stop, window, tuple(sizes))
+
+    def values(self, start: int, stop: int, *, checked: bool = True) -> NDArray[Any]:
+        """Return values of an NPZ or NPY by their places in the file.
+
+        Parameters
+        ----------
+        checked
+            Whether check sums are compared, which takes a reading from the beginning.
+        """
+        return self._read(start, stop, "checked" if checked else "straight", (stop - start,))
+
+    def whole(self) -> NDArray[Any]:
+        """Return all, read in pieces."""
+        if not self.shape:
+            return self.rows(0, 1).reshape(())
+        count = self.shape[0]
+        step = max(1, _PIECE // max(1, self.size // max(1, count)))
+        if step >= count:
+            return self.rows(0, count)
+        first = self.rows(0, step)
+        values = np.empty(self.shape, dtype=first.dtype)
+        values[:step] = first
+        for start in range(step, count, step):
+            values[start : start + step] = self.rows(start, min(start + step, count))
+        return values
+
+    def items(self, start: int, stop: int) -> list[Any]:
+        """Return entries of the first axis as Python's own values."""
+        values = self.rows(start, stop)
+        # numpy makes strings of any numbers.
+        if values.dtype.kind == "U" and values.size and values.view(_character(values)).max() > sys.maxunicode:
+            raise damaged(self.path, ValueError("it holds what is no character"), self.name)
+        return list(values.tolist())
+
+    def _read(self, start: int, stop: int, how: Window | str | None, shape: tuple[int, ...]) -> NDArray[Any]:
+        values = self.source.read(self.name, start, stop, how)
+        # Whoever answers has read the file, which may have taken it over.
+        if not isinstance(values, np.ndarray) or values.shape != shape:
+            raise damaged(self.path, ValueError("it holds another shape than it promised"), self.name)
+        return values
+
+
+def _character(texts: NDArray[Any]) -> str:
+    return f"{texts.dtype.str[0]}u4"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """The arrays of a file.
+
+    Parameters
+    ----------
+    form
+        In words.
+    refused
+        Arrays that are there but are not read, and why.
+    most
+        Bytes to which one sample may unpack.
+    hint
+        The mend of an array that is refused for no reason of its own.
+    """
+
+    path: Path
+    form: str
+    arrays: Mapping[str, StoredArray]
+    refused: Mapping[str, Refusal]
+    most: int
+    hint: str
+
+    def find(self, name: str, kinds: str = "biuf") -> StoredArray:
+        """Return an array of numbers, or of other kinds of values.
+
+        Raises
+        ------
+        InputError
+            Where there is none of this name, or it may not be read.
+        """
+        where = f"{self.path}, {name}"
+        if name in self.refused:
+            refusal = self.refused[name]
+            raise InputError(f"The array {name!r} {refusal.reason}.", where=where, hint=refusal.hint or self.hint)
+        if name not in self.arrays:
+            raise InputError(
+                f"The file has no array {name!r}. {self.listing()}",
+                where=str(self.path),
+                hint=suggest(name, tuple(self.arrays)),
+            )
+        array = self.arrays[name]
+        if array.dtype.kind not in kinds:
+            what = f"{'complex numbers' if array.dtype.kind == 'c' else 'values'} of type {array.dtype}"
+            raise InputError(f"The array {name!r} holds {what}.", where=where, hint="Save real numbers, plain arrays.")
+        if math.prod(array.shape[1:]) * array.dtype.itemsize > self.most:
+            raise InputError(
+                f"The array {name!r} has the shape {array.shape}: one sample is too large for a file of this size.",
+                where=where,
+                hint="Save it uncompressed if it really holds so little.",
+            )
+        return array
+
+    def check_expansion(self, names: Collection[str]) -> None:
+        """Refuse arrays that together unpack to far more than the size of the file.
+
+        Raises
+        ------
+        InputError
+            Where they do.
+        """
+        total = sum(self.arrays[name].size for name in names if name in self.arrays)
+        if total > self.most:
+            what = "The file" if len(names) > 1 else f"The array {next(iter(names))!r}"
+            said = f"{what} unpacks to {total} bytes, over {_EXPANSION} times its size."
+            hint = "Save it uncompressed (numpy.savez) if it really holds so little."
+            raise InputError(said, where=str(self.path), hint=hint)
+
+    def listing(self) -> str:
+        """Return a sentence that names all arrays with their shapes."""
+        shown = [f"{name} {tuple(array.shape)}" for name, array in self.arrays.items()]
+        shown += [f"{name} (not readable)" for name in self.refused]
+        return f"It holds {', '.join(shown[:30]) or 'no arrays'}{', ...' if len(shown) > 30 else ''}."
+
+
+def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT) -> Archive:
+    """Open a file of arrays; its form follows from its content.
+
+    Parameters
+    ----------
+    forms
+        Those that are wanted.
+    hint
+        The mend where it has another one.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read or is none of the wanted forms.
+    """
+    head = read_head(path, wanted="a file of arrays", hint=hint, size=1024)
+    form = _form(path, head)
+    most = max(_UNPACKED, _EXPANSION * path.stat().st_size)
+    source: Contents | ContainedContents | None = None
+    if form in ("NPZ", "HDF5", "MATLAB 5") and form in forms:
+        source = ContainedContents(path, form, most)
+        if form == "NPZ" and source.listed()[0] == TORCH:
+            form, source = TORCH, None
+    if form not in forms:
+        wanted = "a file of arrays that is known here" if forms == FORMS else f"an {' or an '.join(forms)}"
+        said = f"This is a file of the form {form}, not {wanted}." if form else f"This is not {wanted}."
+        raise InputError(said, where=str(path), hint=hint)
+    if source is None:
+        source = open_contents(path, form, most)
+    said, arrays, refused = source.listed()
+    return Archive(
+        path=path,
+        form=said,
+        arrays={entry[0]: _array(path, source, *entry) for entry in arrays},
+        refused={name: Refusal(reason, mend) for name, reason, mend in refused},
+        most=most,
+        hint=hint,
+    )
+
+
+def _array(
+    path: Path,
+    source: Contents | ContainedContents,
+    name: str,
+    shape: tuple[int, ...],
+    kind: Any,
+    fortran: bool,
+    numbers: tuple[int, ...],
+) -> StoredArray:
+    dtype = np.lib.format.descr_to_dtype(kind)
+    if numbers:
+        # It needs no reader of zips any more.
+        start, size, crc, before = numbers
+        header, part = Header(shape, fortran, dtype, before), Part(path, start, size, crc)
+        # Whoever tells this has read the file, which may have taken it over.
+        if min(*numbers, *shape, 0) < 0 or dtype.hasobject or before + header.size != size:
+            raise damaged(path, ValueError("its numbers contradict each other"), name)
+        source = Contents(path, {name: Stream(part.open, header, part)}, {}, "NPZ")
+    return StoredArray(path, name, shape, dtype, fortran, source)
+
+
+def _form(path: Path, head: bytes) -> str:
+    """Return the form that the first bytes show; "" where they show none."""
+    # Before the signature MATLAB 7.3 puts a header of its own, of 512 bytes.
+    if _HDF5 in (head[:8], head[512:520]):
+        return "HDF5"
+    if head.startswith(NPY):
+        return "NPY"
+    # Version and byte order end the header of MATLAB 5.
+    if head[124:126] in (b"\x00\x01", b"\x01\x00") and head[126:128] in (b"IM", b"MI"):
+        return "MATLAB 5"
+    # torch.save writes a zip too, which is told by its entries, and wrote a bare pickle (0x80) before.
+    if head.startswith(b"PK"):
+        return "NPZ"
+    return TORCH if head.startswith(b"\x80") or path.suffix.lower() in (".pt", ".pth") else ""

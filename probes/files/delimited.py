@@ -1,0 +1,256 @@
+"""Delimited text (CSV, TSV, semicolons), read in blocks of rows: memory does not grow with the file.
+
+The separator is found in the header. Every row has as many fields as the header, or is refused with its line.
+"""
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+
+from probes.errors import InputError
+from probes.files.text import text_blocks
+
+MOST_COLUMNS = 2**20
+LONGEST_FIELD = 2**17
+"""Characters of the longest field: an open quotation mark would else swallow the rest of the file."""
+HINT = "Give a table with a header and rows."
+
+_BLOCK = 2**12
+_BYTES = 2**16
+"""Bytes of a block of rows, about; its cells take up to four times as much, and more where they are short."""
+_PIECE = 2**15
+"""Bytes of a piece of text, as `probes.files.text` gives it."""
+_TABS = (".tsv", ".tab")
+_NUMBERS = re.compile(r"[\d\s.,;eE+-]*;[\d\s.,;eE+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How fields are separated, and so how they are quoted and how numbers are written.
+
+    >>> Dialect(";").decimal_comma, Dialect("\\t").name
+    (True, 'TSV')
+    """
+
+    separator: str
+
+    @property
+    def name(self) -> str:
+        """The name for people."""
+        return {"\t": "TSV", ";": "CSV with semicolons"}.get(self.separator, "CSV")
+
+    @property
+    def quoted(self) -> bool:
+        """Whether quotation marks mean something: TSV files of corpora hold bare ones, which no rule survives."""
+        return self.separator != "\t"
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether 2,31 is a number: where the comma is no separator because numbers need it."""
+        return self.separator == ";"
+
+
+def find_dialect(suffix: str, header: str) -> Dialect:
+    """Find the separator: a tab by the suffix, else what separates the names of the header, outside of quotes.
+
+    Parameters
+    ----------
+    suffix
+        Of the file's name, in lower case.
+    header
+        The first line. Where it holds numbers alone, a comma beside semicolons is a decimal comma.
+
+    >>> [find_dialect(".csv", text).separator for text in ("a,b;c", "a;b", '"a;b",c', "a\\tb", "a")]
+    [',', ';', ',', '\\t', ',']
+    >>> find_dialect(".txt", "a,b\\tc").separator, find_dialect(".csv", "1,5;2,5").separator
+    ('\\t', ';')
+    """
+    # What stands between quotation marks separates nothing.
+    bare = "".join(header.split('"')[::2])
+    order = ";" if _NUMBERS.fullmatch(bare) else ",;\t" if suffix == ".csv" else "\t,;"
+    return Dialect("\t" if suffix in _TABS else next((mark for mark in order if mark in bare), ","))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows: the line on which each begins, and its fields."""
+
+    lines: "range | list[int]"
+    rows: list[list[str]]
+
+
+class Delimited:
+    """A delimited file whose first row has been read.
+
+    Parameters
+    ----------
+    path
+        The file. Its dialect follows from its suffix and its first line that is not blank.
+    keep_empty
+        Keep rows of one empty field, such as `""` below a header of one name; else they are blank lines.
+    longest
+        Characters of the longest field.
+
+    Attributes
+    ----------
+    dialect, header, header_line
+        The separator, the fields of the first row that is not blank, and its line.
+    """
+
+    def __init__(self, path: Path, *, keep_empty: bool = False, longest: int = LONGEST_FIELD) -> None:
+        self.path, self._keep_empty, self._longest = path, keep_empty, longest
+        self._taken = self._line = self._pieces = 0
+        lines = chain.from_iterable(map(self._piece, text_blocks(path, hint=HINT)))
+        blank = []
+        for first in lines:
+            blank.append(first)
+            if first.strip():
+                break
+        else:
+            raise InputError("The file is empty.", where=str(path), hint=HINT)
+        self.dialect = find_dialect(path.suffix.lower(), first)
+        self._reader = csv.reader(
+            chain(blank, lines),
+            strict=True,
+            delimiter=self.dialect.separator,
+            quoting=csv.QUOTE_MINIMAL if self.dialect.quoted else csv.QUOTE_NONE,
+        )
+        self.header_line, self.header = self._first()
+        if len(self.header) > MOST_COLUMNS:
+            said = f"There are {len(self.header)} columns; at most {MOST_COLUMNS} are read."
+            raise InputError(said, where=f"{path}:{self.header_line}", hint=HINT)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns; one without a name is called by its place, counted from 1.
+
+        Raises
+        ------
+        InputError
+            Where a name stands twice.
+        """
+        names = tuple(name.strip() or f"column {place}" for place, name in enumerate(self.header, start=1))
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        if twice is None:
+            return names
+        said = f"The column {twice!r} stands twice in the header."
+        where = f"{self.path}:{self.header_line}"
+        raise InputError(said, where=where, hint="Give every column a name of its own.")
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows below the first one, without blank lines.
+
+        Raises
+        ------
+        InputError
+            Where a row cannot be read or has not as many fields as the first one.
+        """
+        # Few rows at first, as they may be very long; then as many as have `_BYTES` by the mean so far.
+        size, count = min(16, _BLOCK), 1
+        while True:
+            block, fault = self._read(size)
+            if block is None:
+                return
+            self._check_widths(block)
+            count += len(block.rows)
+            if block.rows:
+                yield block
+            # Two blocks at once would take twice the memory.
+            del block
+            if fault is not None:
+                raise fault
+            size = max(1, min(2 * size, _BLOCK, _BYTES * count // (self._pieces * _PIECE)))
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line and the fields of each row below the first one."""
+        for block in self.blocks():
+            yield from zip(block.lines, block.rows, strict=True)
+            del block
+
+    def _piece(self, text: str) -> io.StringIO:
+        self._pieces += 1
+        return io.StringIO(text, newline="")
+
+    def _first(self) -> tuple[int, list[str]]:
+        while True:
+            block, fault = self._read(1)
+            if fault is not None:
+                raise fault
+            if block is None:
+                # A single empty text between quotation marks is no row.
+                return 1, []
+            if block.rows:
+                return block.lines[0], block.rows[0]
+
+    def _read(self, size: int) -> tuple[Block | None, InputError | None]:
+        """Return the next rows that are not blank, and what is wrong with the row behind them."""
+        rows: list[list[str]] = []
+        fault = None
+        with _field_limit(self._longest):
+            try:
+                # What is read before an error stays in the list.
+                rows.extend(islice(self._reader, size))
+            except csv.Error as error:
+                fault = error
+        if not rows and fault is None:
+            return None, None
+        first, taken = self._line + 1, self._reader.line_num - self._taken
+        self._taken = self._reader.line_num
+        lines: range | list[int] = range(first, first + len(rows))
+        if taken == len(rows):
+            self._line += taken
+        else:
+            lines = []
+            for row in rows:
+                lines.append(self._line + 1)
+                self._line += 1 + sum(map(_breaks, row))
+        short = {*map(len, rows)}
+        if short & {0, 1}:
+            kept = [place for place, row in enumerate(rows) if self._is_row(row)]
+            lines, rows = [lines[place] for place in kept], [rows[place] for place in kept]
+        return Block(lines, rows), self._refusal(fault) if fault is not None else None
+
+    def _is_row(self, row: list[str]) -> bool:
+        return len(row) > 1 or (bool(row) and (self._keep_empty or bool(row[0].strip())))
+
+    def _check_widths(self, block: Block) -> None:
+        width = len(self.header)
+        # Rows are looked at one by one in uneven blocks only: a table may have ten million of them.
+        if {*map(len, block.rows)} <= {width}:
+            return
+        line, row = next(pair for pair in zip(block.lines, block.rows, strict=True) if len(pair[1]) != width)
+        hint = {"\t": "A tab separates fields.", ",": "Put a text that holds a comma between quotation marks."}
+        raise InputError(
+            f"The row has {len(row)} fields, the header {width}.",
+            where=f"{self.path}:{line}",
+            hint="Every row needs as many fields as the header. "
+            + hint.get(self.dialect.separator, "Semicolons separate fields, as in the header."),
+        )
+
+    def _refusal(self, error: csv.Error) -> InputError:
+        return InputError(
+            f"The row cannot be read: {error}.",
+            where=f"{self.path}:{self._line + 1}",
+            hint="A quotation mark may be open: inside a quoted text it is written twice.",
+        )
+
+
+def _breaks(field: str) -> int:
+    return field.count("\n") + field.count("\r") - field.count("\r\n")
+
+
+@contextmanager
+def _field_limit(longest: int) -> Iterator[None]:
+    """Set the longest field while rows are read; the limit is one for the whole process."""
+    before = csv.field_size_limit(longest)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)

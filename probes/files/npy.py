@@ -1,0 +1,252 @@
+"""Read arrays of numpy's format, of which nothing is unpickled, piece by piece."""
+
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.files.stored import Refusal, Window, cut
+
+SIGNATURE = b"\x93NUMPY"
+_BLOCK = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before the values of an array.
+
+    Parameters
+    ----------
+    fortran
+        The first axis is the fastest in the file.
+    start
+        Bytes before the first value.
+    """
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(file: IO[bytes], size: int) -> Header:
+    """Read a header and compare it with the `size` bytes that are there.
+
+    Raises
+    ------
+    Refusal
+        Where the array holds objects or another number of bytes.
+    """
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    # On one axis both orders are the same, and numpy may note either.
+    header = Header(shape, fortran and len(shape) > 1, dtype, file.tell())
+    if dtype.hasobject:
+        raise Refusal("holds Python objects, which are not unpickled here", "Save plain numbers.")
+    if header.size != size - header.start or min(shape, default=0) < 0:
+        said = f"promises {header.size} bytes in its header and holds {size - header.start}"
+        raise Refusal(said, "Fetch or save it again.")
+    return header
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An array whose values stand as they are in a file, from its byte `start` on; each call opens the file."""
+
+    path: Path
+    header: Header
+    start: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of its axes."""
+        return self.header.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a stored value."""
+        return self.header.dtype
+
+    def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
+        """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""
+        if self.header.fortran:
+            if not self.header.size:
+                return cut(np.empty(self.shape, self.dtype)[start:stop], window)
+            mapped = np.memmap(self.path, self.dtype, "r", self.start, self.shape, "F")
+            return np.array(cut(mapped[start:stop], window))
+        width = math.prod(self.shape[1:])
+        return cut(self.values(start * width, stop * width).reshape(stop - start, *self.shape[1:]), window)
+
+    def values(self, start: int, stop: int) -> NDArray[Any]:
+        """Return values by their places in the file."""
+        data = np.empty((stop - start) * self.dtype.itemsize, dtype=np.uint8)
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self.start + start * self.dtype.itemsize)
+            filled = 0
+            while filled < len(data):
+                count = file.readinto(data[filled : filled + 2**28].data)
+                if not count:
+                    raise ValueError("it ends in the middle of an array")
+                filled += count
+        return data.view(self.dtype)
+
+
+class Bytes(Protocol):
+    """What is read forwards."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes, none at the end."""
+
+    def close(self) -> None:
+        """End the reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a file that holds a member as it is, and the check sum that it has."""
+
+    path: Path
+    start: int
+    size: int
+    crc: int
+
+    def open(self) -> "_OpenPart":
+        """Open it for reading forwards."""
+        file = self.path.open("rb", buffering=0)
+        file.seek(self.start)
+        return _OpenPart(file, self.size, self.crc)
+
+
+@dataclass(slots=True)
+class _OpenPart:
+    file: IO[bytes]
+    left: int
+    crc: int
+    _sum: int = 0
+
+    def read(self, size: int, /) -> bytes:
+        data = self.file.read(min(size, self.left))
+        self.left -= len(data)
+        self._sum = zlib.crc32(data, self._sum)
+        if not self.left and self._sum != self.crc:
+            raise ValueError("its check sum is wrong")
+        return data
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@dataclass(slots=True)
+class Stream:
+    """An array that is read forwards; going back opens it again.
+
+    Parameters
+    ----------
+    opener
+        Opens it at its header.
+    part
+        Where it stands in a file as it is, if it does.
+    """
+
+    opener: Callable[[], Bytes]
+    header: Header
+    part: Part | None = None
+    _file: Bytes | None = field(default=None, init=False)
+    _place: int = field(default=0, init=False)
+    _whole: NDArray[Any] | None = field(default=None, init=False)
+
+    def __del__(self) -> None:
+        self._close()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of its axes."""
+        return self.header.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of a stored value."""
+        return self.header.dtype
+
+    def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
+        """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""
+        if self.header.fortran:
+            # The first axis runs through the whole.
+            if self._whole is None:
+                self._whole = self.values(0, math.prod(self.shape)).reshape(self.shape[::-1]).T
+            return cut(self._whole[start:stop], window)
+        width = math.prod(self.shape[1:])
+        return cut(self.values(start * width, stop * width).reshape(stop - start, *self.shape[1:]), window)
+
+    def values(self, start: int, stop: int) -> NDArray[Any]:
+        """Return values by their places in the file."""
+        width = self.dtype.itemsize
+        if self._file is None or start < self._place:
+            self._close()
+            self._file, self._place = self.opener(), 0
+            _skip(self._file, self.header.start)
+        try:
+            # Read and dropped: seeking in what is packed would unpack it all the same.
+            _skip(self._file, (start - self._place) * width)
+            data = np.empty((stop - start) * width, dtype=np.uint8)
+            filled = 0
+            for block in _blocks(self._file, len(data)):
+                data[filled : filled + len(block)] = np.frombuffer(block, dtype=np.uint8)
+                filled += len(block)
+        except BaseException:
+            # What failed half-way stands nowhere known.
+            self._close()
+            raise
+        self._place = stop
+        return data.view(self.dtype)
+
+    def straight(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the same without a check of sums, and without what stands before them, where that can be done."""
+        if self.part is None:
+            return self.values(start, stop)
+        return Plain(self.part.path, self.header, self.part.start + self.header.start).values(start, stop)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An open file stays where it was opened.
+        return type(self), (self.opener, self.header, self.part)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _skip(file: Bytes, size: int) -> None:
+    for _ in _blocks(file, size):
+        continue
+
+
+def _blocks(file: Bytes, size: int) -> Iterator[bytes]:
+    while size:
+        block = file.read(min(size, _BLOCK))
+        if not block:
+            raise ValueError("it ends in the middle of an array")
+        size -= len(block)
+        yield block
+
+
+def read_npy(path: Path, most: int) -> tuple[dict[str, Plain], dict[str, Refusal], str]:
+    """Return the array of an NPY file under the name "array", or why it is refused, and the form in words."""
+    del most
+    with path.open("rb") as file:
+        try:
+            header = read_header(file, path.stat().st_size)
+        except Refusal as refusal:
+            return {}, {"array": refusal.kept()}, "NPY"
+    return {"array": Plain(path, header, header.start)}, {}, "NPY"

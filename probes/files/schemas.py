@@ -1,0 +1,272 @@
+"""Tables by declared columns: names, types and limits are checked while a file is read, block by block."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.errors import InputError
+from probes.files.delimited import Delimited
+from probes.files.names import suggest
+from probes.files.tables import is_json, read_table
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Cells = Sequence[str | None]
+_Value = TypeVar("_Value", int, bool)
+
+_BLOCK = 2**12
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf(inity)?)", re.ASCII | re.IGNORECASE)
+# A data frame writes whole numbers as 3.0 where others of the column are missing.
+_WHOLE = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
+_MISSING = frozenset({"", "na", "n/a", "none", "null"})
+# The long forms are what numpy.savetxt writes of truth values.
+_YES, _NO = ("1", "true", "1.0", "1.000000000000000000e+00"), ("0", "false", "0.0", "0.000000000000000000e+00")
+_FLAGS = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A declared column; cases of names do not matter.
+
+    Parameters
+    ----------
+    name, aliases
+        The name in lower case, and others that mean the same.
+    kind
+        What a cell is; a flag is 1 or true, 0 or false.
+    required
+        Refuse a file without it.
+    family
+        Columns named `name_X` are of this kind too.
+    missing
+        A number may be empty, NaN or infinite; else it lies between `least` and `most`.
+    refusal, hint
+        What is said behind a cell that cannot be read, such as "is no loss", and the mend.
+    """
+
+    name: str
+    kind: Literal["text", "number", "whole", "flag"] = "text"
+    aliases: tuple[str, ...] = ()
+    required: bool = False
+    family: bool = False
+    missing: bool = False
+    least: float = -1.7e308
+    most: float = 1.7e308
+    refusal: str = "is not a number"
+    hint: str = "Write plain numbers."
+
+    def means(self, name: str) -> bool:
+        """Tell whether a name in a header is this column's."""
+        return name == self.name or name in self.aliases or (self.family and name.startswith(f"{self.name}_"))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Declared columns of which a file has one, or with `several` one and more; `what` they hold, in words."""
+
+    what: str
+    names: tuple[str, ...]
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Columns that a file may have.
+
+    Parameters
+    ----------
+    one_of
+        Groups of columns that stand for one another.
+    most_rows
+        Rows after which nothing more is read.
+    hint, fewer
+        What columns there should be, and how to have fewer rows.
+    """
+
+    columns: tuple[Column, ...]
+    one_of: tuple[OneOf, ...] = ()
+    most_rows: int
+    hint: str
+    fewer: str = "Give fewer."
+
+
+class SchemaReader:
+    """A file whose header fits a schema, read block by block.
+
+    Attributes
+    ----------
+    form
+        CSV, TSV or JSON, for people.
+    names
+        All columns of the file, in lower case.
+    columns
+        The declared column of each of the names that has one.
+    unused
+        The other names, sorted.
+    notes
+        How the file was read where that is unusual.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, names a column twice, or lacks one.
+    """
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        self.path, self._schema, self.notes = path, schema, list[str]()
+        self._decimal_comma = False
+        self._blocks: Iterator[tuple[Sequence[int], list[Cells]]]
+        if is_json(path):
+            table = read_table(path)
+            self.form, header, line = "JSON", table.columns, ""
+            self._blocks = (
+                (
+                    [row.line for row in rows],
+                    [[row.values.get(name) for row in rows] for name in table.columns],
+                )
+                for start in range(0, len(table.rows), _BLOCK)
+                for rows in (table.rows[start : start + _BLOCK],)
+            )
+        else:
+            file = Delimited(path)
+            self.form, header, line = file.dialect.name, tuple(file.header), f":{file.header_line}"
+            self._decimal_comma = file.dialect.decimal_comma
+            self._blocks = ((block.lines, list(zip(*block.rows, strict=True))) for block in file.blocks())
+        if self._decimal_comma:
+            self.notes.append("Fields are separated by semicolons; numbers may have decimal commas.")
+        self._where = f"{path}{line}"
+        self.names = tuple(name.strip().casefold() for name in header)
+        self.columns = self._resolved()
+        self.unused = sorted({*self.names} - self.columns.keys())
+
+    def blocks(self) -> Iterator["CellBlock"]:
+        """Yield blocks of rows; there is one row at least.
+
+        Raises
+        ------
+        InputError
+            Where a row does not fit the header, or there are too many, or none.
+        """
+        count = 0
+        for lines, cells in self._blocks:
+            count += len(lines)
+            if count > self._schema.most_rows:
+                said = f"There are more than {self._schema.most_rows} rows."
+                raise InputError(said, where=f"{self.path}:{lines[-1]}", hint=self._schema.fewer)
+            yield CellBlock(
+                self.path, lines, dict(zip(self.names, cells, strict=True)), self.columns, self._decimal_comma
+            )
+        if not count:
+            hint = "Give a row for each of what the columns say."
+            raise InputError("The file has a header but no rows.", where=str(self.path), hint=hint)
+
+    def named(self, name: str) -> str | None:
+        """Return the name in the file of a declared column; None where the file has none."""
+        return next((there for there in self.names if there in self.columns and self.columns[there].name == name), None)
+
+    def _resolved(self) -> dict[str, Column]:
+        twice = next((name for name, times in Counter(self.names).items() if times > 1), None)
+        if twice is not None:
+            said = f"The column {twice!r} stands twice in the header."
+            raise InputError(said, where=self._where, hint="Give every column a name of its own.")
+        found = {}
+        for name in self.names:
+            column = next((column for column in self._schema.columns if column.means(name)), None)
+            if column is not None:
+                found[name] = column
+        there = {column.name for column in found.values()}
+        for column in self._schema.columns:
+            if column.required and column.name not in there:
+                raise self._missing(f"There is no column {column.name!r}.", column.name)
+        own = [[name for name, column in found.items() if column.name in group.names] for group in self._schema.one_of]
+        for group, names in zip(self._schema.one_of, own, strict=True):
+            if not names or (len(names) > 1 and not group.several):
+                parts = zip(self._schema.one_of, own, strict=True)
+                said = "; of ".join(f"{each.what}: {', '.join(names) or 'none'}" for each, names in parts)
+                raise self._missing(f"Columns of {said}.", self._schema.one_of[0].names[0])
+        return found
+
+    def _missing(self, said: str, name: str) -> InputError:
+        return InputError(said, where=self._where, hint=f"{self._schema.hint} {suggest(name, self.names)}")
+
+
+@dataclass(frozen=True, slots=True)
+class CellBlock:
+    """Rows of a file, column by column, which become numbers when they are asked for."""
+
+    path: Path
+    lines: Sequence[int]
+    cells: dict[str, Cells]
+    columns: dict[str, Column]
+    decimal_comma: bool
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def texts(self, name: str) -> list[str]:
+        """Return the cells as they are, empty where there is none."""
+        return [cell or "" for cell in self.cells[name]]
+
+    def numbers(self, name: str, *, only: Flags | None = None) -> Floats:
+        """Return numbers; where `only` is false the cell is not read, and counts 0."""
+        column = self.columns[name]
+        texts = self.texts(name)
+        if only is not None:
+            texts = [text if wanted else "0" for text, wanted in zip(texts, only, strict=True)]
+        if self.decimal_comma:
+            texts = [text.replace(",", ".") for text in texts]
+        found = self._floats(texts, name)
+        if not column.missing:
+            wrong = np.flatnonzero(~((found >= column.least) & (found <= column.most)))
+            if len(wrong):
+                raise self.refusal(name, int(wrong[0]))
+        return found
+
+    def flags(self, name: str) -> Flags:
+        """Return truth values."""
+        return np.array(self._each(name, lambda text: _FLAGS.get(text.casefold())), dtype=np.bool_)
+
+    def wholes(self, name: str) -> Integers:
+        """Return whole numbers."""
+        return np.array(self._each(name, _whole), dtype=np.int64)
+
+    def refusal(self, name: str, place: int) -> InputError:
+        """Return what is said of a cell that cannot be read."""
+        column, where = self.columns[name], f"{self.path}:{self.lines[place]}, {name}"
+        return InputError(f"{self.texts(name)[place][:60]!r} {column.refusal}.", where=where, hint=column.hint)
+
+    def _floats(self, texts: list[str], name: str) -> Floats:
+        try:
+            # float() would also take 1_000 and the digits of other scripts.
+            if "_" not in (plain := "".join(texts)) and plain.isascii():
+                return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+        except ValueError:
+            # An empty cell, or a wrong one: each is looked at.
+            pass
+        values = [text.strip() for text in texts]
+        for place, text in enumerate(values):
+            if self.columns[name].missing and text.casefold() in _MISSING:
+                values[place] = "nan"
+            elif not _NUMBER.fullmatch(text):
+                raise self.refusal(name, place)
+        return np.fromiter(map(float, values), dtype=np.float64, count=len(values))
+
+    def _each(self, name: str, read: Callable[[str], _Value | None]) -> list[_Value]:
+        """Return the value of each cell; equal ones are read once."""
+        texts = self.texts(name)
+        known = {text: read(text.strip()) for text in {*texts}}
+        if None in known.values():
+            raise self.refusal(name, next(place for place, text in enumerate(texts) if known[text] is None))
+        return [known[text] for text in texts]  # type: ignore[misc]
+
+
+def _whole(text: str) -> int | None:
+    number = _WHOLE.fullmatch(text)
+    return int(number[1]) if number else None

@@ -1,0 +1,239 @@
+"""Read recordings with libsndfile (WAV, FLAC, OGG, MP3, NIST SPHERE, ...), as one channel of float32.
+
+Blocks are read one after the other: what a header promises is never allocated before it has been found. A recording
+that is large, or whose header promises hours of sound, is read in a contained process.
+"""
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from probes.errors import InputError
+from probes.files.opening import read_head, unreadable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LARGE = 2**26
+"""Bytes of a file from which on it is opened in a contained process only."""
+LONG = 2**27
+"""Frames that a header promises from which on a file is decoded in a contained process: 2.3 hours at 16 kHz."""
+UNKNOWN_LENGTH = 2**62
+"""libsndfile gives a stream that does not tell its length 2**63 - 1 frames."""
+_MEMORY, _SECONDS = 2**28, 60
+_BLOCK = 2**18
+_VALUES = 2**20
+"""Samples of all channels that are read at a time: a file may have a thousand channels."""
+_HEADER_BYTES = 64
+_MOST_CHUNKS = 1000
+_UNKNOWN_SIZE = 0x7FFF0000
+"""From here on a WAV's size is what writers put there who stream and do not know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoundHeader:
+    """What the header of a recording says; `rate` is in Hz."""
+
+    frames: int
+    rate: int
+    channels: int
+    format: str
+    subtype: str
+
+
+class Recording:
+    """A recording that is open in this process; `where` names it in refusals."""
+
+    def __init__(self, source: str | io.BytesIO, where: str) -> None:
+        import soundfile
+
+        self._where = where
+        try:
+            self._file = soundfile.SoundFile(source)
+        except soundfile.LibsndfileError as error:
+            raise InputError(
+                f"The file cannot be read as sound: {error.error_string}",
+                where=where,
+                hint="Give WAV, FLAC, OGG, MP3 or NIST SPHERE; convert others first.",
+            ) from None
+        except TypeError:
+            # What soundfile raises for a suffix that means samples without a header.
+            raise InputError(
+                "The file has no header that says rate and channels.", where=where, hint="Convert it to WAV."
+            ) from None
+
+    def header(self) -> tuple[Any, ...]:
+        """Return the fields of the `SoundHeader`."""
+        file = self._file
+        return astuple(SoundHeader(int(file.frames), file.samplerate, file.channels, file.format, file.subtype))
+
+    def seek(self, frame: int) -> None:
+        """Go on at a frame."""
+        self._decoded(lambda: self._file.seek(frame))
+
+    def block(self, most: int) -> "NDArray[np.float32]":
+        """Return the next frames, the mean of all channels; none at the end."""
+        size = min(_BLOCK, max(1, _VALUES // self._file.channels), most)
+        block = self._decoded(lambda: self._file.read(size, dtype="float32", always_2d=True))
+        mean: NDArray[np.float32] = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype="float32")
+        return mean
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _decoded(self, read: Callable[[], Any]) -> Any:
+        import soundfile
+
+        try:
+            return read()
+        except soundfile.LibsndfileError as error:
+            raise InputError(
+                f"The sound cannot be decoded: {error.error_string}",
+                where=self._where,
+                hint="The file is damaged: fetch or export it again.",
+            ) from None
+
+
+class Sound:
+    """A recording that is open here or in a contained process, to which `ask` hands methods of `Recording`."""
+
+    def __init__(self, ask: Callable[..., Any], where: str) -> None:
+        self._ask, self._where = ask, where
+        self.header = SoundHeader(*ask("header"))
+
+    def samples(self, first: int, last: int, *, most: int) -> "NDArray[np.float32]":
+        """Return the frames from `first` to `last` (exclusive), or fewer where the file ends before.
+
+        Raises
+        ------
+        InputError
+            Where they cannot be decoded, or are more than `most`.
+        """
+        import numpy as np
+
+        if first:
+            self._ask("seek", first)
+        # It grows by what is found; joined blocks would take twice the memory of a long recording.
+        found = bytearray()
+        left = last - first
+        while left > 0:
+            block = np.ascontiguousarray(self._ask("block", left), dtype=np.float32)
+            if len(block) == 0:
+                break
+            left -= len(block)
+            found += block.data.cast("B")
+            if len(found) > 4 * most:
+                raise InputError("The clip is longer than 4 hours.", where=self._where, hint="Cut it into utterances.")
+        return np.frombuffer(found, dtype=np.float32)
+
+
+def check_sound(path: Path, where: str) -> os.stat_result:
+    """Refuse what is no ordinary file, holds nothing, is something else by its first bytes, or was cut off.
+
+    Raises
+    ------
+    InputError
+        With `where`, such as a line of a manifest.
+    """
+    try:
+        head = read_head(path, wanted="a recording", hint="Name a file of sound, or drop the row.", where=where)
+    except InputError as error:
+        # os.path takes a path that may not be looked at for no folder.
+        if os.path.isdir(path.parent):  # noqa: PTH112
+            raise
+        missing = f"Its folder {path.parent} is missing too; is --audio-root right?"
+        raise InputError(error.message, where=where, hint=f"{error.hint} {missing}") from None
+    try:
+        status = path.stat()
+        if head[:4] == b"RIFF":
+            with path.open("rb") as file:
+                _check_wave(file, status.st_size, where)
+    except OSError as error:
+        raise unreadable(path, error, where) from error
+    return status
+
+
+def _check_wave(file: BinaryIO, size: int, where: str) -> None:
+    """Refuse a WAV file whose sound is shorter than its header promises, which libsndfile reads without a word."""
+    if file.read(12)[8:] != b"WAVE":
+        return
+    begin = 12
+    for _ in range(_MOST_CHUNKS):
+        if begin + 8 > size:
+            return
+        file.seek(begin)
+        chunk = file.read(8)
+        length = int.from_bytes(chunk[4:], "little")
+        if chunk[:4] == b"data":
+            missing = begin + 8 + length - size
+            # Many writers count the header as sound, which is no loss.
+            if length < _UNKNOWN_SIZE and missing > _HEADER_BYTES:
+                raise InputError(
+                    f"The header promises {missing} bytes of sound more than the file holds.",
+                    where=where,
+                    hint="The file was cut off: fetch or export it again.",
+                )
+            return
+        # Chunks of a RIFF file begin at even places.
+        begin += 8 + length + length % 2
+    raise InputError(
+        f"The file has more than {_MOST_CHUNKS} chunks before its sound.", where=where, hint="Export it again as WAV."
+    )
+
+
+@contextmanager
+def opened_sound(path: Path, where: str, *, size: int, data: bytes | None = None) -> Iterator[Sound]:
+    """Open a recording that was checked; one that is small and short here, every other in a contained process.
+
+    Parameters
+    ----------
+    size
+        Bytes of the file.
+    data
+        All of them, where they have been read already.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read as sound, or not within the limits.
+    """
+    if size < LARGE:
+        recording = Recording(str(path) if data is None else io.BytesIO(data), where)
+        try:
+            sound = Sound(lambda method, *args: getattr(recording, method)(*args), where)
+            if sound.header.frames < LONG:
+                yield sound
+                return
+        finally:
+            recording.close()
+    yield Sound(_contained(path, where), where)
+
+
+def _contained(path: Path, where: str) -> Callable[..., Any]:
+    """Return what asks a recording in a contained process."""
+    from probes.contained import LimitError, Limits, Session
+
+    limits = Limits(memory=_MEMORY, seconds=_SECONDS)
+    session: Session | None = None
+
+    def ask(method: str, *args: Any) -> Any:
+        nonlocal session
+        try:
+            session = session or Session(
+                Recording, str(path), where, reads=[path], limits=limits, loads=("numpy", "soundfile")
+            )
+            return session.ask(method, *args)
+        except LimitError as error:
+            raise InputError(
+                f"The recording cannot be decoded within the limits for strangers' files: {error.text}.",
+                where=where,
+                hint="Convert it to WAV or FLAC, and cut it into utterances.",
+            ) from error
+
+    return ask

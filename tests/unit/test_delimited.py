@@ -1,0 +1,175 @@
+"""The one core of delimited files: dialects, lines, blocks, refusals, memory."""
+
+import csv
+import io
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.errors import InputError
+from probes.files import delimited, tables
+from probes.files.delimited import Delimited, find_dialect
+from probes.files.tables import read_table
+
+
+def write(folder: Path, content: str | bytes, name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def rows(path: Path, **options: bool) -> list[tuple[int, list[str]]]:
+    table = Delimited(path, **options)
+    return [(table.header_line, table.header), *table.rows()]
+
+
+def refuse(path: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        rows(path)
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("suffix", "header", "separator"),
+    [
+        (".csv", "a,b", ","), (".csv", "a;b", ";"), (".csv", "a\tb", "\t"), (".csv", "a", ","), (".csv", "a,b;c", ","),
+        (".csv", '"a,b";c', ";"), (".csv", '"a""b;c",d', ","), (".tsv", "a,b;c", "\t"), (".tab", "a", "\t"),
+        (".txt", "a,b\tc", "\t"), ("", "a;b", ";"), ("", "a,b", ","), (".csv", "1,5;2", ";"), (".csv", "1,5,2", ","),
+        (".csv", "1;5,x", ","), (".csv", "-1,5e3;.2", ";"),
+    ],
+)  # fmt: skip
+def test_the_separator_is_found_in_the_header(suffix: str, header: str, separator: str) -> None:
+    assert find_dialect(suffix, header + "\n").separator == separator
+
+
+def test_rows_have_the_lines_on_which_they_begin(tmp_path: Path) -> None:
+    text = '\n\na,b\n"1\n2",x\n\n"\r\n",y\n  ,\n"\r3","\n\n"\nlast,z'
+    expected = [
+        (3, ["a", "b"]),
+        (4, ["1\n2", "x"]),
+        (7, ["\r\n", "y"]),
+        (9, ["  ", ""]),
+        (10, ["\r3", "\n\n"]),
+        (14, ["last", "z"]),
+    ]
+    assert rows(write(tmp_path, text)) == expected
+    assert rows(write(tmp_path, b"\xef\xbb\xbf" + text.encode())) == expected
+    assert rows(write(tmp_path, "a,b\r1,2\r3,4\r")) == [(1, ["a", "b"]), (2, ["1", "2"]), (3, ["3", "4"])]
+
+
+def test_an_empty_text_in_the_only_column_is_a_row_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, 'a\n""\n\n  \nx\n')
+    assert rows(path) == [(1, ["a"]), (5, ["x"])]
+    assert rows(path, keep_empty=True) == [(1, ["a"]), (2, [""]), (4, ["  "]), (5, ["x"])]
+
+
+def test_quotation_marks_mean_nothing_between_tabs(tmp_path: Path) -> None:
+    assert rows(write(tmp_path, 'a\tb\n"x\ty"z\n', "t.tsv")) == [(1, ["a", "b"]), (2, ['"x', 'y"z'])]
+
+
+_cell = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+
+
+@given(st.lists(st.lists(_cell, min_size=3, max_size=3), max_size=40), st.sampled_from(",;"), st.integers(1, 40))
+def test_what_is_written_is_read_in_any_blocks(tmp_path_factory, cells, separator: str, size: int) -> None:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter=separator, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerows([["a", "b", "c"], *cells])
+    path = write(tmp_path_factory.mktemp("t"), stream.getvalue())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "_BLOCK", size)
+        found = rows(path)
+    assert [row for _, row in found[1:]] == cells
+    # The line of a row, by counting the ends of lines of what stands before it.
+    text, at = stream.getvalue(), 0
+    for line, row in found:
+        assert len(io.StringIO(text[:at], newline="").readlines()) == line - 1
+        one = io.StringIO(newline="")
+        csv.writer(one, delimiter=separator, quoting=csv.QUOTE_ALL, lineterminator="\r\n").writerow(row)
+        at += len(one.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "where"),
+    [
+        ("", "The file is empty.", ""),
+        (" \n\n", "The file is empty.", ""),
+        ("a,b\n1,2\n3\n4,5\n", "The row has 1 fields, the header 2.", ":3"),
+        ("a;b\n1;2;3\n", "The row has 3 fields, the header 2.", ":2"),
+        ('a,b\n"1\n2",3\n4,"5\n6,7\n', "The row cannot be read: unexpected end of data.", ":4"),
+        ('a,b\n1,2\n"1"x,3\n', "The row cannot be read: ',' expected after '\"'.", ":3"),
+        # What comes first in the file is said first.
+        ('a,b\n1\n"1"x,3\n', "The row has 1 fields, the header 2.", ":2"),
+        ("a,b\n1," + "x" * 200_000 + "\n", "The row cannot be read: field larger than field limit (131072).", ":2"),
+        ("a,b\n1,un été\n".encode("latin-1"), "The byte 0xe9 is not UTF-8 text: it looks like Latin-1", ":2"),
+        ("a,b\n1,2\n".encode("utf-16"), "The text is in UTF-16.", ":1"),
+        (b"a,b\n1,\0\n", "The file holds a NUL byte", ":2"),
+        (b"PAR1\x15\x04", "This is a Parquet file, not text.", ""),
+        (b"PK\x03\x04 xl/", "This is a ZIP archive, not text.", ""),
+        ("<!DOCTYPE html>", "This is a web page, not text.", ""),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, content: str | bytes, said: str, where: str) -> None:
+    before = csv.field_size_limit()
+    error = refuse(write(tmp_path, content))
+    assert said in error.message and error.where == f"{tmp_path / 't.csv'}{where}"
+    assert csv.field_size_limit() == before
+
+
+def test_a_fault_far_below_is_found_and_named(tmp_path: Path) -> None:
+    lines = ["a,b"] + [f"{number},x" for number in range(50_000)]
+    for bad, said in (("1,2,3", "3 fields"), ('"1"x,2', "cannot be read"), ("1,\0", "NUL")):
+        lines[40_123] = bad
+        error = refuse(write(tmp_path, "\n".join(lines)))
+        assert said in error.message and error.where.endswith(":40124")
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    peaks = []
+    for count in (20_000, 80_000):
+        path = write(tmp_path, "a,b\n" + "".join(f"{number},{'x' * 60}\n" for number in range(count)))
+        tracemalloc.start()
+        assert sum(len(block.rows) for block in Delimited(path).blocks()) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0] and peaks[1] < 3e6
+
+
+def test_decimal_commas_of_a_file_with_semicolons_become_points_and_are_noted(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "path;text;age;gain\na;1,5 km;30;-,5\nb;no;;1,25e3\n"))
+    assert [dict(row.values) for row in table.rows] == [
+        {"path": "a", "text": "1,5 km", "age": "30", "gain": "-.5"},
+        {"path": "b", "text": "no", "age": "", "gain": "1.25e3"},
+    ]
+    assert table.notes == ("Fields are separated by semicolons; read with decimal commas: gain.",)
+    assert read_table(write(tmp_path, 'a,b\n"1,5",2\n')).notes == ()
+    assert read_table(write(tmp_path, 'a,b\n"1,5",2\n')).rows[0].values == {"a": "1,5", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "a\n" + "1\n" * 300_000),
+        ("t.jsonl", '{"a": 1}\n' * 300_000),
+        ("t.json", "[" + "{}," * 300_000 + "{}]"),
+        ("u.json", "[" + "[]," * 300_000 + "[]]"),
+        ("w.csv", ",".join(f"c{place}" for place in range(1000)) + "\n" + (",".join("x" * 1000) + "\n") * 300),
+    ],
+)
+def test_a_table_that_takes_too_much_memory_is_refused_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str
+) -> None:
+    monkeypatch.setattr(tables, "MOST_ROWS", 10_000)
+    monkeypatch.setattr(tables, "MOST_CELLS", 20_000)
+    path = write(tmp_path, content, name)
+    del content
+    tracemalloc.start()
+    with pytest.raises(InputError, match="There are more than 10,000 rows") as refused:
+        read_table(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refused.value.hint and peak < 12e6

@@ -1,0 +1,176 @@
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_models
+import torch
+from opened_models import causal, classifier, masked, speech, text_encoder
+from safetensors.torch import load_file, save_file
+
+from probes.errors import InputError
+from probes.loading import hub_models
+from probes.loading.checkpoints import find_model
+from probes.loading.model_configs import check_config
+
+
+def sentences(folder: Path) -> Path:
+    place = small_models.hub("masked")(folder)
+    steps = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    entries = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in steps]
+    (place / "modules.json").write_text(json.dumps(entries))
+    (place / "1_Pooling").mkdir()
+    (place / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    return place
+
+
+FAMILIES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], None]]] = {
+    "speech": (small_models.hub("speech"), speech),
+    "masked": (small_models.hub("masked"), masked),
+    "causal": (small_models.hub("causal"), causal),
+    "images": (small_models.hub("images"), classifier),
+    "sentences": (sentences, text_encoder),
+}
+KERNEL = "kernels-community/flash-attn2@0123456789abcdef"
+HOSTILE: dict[str, Any] = {
+    "transformers_weights": "other.safetensors",
+    "configuration_files": ["config.4.0.0.json"],
+    "attn_implementation": KERNEL,
+    "_attn_implementation": KERNEL,
+    "_experts_implementation": KERNEL,
+    "quantization_config": {"quant_method": "fp8"},
+    "use_pretrained_backbone": True,
+    "num_labels": 30_000_000,
+    "n_layer": 3_000_000,
+    "num_hidden_layers": 3_000_000,
+}
+
+
+def change(folder: Path, **keys: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[[Path], None]]:
+    make, action = FAMILIES[request.param]
+    return make(tmp_path_factory.mktemp(request.param)), action
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+def test_what_steers_loading_is_refused_for_every_family(
+    family: tuple[Path, Callable[[Path], None]], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, action = family
+    before = (folder / "config.json").read_text()
+    # Nothing of transformers may see it.
+    monkeypatch.setattr(hub_models, "configuration", lambda folder: pytest.fail("read by transformers"))
+    start = time.process_time()
+    try:
+        change(folder, **{key: HOSTILE[key]})
+        with pytest.raises(InputError) as caught:
+            action(folder)
+    finally:
+        (folder / "config.json").write_text(before)
+    assert caught.value.where == f"{folder / 'config.json'}, key {key}" and caught.value.hint
+    assert time.process_time() - start < 5
+
+
+def test_an_adapter_is_refused_for_every_family(family: tuple[Path, Callable[[Path], None]]) -> None:
+    folder, action = family
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
+    try:
+        with pytest.raises(InputError, match="weights elsewhere"):
+            action(folder)
+    finally:
+        (folder / "adapter_config.json").unlink()
+
+
+def test_no_file_is_opened_whose_hash_is_not_taken(family: tuple[Path, Callable[[Path], None]]) -> None:
+    folder, action = family
+    # Files that transformers would take notice of: other weights, a checkpoint of many processes, code.
+    decoys = ("pytorch_model.bin", "model.safetensors.x", "custom_generate/generate.py", "modeling.py", ".metadata")
+    for name in decoys:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("raise SystemExit")
+    opened: set[str] = set()
+    listening = True
+
+    def note(event: str, args: tuple[Any, ...]) -> None:
+        if listening and event == "open" and isinstance(args[0], str | bytes | os.PathLike):
+            name = os.path.realpath(os.fsdecode(args[0]))
+            if name.startswith(f"{folder.resolve()}/") and Path(name).is_file():
+                opened.add(os.path.relpath(name, folder.resolve()))
+
+    sys.addaudithook(note)
+    try:
+        action(folder)
+    finally:
+        listening = False
+        for name in decoys:
+            (folder / name).unlink()
+    hashed = {path.name for pattern in ("*.json", "*.txt", "*.model") for path in folder.glob(pattern)}
+    own = {"modules.json", "1_Pooling/config.json"}
+    assert "model.safetensors" in opened
+    assert opened <= hashed | own | {"model.safetensors"}
+
+
+def test_the_model_that_is_loaded_is_the_one_that_is_hashed(tmp_path: Path) -> None:
+    folder = small_models.hub("causal")(tmp_path)
+    loader = hub_models.transformers().AutoModelForCausalLM
+    tensors = load_file(folder / "model.safetensors")
+    save_file({name: torch.full_like(value, 0.5) for name, value in tensors.items()}, folder / "other.safetensors")
+    found = find_model(str(folder))
+    config = hub_models.configuration(found)
+    # Even a key that the check would let pass leads nowhere: the tensors are handed over.
+    config.transformers_weights = "other.safetensors"
+    meta = hub_models.described(loader, config, found)
+    model, unused = hub_models.load_model(meta, config, found, limits=[])
+    assert unused == [] and all(torch.equal(model.state_dict()[name], value) for name, value in tensors.items())
+
+
+def test_a_model_that_is_slow_to_describe_is_no_model_of_these_weights(tmp_path: Path) -> None:
+    folder = small_models.hub("causal")(tmp_path)
+    change(folder, n_embd=2**20, n_head=2**10)
+    with pytest.raises(InputError, match="the weights have"):
+        causal(folder)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"auto_map": {"AutoModel": "someone/else--code.Model"}, "dtype": "float16", "is_decoder": False},
+        {"_attn_implementation": "eager", "attn_implementation": None, "quantization_config": None},
+        {"rope_theta": 50_000_000, "rope_parameters": {"rope_theta": 10**9}, "max_position_embeddings": 10_485_760},
+        {"id2label": {"0": "blocks"}, "label2id": {"blocks": 20_000, "transformers_weights": 3}},
+        {"adapter_attn_dim": 16, "add_adapter": True, "num_adapter_layers": 3, "vocab_size_per_layer_input": 262_144},
+        {"num_labels": 21_843, "depths": [2, 2, 18, 2], "num_local_experts": 384, "max_window_layers": 70},
+    ],
+)
+def test_what_models_of_the_hub_hold_is_allowed(tmp_path: Path, keys: dict[str, Any]) -> None:
+    check_config(tmp_path, {"model_type": "bert", "text_config": keys, **keys})
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_a_link_out_of_the_folder_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
+    folder = small_models.hub("masked")(tmp_path)
+    (folder / name).unlink()
+    (tmp_path / "secret").write_text("secret: 7")
+    (folder / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(InputError, match=f"{name} is a link that leaves") as caught:
+        masked(folder)
+    assert "7" not in caught.value.message + str(caught.value.hint)
+
+
+def test_a_file_that_the_system_does_not_give_is_named(tmp_path: Path) -> None:
+    from probes.loading.text_tokenizers import read_tokenizer
+
+    (tmp_path / "tokenizer.json").symlink_to("/proc/self/mem")
+    for place in (tmp_path / "tokenizer.json", tmp_path):
+        with pytest.raises(InputError) as caught:
+            read_tokenizer(place)
+        assert str(tmp_path / "tokenizer.json") in caught.value.where and caught.value.hint
