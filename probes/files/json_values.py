@@ -3,25 +3,33 @@
 import json
 import re
 from collections import Counter
+from functools import partial
 
 from probes.errors import InputError
 
 LARGEST = 2**64
 """Whole numbers of JSON are smaller than this: the product of many long ones would take hours."""
+LARGEST_SETTING = 10**31
+"""The same of settings: transformers writes int(1e30) for a length without a limit."""
 _LONG = re.compile(r"\d{20}", re.ASCII)
 
 
-def parse_json(text: str, where: str, *, once: bool = False) -> object:
+def parse_json(text: str, where: str, *, once: bool = False, largest: int = LARGEST) -> object:
     """Return the value of a JSON text; with `once`, no key may stand twice in one object.
+
+    Parameters
+    ----------
+    largest
+        Whole numbers are smaller than this.
 
     Raises
     ------
     InputError
-        Where it is no JSON, nested or long beyond what can be read, or holds a whole number of 2**64 or more.
+        Where it is no JSON, nested or long beyond what can be read, or holds a larger whole number.
     """
     try:
         # A hook is called for each number, so only a text with a long one is read with it.
-        whole = _whole if _LONG.search(text) else None
+        whole = partial(_whole, largest) if _LONG.search(text) else None
         value: object = json.loads(text, object_pairs_hook=_once if once else None, parse_int=whole)
         if "\\u" in text and not _is_text(value):
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
@@ -47,9 +55,9 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _whole(digits: str) -> int:
+def _whole(largest: int, digits: str) -> int:
     # Python takes time that grows with the square of the digits, so they are counted first.
-    if len(digits) > 21 or abs(number := int(digits)) >= LARGEST:
+    if len(digits) > len(str(largest)) + 1 or abs(number := int(digits)) >= largest:
         raise ValueError(f"a whole number has {len(digits.lstrip('-'))} digits; write it as a text")
     return number
 
