@@ -176,11 +176,11 @@ def _matrices(n: int) -> bytes:
 
 
 def _gate(path: Path) -> object:
-    return gates.parse(path.read_text(encoding="utf-8"))
+    return gates.parse(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _selection(path: Path) -> object:
-    return gates.parse_selection(path.read_text(encoding="utf-8"), where="--only")
+    return gates.parse_selection(path.read_text(encoding="utf-8", errors="replace"), where="--only")
 
 
 def _clip(path: Path) -> object:
