@@ -11,7 +11,7 @@ from audits.certification.rules import Rule, asserted, rule_of
 from audits.certification.sampling import Drawn
 from audits.records import Subject
 from probes.errors import InputError
-from probes.loading.weights import check_safetensors
+from probes.files.safe_tensors import check_safetensors
 from probes.smoothing import MOST, ONE, Tally
 
 NAME = "counts.safetensors"

@@ -22,6 +22,7 @@ _DTYPE = re.compile(r"[<>|=]?[biufcSU][0-9]{1,9}")
 _TENSOR = re.compile(r"[a-z][a-z0-9_]{2,20}")
 _SCALARS = (str, int, float, bool)
 _PIECE = 2**24
+_ALIGNMENT = 64
 
 
 class Garbled(ValueError):
@@ -123,7 +124,10 @@ def _read(sock: socket.socket, size: int) -> bytearray:
 
 def _read_blob(sock: socket.socket, size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
     # Pages of an empty array are taken as they are filled.
-    data = np.empty(size, dtype=np.uint8)
+    # Where torch would put it: results may depend on the place of numbers in memory.
+    room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    data = room[start : start + size]
     filled = 0
     while filled < size:
         got = sock.recv_into(data[filled:])  # type: ignore[arg-type]

@@ -11,8 +11,15 @@ LARGEST = 2**64
 _LONG = re.compile(r"\d{20}", re.ASCII)
 
 
-def parse_json(text: str, where: str, *, once: bool = False) -> object:
-    """Return the value of a JSON text; with `once`, no key may stand twice in one object.
+def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False) -> object:
+    """Return the value of a JSON text.
+
+    Parameters
+    ----------
+    once
+        No key may stand twice in one object.
+    lone
+        Strings may hold what no text in UTF-8 can: NUL, or half a surrogate pair.
 
     Raises
     ------
@@ -21,9 +28,8 @@ def parse_json(text: str, where: str, *, once: bool = False) -> object:
     """
     try:
         # A hook is called for each number, so only a text with a long one is read with it.
-        whole = _whole if _LONG.search(text) else None
-        value: object = json.loads(text, object_pairs_hook=_once if once else None, parse_int=whole)
-        if "\\u" in text and not _is_text(value):
+        value: object = _DECODERS[once, _LONG.search(text) is not None].decode(text)
+        if not lone and "\\u" in text and not _is_text(value):
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value
     except json.JSONDecodeError as error:
@@ -52,6 +58,14 @@ def _whole(digits: str) -> int:
     if len(digits) > 21 or abs(number := int(digits)) >= LARGEST:
         raise ValueError(f"a whole number has {len(digits.lstrip('-'))} digits; write it as a text")
     return number
+
+
+# Made once: making one takes longer than reading a line with it.
+_DECODERS = {
+    (once, long): json.JSONDecoder(object_pairs_hook=_once if once else None, parse_int=_whole if long else None)
+    for once in (False, True)
+    for long in (False, True)
+}
 
 
 def _is_text(value: object) -> bool:

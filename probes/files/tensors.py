@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.pickles import read_pickle
 from probes.files.stored import Refusal, Window
-from probes.loading.weights import read_pickle
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +37,7 @@ def read_tensors(path: Path, most: int) -> tuple[dict[str, TensorArray], dict[st
     import torch
 
     del most
-    content = read_pickle(path, device="cpu")
+    content = read_pickle(path)
     if not isinstance(content, dict):
         raise InputError(
             f"The file holds a {type(content).__name__}, not named tensors.",

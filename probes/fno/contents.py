@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from probes.errors import InputError
+from probes.files.pickles import read_pickle
+from probes.files.safe_tensors import read_safetensors
 from probes.files.sniffing import impostor
+from probes.files.weights import bare, entries, unwrap
 from probes.fno.neuralop import STANDINS, is_neuralop
-from probes.loading.weights import read_pickle, read_safetensors
 
 SCALES = ("x_mean", "x_std", "y_mean", "y_std")
-_WRAPPERS = ("model_state_dict", "state_dict", "model", "net", "network")
-_PREFIXES = ("module.", "_orig_mod.", "model.")
+_PREFIXES = ("model.",)
 _CONVERT = (
     "Where you trust it, load it once beside the code that made it, and save the weights alone: "
     "torch.save(model.state_dict(), 'weights.pt')."
@@ -85,7 +86,7 @@ def read_content(place: Path) -> Content:
 
 def _unpickled(place: Path) -> object:
     try:
-        return read_pickle(place, device="cpu", standins=STANDINS)
+        return read_pickle(place, standins=STANDINS)
     except InputError as error:
         if error.message.startswith("The file was refused"):
             error.hint = _CONVERT
@@ -94,22 +95,17 @@ def _unpickled(place: Path) -> object:
 
 def _sorted_out(content: object, place: Path) -> Content:
     """Open wrappers, take prefixes off, and set apart what is no weight."""
-    where, outer = str(place), content
-    for name in _WRAPPERS:
-        if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
-            content = content[name]
-            break
-    if not isinstance(content, Mapping) or not isinstance(outer, Mapping):
-        raise InputError(f"The file holds a {type(content).__name__}, not tensors by name.", where=where, hint=_CONVERT)
-    others = {} if outer is content else {str(name): value for name, value in outer.items() if value is not content}
-    named = {str(name): value for name, value in content.items() if not str(name).endswith("_extra_state")}
-    inside = named.pop("_metadata", None)
+    where, found = str(place), unwrap(content)
+    if not isinstance(found.content, Mapping):
+        what = f"The file holds a {type(found.content).__name__}, not tensors by name."
+        raise InputError(what, where=where, hint=_CONVERT)
+    others, named, inside = found.beside, entries(found.content), found.content.get("_metadata")
     others |= {name: named.pop(name) for name in SCALES if name in named}
     odd = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
     if odd is not None or not named:
         what = f"Its entry {safe(odd)} is a {type(named[odd]).__name__}" if odd is not None else "It holds nothing"
         raise InputError(f"{what}, where tensors by name should be.", where=where, hint=_CONVERT)
-    tensors = _bare(named)
+    tensors = bare(named, more=_PREFIXES)
     metadata, beside = _metadata(tensors, inside, place)
     scales, notes = _scales(others, where)
     unused = sorted(safe(name) for name in others if name not in SCALES)
@@ -123,7 +119,7 @@ def _sorted_out(content: object, place: Path) -> Content:
         tensors=tensors,
         metadata=metadata,
         files=(place, *beside),
-        pdebench={"model_state_dict", "optimizer_state_dict", "epoch", "loss"} <= {str(name) for name in outer},
+        pdebench={"model_state_dict", "optimizer_state_dict", "epoch", "loss"} <= {*found.keys, *others},
         scales=scales,
         notes=tuple(notes),
     )
@@ -144,16 +140,6 @@ def _metadata(
             hint="Save the model again with its save_checkpoint() method.",
         )
     return {str(name): value for name, value in found.items()}, (beside,) if inside is None else ()
-
-
-def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    # As many as nested wrappers could leave; a name made of thousands of them stays what it is.
-    for _ in range(8):
-        prefix = next((head for head in _PREFIXES if all(name.startswith(head) for name in tensors)), None)
-        if prefix is None:
-            break
-        tensors = {name.removeprefix(prefix): tensors[name] for name in tensors}
-    return tensors
 
 
 def _scales(others: Mapping[str, object], where: str) -> tuple[dict[str, float | None], list[str]]:

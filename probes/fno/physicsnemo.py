@@ -23,10 +23,10 @@ from torch.nn import functional
 
 from probes.errors import InputError
 from probes.files.json_values import parse_json
+from probes.files.pickles import read_pickle
 from probes.fno.layers import Activation, Padding, Pointwise
 from probes.fno.li import Weights, check_plain
 from probes.fno.network import Block, BlockShape, FourierOperator, Layout
-from probes.loading.weights import read_pickle
 
 _TEXT_LIMIT = 1 << 20
 _MEMBER_LIMIT = 1000
@@ -245,7 +245,7 @@ def _object(file: IO[bytes], where: str) -> dict[str, Any]:
 
 def _tensors(copy: Path, where: str) -> dict[str, Tensor]:
     try:
-        content = read_pickle(copy, device="cpu")
+        content = read_pickle(copy)
     except InputError as error:
         raise InputError(error.message, where=where, hint=error.hint) from None
     if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):

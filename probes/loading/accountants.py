@@ -33,9 +33,9 @@ def read_history(path: Path) -> tuple[Stage, ...] | None:
     if suffix == ".json":
         content, key = parse_json(read_text(path), str(path), once=True), ""
     elif suffix in _PICKLES and path.is_file():
-        from probes.loading.weights import read_pickle
+        from probes.files.pickles import read_pickle
 
-        content, key = read_pickle(path, device="cpu"), f"{ACCOUNT}."
+        content, key = read_pickle(path), f"{ACCOUNT}."
         content = content.get(ACCOUNT) if isinstance(content, Mapping) else None
         if content is not None and not (isinstance(content, Mapping) and "history" in content):
             said = f"The accountant is a {type(content).__name__} without a history."

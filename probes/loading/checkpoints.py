@@ -17,22 +17,21 @@ from probes.errors import InputError
 from probes.files.json_values import parse_json
 from probes.files.names import nearest_name
 from probes.files.opening import advise, read_head
+from probes.files.pickles import read_pickle
+from probes.files.safe_tensors import check_safetensors, read_safetensors
 from probes.files.text import read_text
+from probes.files.weights import bare, entries, unwrap
 from probes.loading.hashing import sha256_folder
 from probes.loading.model_configs import check_config
-from probes.loading.weights import check_safetensors, read_pickle, read_safetensors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
-MOST_WRAPPERS = 8
-"""Of one in another, of networks as of files: a file may hold itself."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _LARGEST_JSON = 2**24
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 _AGAIN = "Fetch the file again, or save the model again with save_pretrained()."
-_WRAPPERS = ("state_dict", "model", "model_state_dict", "net")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +88,24 @@ def find_model(reference: str) -> ModelFolder:
 def load_state_dict(path: Path) -> "dict[str, Tensor]":
     """Read a checkpoint's tensors by name, on the CPU.
 
-    Wrappers such as `{"state_dict": ...}` are opened, and the `module.` that DataParallel puts before every name
-    is taken off.
+    Wrappers such as `{"state_dict": ...}` are opened, and prefixes that DataParallel or torch.compile put before every
+    name are taken off.
 
     Raises
     ------
     InputError
         Where the file is no checkpoint, is damaged, or would run code.
     """
-    return read_checkpoint(path).tensors
+    return bare(read_checkpoint(path).tensors)
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint's tensors as `load_state_dict` does, and what else stands beside them.
+def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:
+    """Read a checkpoint's tensors by the names that stand in it, and what else stands beside them.
+
+    Parameters
+    ----------
+    held
+        False leaves the numbers of a pickle's tensors out.
 
     Raises
     ------
@@ -119,8 +123,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
         )
     read_head(path, wanted="weights", hint="Fetch or save the file of weights again.")
     if path.suffix.lower() == ".safetensors":
-        return Checkpoint(_strip(read_safetensors(path)))
-    return _unwrap(read_pickle(path, device="cpu"), where)
+        return Checkpoint(read_safetensors(path))
+    return _named(read_pickle(path, held=held), where)
 
 
 def read_weights(folder: ModelFolder) -> "dict[str, Any]":
@@ -136,7 +140,7 @@ def read_weights(folder: ModelFolder) -> "dict[str, Any]":
         if path.suffix == ".safetensors":
             tensors |= read_safetensors(path)
             continue
-        content = read_pickle(path, device="cpu")
+        content = read_pickle(path)
         if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
             what = f"The file holds a {type(content).__name__}, not tensors by name."
             raise InputError(what, where=str(path), hint=_AGAIN)
@@ -144,43 +148,24 @@ def read_weights(folder: ModelFolder) -> "dict[str, Any]":
     return tensors
 
 
-def _unwrap(content: object, where: str) -> Checkpoint:
+def _named(content: object, where: str) -> Checkpoint:
     from torch import Tensor
 
-    arch = ""
-    others: tuple[str, ...] = ()
-    for name in _WRAPPERS:
-        if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
-            others = tuple(str(key) for key in content if key != name)
-            arch = content["arch"] if isinstance(content.get("arch"), str) else ""
-            content = content[name]
-            break
-    if not isinstance(content, Mapping):
+    found = unwrap(content)
+    arch = found.beside.get("arch")
+    if not isinstance(found.content, Mapping):
         raise InputError(
-            f"The checkpoint holds a {type(content).__name__}, not tensors by name.",
+            f"The checkpoint holds a {type(found.content).__name__}, not tensors by name.",
             where=where,
             hint="Save model.state_dict().",
         )
-    named = {
-        str(name): value
-        for name, value in content.items()
-        if name != "_metadata" and not str(name).endswith("_extra_state")
-    }
+    named = entries(found.content)
     other = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
     if other is not None or not named:
         keys = ", ".join(list(named)[:10]) or "none"
         what = f"Its entry {other!r} is a {type(named[other]).__name__}, not a tensor." if other else "It is empty."
         raise InputError(what, where=where, hint=f"Save model.state_dict(). Names in the file: {keys}.")
-    return Checkpoint(_strip(named), arch, others)
-
-
-def _strip(tensors: "dict[str, Tensor]") -> "dict[str, Tensor]":
-    # Bounded, since every round copies all names, and a hostile one may be megabytes of the prefix.
-    for _ in range(MOST_WRAPPERS):
-        if not tensors or not all(name.startswith("module.") and name != "module." for name in tensors):
-            break
-        tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
-    return tensors
+    return Checkpoint(named, arch if isinstance(arch, str) else "", tuple(found.beside))
 
 
 def _download(reference: str) -> Path:
@@ -215,8 +200,8 @@ def _check_folder(folder: Path, reference: str) -> ModelFolder:
         if file.suffix == ".safetensors":
             check_safetensors(file)
         else:
-            # On the meta device nothing is kept; the point is whether the restricted reader accepts it.
-            read_pickle(file, device="meta")
+            # Nothing is kept; the point is whether the restricted reader accepts it.
+            read_pickle(file, held=False)
     files = {file for pattern in _SMALL_FILES for file in folder.glob(pattern) if file.is_file()}
     return ModelFolder(
         reference=reference,
@@ -331,7 +316,7 @@ def count_parameters(folder: ModelFolder) -> int:
             with safe_open(path, framework="np") as file:
                 total += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
         else:
-            total += sum(tensor.numel() for tensor in load_state_dict(path).values())
+            total += sum(tensor.numel() for tensor in read_checkpoint(path, held=False).tensors.values())
     return total
 
 

@@ -18,16 +18,17 @@ from probes.architectures import ARCHITECTURES, build, fit, guess_architecture, 
 from probes.classifier_networks import Normalise
 from probes.errors import InputError, first_line
 from probes.files.names import nearest_name, suggest
-from probes.loading.checkpoints import MOST_WRAPPERS, Checkpoint, read_checkpoint
+from probes.files.pickles import is_torchscript
+from probes.files.weights import bare
+from probes.loading.checkpoints import Checkpoint, read_checkpoint
 from probes.loading.classifier_check import Check, Classifier, check_classifier
 from probes.loading.hashing import sha256_file, sha256_json
 from probes.loading.image_models import load_image_model
 from probes.loading.programs import call_factory, load_program
-from probes.loading.weights import is_torchscript
 
 __all__ = ["Check", "Classifier", "check_classifier", "load_classifier"]
 
-_PREFIXES = ("module.", "1.", "model.", "net.", "network.", "_orig_mod.")
+_PREFIXES = ("1.", "model.", "net.", "network.")
 _MEANS, _STDS = ("0.mean", "0.means", "0.mu"), ("0.std", "0.stds", "0.sds", "0.sigma")
 
 
@@ -188,7 +189,7 @@ def _hash_tensors(net: nn.Module) -> str:
 def _from_weights(path: Path, arch: str | None) -> _Found:
     checkpoint = read_checkpoint(path)
     _check_tensors(checkpoint, path)
-    tensors, inside = _split(checkpoint.tensors, path)
+    tensors, inside = _split(bare(checkpoint.tensors), path)
     notes = _notes_on(checkpoint)
     named = checkpoint.arch if checkpoint.arch in ARCHITECTURES else ""
     if arch and named and arch != named:
@@ -274,16 +275,7 @@ def _split(
             raise InputError(
                 what, where=str(path), hint="Give --mean and --std, with the weights of the network alone."
             )
-    return _bare(tensors), inside
-
-
-def _bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    for _ in range(MOST_WRAPPERS):
-        prefix = next((head for head in _PREFIXES if tensors and all(name.startswith(head) for name in tensors)), None)
-        if prefix is None:
-            break
-        tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
-    return tensors
+    return bare(tensors, more=_PREFIXES), inside
 
 
 def _safe(text: str) -> str:
@@ -322,7 +314,7 @@ def _from_factory(path: Path, factory: str) -> _Found:
         _check_tensors(checkpoint, path)
         tensors = checkpoint.tensors
         if not tensors.keys() & net.state_dict().keys():
-            tensors = _bare(tensors)
+            tensors = bare(tensors, more=_PREFIXES)
         try:
             net.load_state_dict(fit(net, tensors, factory))
         except InputError as error:

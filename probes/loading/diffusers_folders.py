@@ -20,13 +20,13 @@ from torch import nn
 from probes.diffusion import PREDICTIONS, Prediction, schedule_from
 from probes.errors import InputError, first_line
 from probes.files.json_values import parse_json
+from probes.files.safe_tensors import check_safetensors
 from probes.files.text import read_text
 from probes.generative_networks import check_plain
 from probes.loading.checkpoints import SUFFIXES
 from probes.loading.found_networks import Found, hash_tensors, known_shape, load_into, read_tensors
 from probes.loading.guarded import transformers
 from probes.loading.hashing import sha256_json
-from probes.loading.weights import check_safetensors
 
 _NETWORK, _WEIGHTS = "UNet2DModel", "diffusion_pytorch_model"
 _SCHEDULERS = re.compile(

@@ -13,16 +13,14 @@ from torch import Tensor, nn
 from probes.architectures import fit
 from probes.diffusion import Prediction
 from probes.errors import InputError
+from probes.files.pickles import read_pickle
 from probes.files.sniffing import impostor
+from probes.files.weights import bare, entries, unwrap
 from probes.loading.accountants import ACCOUNT
-from probes.loading.checkpoints import MOST_WRAPPERS, SUFFIXES, read_checkpoint
-from probes.loading.weights import read_pickle
+from probes.loading.checkpoints import SUFFIXES, load_state_dict
 
 # Diffusion models are sampled from averages of their weights, so these are what was released.
 _AVERAGED = ("ema_model", "ema", "model_ema", "ema_state_dict")
-_WRAPPERS = (*_AVERAGED, "net_model", "module_state_dict", "state_dict", "model_state_dict", "model", "net")
-_PREFIXES = ("module.", "_module.", "_orig_mod.")
-_UNUSED = ("_metadata", "n_averaged")
 
 Schedule = tuple[NDArray[np.float64], tuple[str, ...]]
 
@@ -70,32 +68,20 @@ def hash_tensors(net: nn.Module) -> str:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     """Return the tensors of a checkpoint, averaged weights before others, and what was decided about it."""
     if path.suffix.lower() == ".safetensors" or path.suffix.lower() not in SUFFIXES or not path.is_file():
-        return read_checkpoint(path).tensors, []
+        return load_state_dict(path), []
     with path.open("rb") as file:
         disguise = impostor(file.read(512))
     if disguise:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
-    content, notes = read_pickle(path, device="cpu"), list[str]()
-    held = [name for name in _WRAPPERS if isinstance(content, Mapping) and isinstance(content.get(name), Mapping)]
-    if isinstance(content, Mapping) and held:
-        others = [ascii(str(name))[1:-1][:40] for name in content if name not in (held[0], ACCOUNT)]
-        kind = "averaged weights" if held[0] in _AVERAGED else "weights"
-        if others:
-            notes.append(f"The {kind} under {held[0]} are used, not: {', '.join(others[:8])}.")
-        content = content[held[0]]
-    named = {str(name): value for name, value in content.items()} if isinstance(content, Mapping) else {}
-    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor) and name not in _UNUSED}
+    content, notes = read_pickle(path), list[str]()
+    found = unwrap(content, first=_AVERAGED)
+    others = [ascii(name)[1:-1][:40] for name in found.beside if name != ACCOUNT]
+    if others:
+        kind = "averaged weights" if found.keys[0] in _AVERAGED else "weights"
+        notes.append(f"The {kind} under {found.keys[0]} are used, not: {', '.join(others[:8])}.")
+    named = entries(found.content) if isinstance(found.content, Mapping) else {}
+    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
     if not tensors:
-        what = f"The checkpoint holds no tensors by name, but a {type(content).__name__}."
+        what = f"The checkpoint holds no tensors by name, but a {type(found.content).__name__}."
         raise InputError(what, where=str(path), hint="Save model.state_dict().")
     return bare(tensors), notes
-
-
-def bare(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors without the prefixes that wrappers around a network put before all of their names."""
-    for _ in range(MOST_WRAPPERS):
-        prefix = next((head for head in _PREFIXES if tensors and all(name.startswith(head) for name in tensors)), None)
-        if prefix is None:
-            break
-        tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
-    return tensors

@@ -14,18 +14,18 @@ from torch import Tensor, nn
 from probes.architectures import fit
 from probes.errors import InputError, first_line
 from probes.files.names import nearest_name
+from probes.files.pickles import read_pickle
 from probes.files.sniffing import impostor
+from probes.files.weights import MOST_WRAPPERS, bare, entries, unwrap
 from probes.generative_networks import MlpGenerator, check_plain, guess_network, network_from
 from probes.loading.accountants import ACCOUNT
-from probes.loading.checkpoints import MOST_WRAPPERS, SUFFIXES, read_checkpoint
-from probes.loading.found_networks import bare, hash_tensors
+from probes.loading.checkpoints import SUFFIXES, load_state_dict
+from probes.loading.found_networks import hash_tensors
 from probes.loading.hashing import sha256_json
 from probes.loading.programs import call_factory
-from probes.loading.weights import read_pickle
 
 _GENERATORS = ("generator", "netG", "G_ema", "g_ema", "G", "generator_state_dict", "g")
 _DISCRIMINATORS = ("discriminator", "netD", "D", "discriminator_state_dict", "d")
-_WRAPPERS = ("module_state_dict", "state_dict", "model_state_dict", "model", "net")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -247,20 +247,13 @@ def _from_factory(path: Path, role: str, factory: str) -> _Found:
 def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the tensors of one network by name, and what of the file is not used."""
     if path.suffix.lower() == ".safetensors":
-        return bare(read_checkpoint(path).tensors), ()
-    content = read_pickle(path, device="cpu")
+        return load_state_dict(path), ()
+    content = read_pickle(path)
     roles = _GENERATORS if role == "mlp-generator" else _DISCRIMINATORS
-    beside: list[str] = []
-    for _ in range(MOST_WRAPPERS):
-        if not isinstance(content, Mapping):
-            break
-        # Roles before wrappers: a checkpoint of training holds both networks.
-        key = next((name for name in (*roles, *_WRAPPERS) if isinstance(content.get(name), Mapping)), None)
-        if key is None:
-            break
-        beside += [ascii(name)[1:-1][:80] for name in content if name not in (key, ACCOUNT)]
-        content = content[key]
-    named = {str(name): value for name, value in content.items()} if isinstance(content, Mapping) else {}
+    # Roles before wrappers: a checkpoint of training holds both networks.
+    found = unwrap(content, first=roles, levels=MOST_WRAPPERS)
+    beside = [ascii(name)[1:-1][:80] for name in found.beside if name != ACCOUNT]
+    named = entries(found.content) if isinstance(found.content, Mapping) else {}
     tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
     if not tensors or len(tensors) < len(named):
         keys = ", ".join(ascii(name)[1:-1][:80] for name in list(named)[:10]) or "none"

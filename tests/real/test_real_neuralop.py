@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from probes.files.pickles import read_pickle
 from probes.fno.layers import Padding
 from probes.fno.neuralop import STANDINS, is_neuralop, read_neuralop
-from probes.loading.weights import read_pickle
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real
@@ -31,7 +31,7 @@ def content(name: str) -> Any:
     path = DATA / "darcy" / "checkpoints" / name
     if not path.is_file():
         pytest.skip(f"{path} is absent: set MILES_TEST_DATA to the folder of the checkpoints")
-    return dict(np.load(path)) if path.suffix == ".npz" else read_pickle(path, device="cpu", standins=STANDINS)
+    return dict(np.load(path)) if path.suffix == ".npz" else read_pickle(path, standins=STANDINS)
 
 
 def difference(network: torch.nn.Module, golden: dict[str, Any], size: int) -> float:

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from probes.errors import InputError
-from probes.loading.checkpoints import find_model, load_state_dict
+from probes.loading.checkpoints import count_parameters, find_model, load_state_dict
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 CONFIG = {"model_type": "wav2vec2", "hidden_size": 8}
@@ -186,7 +186,11 @@ def changed(**entry: Any) -> bytes:
         (header_of(GOOD) + bytes(9), "the file has"),
         (header_of(changed(shape=[3])) + bytes(8), "contradicts"),
         (header_of(changed(shape=[-2])) + bytes(8), "contradicts"),
-        (header_of(changed(shape=[10**30])) + bytes(8), "contradicts"),
+        (header_of(changed(shape=[10**30])) + bytes(8), "not JSON"),
+        (header_of(changed(shape=[2**49])) + bytes(8), "contradicts"),
+        (header_of(changed(shape=[2**40] * 2)) + bytes(8), "contradicts"),
+        (header_of(changed(shape=[1] * 65)) + bytes(8), "contradicts"),
+        (header_of(b'{"a": 1, "a": 2}'), "not JSON"),
         (header_of(changed(data_offsets=[8, 0])) + bytes(8), "contradicts"),
         (header_of(changed(data_offsets=[4, 12])) + bytes(12), "gaps"),
         (header_of(changed(data_offsets="ab")) + bytes(8), "contradicts"),
@@ -349,3 +353,21 @@ def test_real_checkpoints() -> None:
     lenet = load_state_dict(DATA / "classifiers" / "mnist_lenet5_clntrained.pt")
     assert lenet["linear1.weight"].shape == (200, 3136)
     assert {tensor.device.type for tensor in lenet.values()} == {"cpu"}
+
+
+def test_a_header_of_very_long_numbers_takes_no_time(tmp_path: Path) -> None:
+    shape = ", ".join(["9" * 4299] * 400)
+    header = f'{{"a": {{"dtype": "F32", "shape": [{shape}], "data_offsets": [0, 8]}}}}'.encode()
+    (tmp_path / "a.safetensors").write_bytes(header_of(header) + bytes(8))
+    start = time.process_time()
+    assert "damaged" in refuse_weights(tmp_path / "a.safetensors").message
+    # By long products alone it took twelve seconds.
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_parameters_of_a_pickle_are_counted_without_its_numbers(tmp_path: Path, legacy: bool) -> None:
+    folder = model(tmp_path)
+    (folder / "model.safetensors").unlink()
+    torch.save(TENSORS, folder / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
+    assert count_parameters(find_model(str(folder))) == 8

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from probes.errors import InputError
+from probes.files.pickles import read_pickle
 from probes.fno.factorised import dense, kind
 from probes.fno.layers import Activation, Listener, Padding
 from probes.fno.network import FourierOperator
 from probes.fno.neuralop import STANDINS, is_neuralop, read_neuralop
-from probes.loading.weights import read_pickle
 
 FAR = 20.0
 RELEASES = ("0.2", "0.3", "1.x", "2.0")
@@ -638,11 +638,11 @@ def test_a_file_can_name_but_never_use_what_stands_in(tmp_path: Path, place: int
     module, _, name = STANDINS[place][1].rpartition(".")
     named = b"\x80\x02c" + f"{module}\n{name}\n".encode()
     file = pickled(tmp_path / "m.pt", named + b".")
-    assert read_pickle(file, device="cpu", standins=STANDINS) is STANDINS[place][0]
+    assert read_pickle(file, standins=STANDINS) is STANDINS[place][0]
     with pytest.raises(InputError, match=name):
-        read_pickle(file, device="cpu")
+        read_pickle(file)
     with pytest.raises(InputError) as caught:
-        read_pickle(pickled(tmp_path / "m.pt", named + action + b"."), device="cpu", standins=STANDINS)
+        read_pickle(pickled(tmp_path / "m.pt", named + action + b"."), standins=STANDINS)
     assert caught.value.where == str(file)
     assert not vars(STANDINS[place][0]).keys() - {"__module__", "__doc__", "path"}
 
@@ -650,4 +650,4 @@ def test_a_file_can_name_but_never_use_what_stands_in(tmp_path: Path, place: int
 def test_other_names_stay_refused(tmp_path: Path) -> None:
     file = pickled(tmp_path / "m.pt", b"\x80\x02cneuralop.layers.spherical_convolution\nSphericalConv\n.")
     with pytest.raises(InputError, match="SphericalConv"):
-        read_pickle(file, device="cpu", standins=STANDINS)
+        read_pickle(file, standins=STANDINS)

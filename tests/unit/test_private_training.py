@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from probes.errors import InputError
+from probes.files.pickles import read_pickle
 from probes.generative_networks import MlpDenoiser, fresh_denoiser, fresh_gan, network_from
 from probes.loading.generators import load_generator
-from probes.loading.weights import read_pickle
 from probes.private_training import (
     _guarded,
     _Mechanism,
@@ -189,7 +189,7 @@ def test_a_saved_network_is_laid_out_as_opacus_does(opacus: None, tmp_path: Path
     engine.load_checkpoint(path=tmp_path / "g.pt", module=wrapped)
     assert torch.equal(flat([wrapped]), flat([generator]))
     assert engine.accountant.history == history == [(1.5, 0.25, 6)] and engine.get_epsilon(1e-3) > 0
-    content: Any = read_pickle(tmp_path / "g.pt", device="cpu")
+    content: Any = read_pickle(tmp_path / "g.pt")
     assert content["privacy_accountant_state_dict"] == {"history": history, "mechanism": "rdp"}
     found = load_generator(tmp_path / "g.pt", arch="mlp-generator")
     assert found.latent == 3 and found.shape == (1, 2, 3)

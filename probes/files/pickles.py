@@ -1,0 +1,180 @@
+"""Read files written by torch.save: in a child that can neither harm the machine nor exhaust it."""
+
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probes.contained import ContainedError, LimitError, Limits, call
+from probes.errors import InputError
+from probes.files import zips
+from probes.files.weight_errors import damaged, needless, refused
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ZIP = b"PK\x03\x04"
+_HEAD = 30
+"""Bytes of the header before an entry; its last four say how long its name and the field behind it are."""
+_MEMORY, _SECONDS, _SPEED = 2**29, 5, 2**25
+"""Of a file, besides twice its size; seconds besides those that so many bytes take each."""
+_ODD = "it is cut off, or not a file written by torch.save"
+
+
+class Other:
+    """An object in a file that is no plain value."""
+
+
+def is_torchscript(path: Path) -> bool:
+    """Tell whether a file is a program saved by torch.jit.save; nothing of it is run."""
+    return any(entry.filename.partition("/")[2] == "constants.pkl" for entry in entries_of(path))
+
+
+def entries_of(path: Path) -> list[zipfile.ZipInfo]:
+    """Return what a zip lists; nothing for a file that is none, or could be read in two ways."""
+    try:
+        return zips.entries(path)
+    except InputError:
+        return []
+
+
+def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: bool = True) -> object:
+    """Return the content of a file written by torch.save, if it needs no code; tensors are on the CPU.
+
+    Single numbers of numpy, which training loops leave beside the weights, become numbers of Python. Tensors that are
+    no plain arrays in memory (sparse, quantised) come without numbers, on the device "meta".
+
+    Parameters
+    ----------
+    standins
+        What to put in the place of further dotted names that the file holds.
+    held
+        False leaves the numbers of all tensors out.
+
+    Raises
+    ------
+    InputError
+        Where the file is damaged, makes too much of its bytes, or holds more than tensors, numbers and containers.
+    """
+    where = str(path)
+    records = _records(path)
+    names = {name: one for one, name in standins}
+    size = path.stat().st_size
+    limits = Limits(memory=_MEMORY + 2 * size, seconds=_SECONDS + size // _SPEED)
+    from probes.files import torch_contents
+
+    try:
+        found = call(torch_contents.read, where, list(names), held, records is not None, reads=[path], limits=limits)
+    except LimitError as error:
+        if error.what == "memory":
+            raise damaged("it asks for more memory than a file of its size may take", where) from None
+        raise needless(f"what cannot be read: {error.text}", where) from None
+    except ContainedError as error:
+        raise damaged(f"reading it fails with {error.kind}", where) from error
+    storages = [one if not isinstance(one, tuple) else _stored(path, records, *one) for one in found["storages"]]
+    return _Rebuilt(names, storages).value(found["tree"])
+
+
+def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
+    """Return the entries of a zip by the place of their bytes; None for a file whose numbers are not read there.
+
+    Raises
+    ------
+    InputError
+        Where readers may read it differently, or its entries are larger than the file.
+    """
+    where = str(path)
+    with path.open("rb") as file:
+        # torch takes a file for a zip by its beginning, whatever stands at its end.
+        if file.read(4) != _ZIP:
+            return None
+    try:
+        entries = zips.entries(path)
+    except InputError:
+        raise damaged(_ODD, where) from None
+    if any(entry.filename.endswith(".npy") for entry in entries):
+        raise InputError(
+            "This is an NPZ of arrays, not a checkpoint.",
+            where=where,
+            hint="Are model and data the wrong way round?",
+        )
+    if is_torchscript(path):
+        raise refused("a TorchScript program", where)
+    # torch.save never compresses.
+    size, held = sum(entry.file_size for entry in entries), path.stat().st_size
+    if size > held:
+        raise damaged(f"its entries would be {size} bytes long in a file of {held}", where)
+    if any(entry.filename.endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
+        # Numbers of another machine have to be turned around, which torch does where it does not map the file.
+        return None
+    return _places(path, entries)
+
+
+def _places(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile.ZipInfo]:
+    places: dict[int, zipfile.ZipInfo] = {}
+    with path.open("rb") as file:
+        for entry in entries:
+            file.seek(entry.header_offset)
+            head = file.read(_HEAD)
+            if len(head) == _HEAD and head.startswith(_ZIP) and entry.compress_type == zipfile.ZIP_STORED:
+                places[entry.header_offset + _HEAD + sum(struct.unpack("<HH", head[26:]))] = entry
+    return places
+
+
+def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, place: int, size: int) -> "Tensor":
+    """Return the bytes of a storage: those of one entry of a zip, or so many of a file of the form before."""
+    import torch
+
+    room = path.stat().st_size - place
+    if records is not None:
+        room = records[place].file_size if place in records else 0
+    if not 0 <= size <= room:
+        raise damaged(_ODD, str(path))
+    data = torch.empty(size, dtype=torch.uint8)
+    view = data.numpy().data
+    with path.open("rb", buffering=0) as file:
+        file.seek(place)
+        filled = 0
+        while filled < len(view) and (count := file.readinto(view[filled:])):
+            filled += count
+    # Checksums are not compared, as torch does not: it can be told not to write any.
+    if filled < len(view):
+        raise damaged(_ODD, str(path))
+    return data
+
+
+class _Rebuilt:
+    """Values from the tree of a child."""
+
+    def __init__(self, names: Mapping[str, type], storages: Sequence["Tensor"]) -> None:
+        self._names, self._storages = names, storages
+
+    def value(self, tree: Any) -> Any:
+        """Return the value that a tree stands for."""
+        if not isinstance(tree, tuple):
+            return tree
+        kind, *parts = tree
+        match kind:
+            case "dict":
+                return dict(zip(map(self.value, parts[0]), map(self.value, parts[1]), strict=True))
+            case "list" | "tuple" | "set":
+                return {"list": list, "tuple": tuple, "set": set}[kind](map(self.value, parts[0]))
+            case "complex":
+                return complex(*parts)
+            case "name":
+                return self._names[parts[0]]
+            case "odd":
+                import torch
+
+                return torch.empty(parts[1], dtype=getattr(torch, parts[0]), device="meta")
+            case "tensor":
+                return self._tensor(*parts)
+        return Other()
+
+    def _tensor(self, kind: str, index: int, offset: int, shape: list[int], stride: list[int]) -> "Tensor":
+        import torch
+
+        flat, dtype = self._storages[index], getattr(torch, kind)
+        whole = flat[: flat.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
+        return whole.as_strided(shape, stride, offset)

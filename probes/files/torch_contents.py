@@ -1,0 +1,240 @@
+"""Read a file of torch.save where it can do no harm: this runs in a contained child.
+
+torch's restricted reader (`weights_only`) runs no code, but a file can make it take any time and memory, which the
+child has not. What it makes is turned into a plain tree here; objects that are none of it are named, not handed over.
+"""
+
+import pickle
+import re
+import struct
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from probes.errors import InputError
+from probes.files.weight_errors import damaged, needless, refused
+
+_MOST_VALUES = 2**18
+_NUMBERS = {
+    "f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
+    "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
+}  # fmt: skip
+_MOST_LOOSE, _LARGEST_KEY = 2**12, 2**60
+"""Keys whose hashes a file can choose, so that telling them apart takes the square of their number in steps."""
+_AGAIN = "the same parts again and again, or one in another"
+_SCALARS = (str, int, float, bool, bytes)
+
+
+class _NumberKind:
+    """Stands for numpy.dtype while a checkpoint is read: it knows plain numbers only."""
+
+    def __init__(self, name: str, align: bool = False, copy: bool = False) -> None:
+        # The text of anything else can be longer than the memory.
+        if not isinstance(name, str) or name not in _NUMBERS:
+            shown = repr(name[:20]) if isinstance(name, str) else ""
+            raise pickle.UnpicklingError(f"GLOBAL numpy.dtype({shown})")
+        self.form = _NUMBERS[name]
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        if state[1] == ">":
+            raise pickle.UnpicklingError("GLOBAL numpy.dtype(big-endian)")
+
+
+def _read_number(kind: _NumberKind, data: bytes) -> float | int | bool:
+    """Stands for the function with which numpy restores a single number."""
+    value: float | int | bool = struct.unpack(f"<{kind.form}", data)[0]
+    return value
+
+
+_NUMBER_READERS: list[tuple[Any, str]] = [
+    (_NumberKind, "numpy.dtype"),
+    (_read_number, "numpy.core.multiarray.scalar"),
+    (_read_number, "numpy._core.multiarray.scalar"),
+]
+
+
+def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str, Any]:
+    """Return the content of a file as a tree of pairs (kind, parts), and its storages.
+
+    A storage is its bytes, or the place of its bytes in the file and their number: whoever asked reads them there,
+    which is faster than handing them over.
+
+    Parameters
+    ----------
+    names
+        Dotted names that may stand for themselves in the file.
+    held
+        Whether tensors come with their numbers.
+    mapped
+        Whether the file is mapped into memory, which that before the zip cannot be.
+
+    Raises
+    ------
+    InputError
+        Where the file is damaged, or is not made of tensors, numbers and plain containers.
+    """
+    size = Path(path).stat().st_size
+    standins = [(type("Standin", (_Standin,), {"name": name}), name) for name in names]
+    try:
+        with warnings.catch_warnings(), torch.serialization.safe_globals([*_NUMBER_READERS, *standins]):
+            # Old files make torch warn about its own storage classes.
+            warnings.simplefilter("ignore")
+            with _noted_places() as places:
+                content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+            tree = _Tree(held, _MOST_VALUES + size // 8, places)
+            found = tree.plain(content)
+    except InputError:
+        raise
+    except Exception as error:
+        raise _refusal(error, path) from None
+    asked = sum(tree.asked.values())
+    if asked > size:
+        raise damaged(f"its tensors would be {asked} bytes long in a file of {size}", path)
+    return {"tree": found, "storages": tree.storages}
+
+
+@contextmanager
+def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
+    """Give the list of what is mapped or read meanwhile: its address, its length, and its place in the file."""
+    places: list[tuple[int, int, int]] = []
+    from_file, set_from_file = torch.UntypedStorage.from_file, torch.UntypedStorage._set_from_file
+
+    def mapped(*args: Any, **options: Any) -> Any:
+        made = from_file(*args, **options)
+        places.append((made.data_ptr(), made.nbytes(), 0))
+        return made
+
+    def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
+        # Before the numbers stands how many there are.
+        start = (file.tell() if offset is None else offset) + 8
+        made = set_from_file(storage, file, offset, *args)
+        places.append((storage.data_ptr(), storage.nbytes(), start))
+        return made
+
+    storages = torch.UntypedStorage
+    with patch.object(storages, "from_file", mapped), patch.object(storages, "_set_from_file", filled):
+        yield places
+
+
+class _Standin:
+    """What a name in a file becomes, which can be neither made nor called."""
+
+    name = ""
+
+    def __new__(cls, *args: object, **kwargs: object) -> "_Standin":
+        raise pickle.UnpicklingError(f"GLOBAL {cls.name}")
+
+
+@dataclass(slots=True)
+class _Tree:
+    held: bool
+    most: int
+    places: list[tuple[int, int, int]]
+    count: int = 0
+    loose: int = 0
+    asked: dict[tuple[int, int], int] = field(default_factory=dict)
+    storages: list[Any] = field(default_factory=list)
+    known: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def plain(self, value: Any) -> Any:
+        """Return a value as a tree: values of Python as they are, all others as pairs."""
+        self.count += 1
+        if self.count > self.most:
+            # A few bytes can name the same part again and again.
+            raise pickle.UnpicklingError(f"NEEDLESS {_AGAIN}")
+        if value is None or type(value) in _SCALARS:
+            return value
+        if isinstance(value, Tensor):
+            return self.tensor(value)
+        # By the classes themselves: a file may write methods onto objects.
+        if isinstance(value, dict):
+            keys, values = list(dict.keys(value)), list(dict.values(value))
+            return ("dict", [self.key(key) for key in keys], [self.plain(one) for one in values])
+        for kind in (list, tuple, set):
+            if isinstance(value, kind):
+                return (kind.__name__, [self.plain(one) for one in kind.__iter__(value)])
+        if isinstance(value, bytearray):
+            return bytes(value)
+        if isinstance(value, complex):
+            return ("complex", value.real, value.imag)
+        if isinstance(value, type) and issubclass(value, _Standin):
+            return ("name", value.name)
+        return ("other", type(value).__name__)
+
+    def key(self, value: Any) -> Any:
+        """Return a key as a tree; the text of a tensor can be longer than anything."""
+        self.count += 1
+        if type(value) in (tuple, float):
+            self.loose += 1
+        if self.loose > _MOST_LOOSE or self.count > self.most:
+            raise pickle.UnpicklingError(f"NEEDLESS {_AGAIN}")
+        if type(value) is tuple:
+            return ("tuple", [self.key(one) for one in value])
+        if (value is not None and type(value) not in _SCALARS) or (type(value) is int and abs(value) >= _LARGEST_KEY):
+            raise pickle.UnpicklingError(f"NEEDLESS a {type(value).__name__} as a key that nobody can tell from others")
+        return value
+
+    def tensor(self, value: Tensor) -> Any:
+        """Return a tensor by its storage, since several may share one, or as one without numbers."""
+        kind = str(value.dtype).removeprefix("torch.")
+        plain = type(value) in (Tensor, torch.nn.Parameter) and value.layout == torch.strided
+        if not plain or value.device.type != "cpu" or value.is_quantized or value.is_nested:
+            # A quantised one on no device could not even be shown.
+            return ("odd", "uint8" if value.is_quantized else kind, [])
+        if not self.held:
+            return ("odd", kind, list(value.shape))
+        value = value.detach()
+        self.asked[_key(value)] = value.untyped_storage().nbytes()
+        value = value.resolve_conj().resolve_neg()
+        storage, key = value.untyped_storage(), _key(value)
+        if key not in self.known:
+            self.known[key] = len(self.storages)
+            self.storages.append(self.stored(storage, *key))
+        return ("tensor", kind, self.known[key], value.storage_offset(), list(value.shape), list(value.stride()))
+
+    def stored(self, storage: Any, address: int, size: int) -> Any:
+        """Return the bytes of a storage, or their place in the file and their number."""
+        for start, length, place in self.places:
+            if size and start <= address and address + size <= start + length:
+                return (place + address - start, size)
+        return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _key(value: Tensor) -> tuple[int, int]:
+    storage = value.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()
+
+
+def _refusal(error: Exception, where: str) -> Exception:
+    """Return what is said of whatever the reader raises on hostile bytes: they are no checkpoint."""
+    said = str(error)
+    if isinstance(error, MemoryError) or "allocate memory" in said:
+        return MemoryError()
+    if isinstance(error, RecursionError) or said.startswith("NEEDLESS"):
+        return needless(_shown(said.removeprefix("NEEDLESS ")) if said.startswith("NEEDLESS") else _AGAIN, where)
+    if isinstance(error, pickle.UnpicklingError | RuntimeError):
+        wanted = re.search(r"GLOBAL (\S+)", said)
+        if wanted and isinstance(error, pickle.UnpicklingError):
+            return refused(f"an object of {_shown(wanted[1])}", where)
+        if _is_plain_pickle(Path(where)):
+            return refused("a plain pickle, not one of torch.save", where)
+        return damaged("it is cut off, or not a file written by torch.save", where)
+    return damaged(f"reading it fails with {type(error).__name__}", where)
+
+
+def _is_plain_pickle(path: Path) -> bool:
+    """Tell whether a file begins as a pickle of a protocol that torch.save does not use."""
+    with path.open("rb") as file:
+        head = file.read(2)
+    return len(head) == 2 and head[0] == 0x80 and head[1] > 2
+
+
+def _shown(text: str) -> str:
+    return ascii(text)[1:-1][:120]

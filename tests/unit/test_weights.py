@@ -1,0 +1,87 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_models
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from probes.files.weights import bare, entries, unwrap
+from probes.fno.reading import load_operator
+from probes.loading.checkpoints import load_state_dict
+from probes.loading.classifiers import load_classifier
+from probes.loading.denoisers import load_denoiser
+from probes.loading.found_networks import read_tensors
+from probes.loading.generators import load_discriminator, load_generator
+
+READERS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[Path], Any]]] = {
+    "classifier": (small_models.cnn, lambda path: load_classifier(str(path), arch="small_cnn").sha256),
+    "operator": (small_models.operator, lambda path: str(load_operator(path).operator.state_dict())),
+    "denoiser": (
+        small_models.denoiser,
+        lambda path: load_denoiser(path, arch="mlp-denoiser", schedule="linear", shape=(1, 4, 4)).sha256,
+    ),
+    "generator": (
+        lambda: small_models.gan(0),
+        lambda path: load_generator(path, arch="mlp-generator", shape=(1, 4, 4)).sha256,
+    ),
+    "discriminator": (
+        lambda: small_models.gan(1),
+        lambda path: load_discriminator(path, arch="mlp-discriminator", shape=(1, 4, 4)).sha256,
+    ),
+    "tensors": (small_models.cnn, lambda path: str(load_state_dict(path))),
+    "averaged": (small_models.cnn, lambda path: str(read_tensors(path)[0])),
+}
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_module.", "_orig_mod.", "_orig_mod.module.", "module._orig_mod."])
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("form", ["a.pt", "a.safetensors", "wrapped.pt"])
+def test_what_wraps_a_network_is_taken_off_everywhere(tmp_path: Path, kind: str, prefix: str, form: str) -> None:
+    make, read = READERS[kind]
+    tensors = make()
+    prefixed = {f"{prefix}{name}": value for name, value in tensors.items()}
+    for place, content in (("plain", tensors), ("under", prefixed)):
+        (tmp_path / place).mkdir()
+        if form == "a.safetensors":
+            save_file({name: value.clone() for name, value in content.items()}, tmp_path / place / form)
+        else:
+            torch.save({"state_dict": content} if form == "wrapped.pt" else content, tmp_path / place / form)
+    assert read(tmp_path / "under" / form) == read(tmp_path / "plain" / form)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_prefixes_are_those_of_torch() -> None:
+    net = nn.Linear(2, 2)
+    wrapped = torch.compile(nn.DataParallel(net))
+    assert bare(wrapped.state_dict()).keys() == net.state_dict().keys()
+    averaged = torch.optim.swa_utils.AveragedModel(wrapped)
+    assert bare(entries(averaged.state_dict())).keys() == net.state_dict().keys()
+
+
+def test_a_prefix_that_not_every_name_has_is_a_name() -> None:
+    for names in (["module.a", "b"], ["module.", "module.a"], ["model.a"], []):
+        assert list(bare(dict.fromkeys(names))) == names
+    assert list(bare({"model.net.a": 1}, more=("model.",))) == ["net.a"]
+    assert list(bare({"module." * 20 + "a": 1})) == ["module." * 12 + "a"]
+
+
+def test_wrappers_are_opened_by_their_keys() -> None:
+    inner = {"a": 1}
+    for key in ("state_dict", "model_state_dict", "module_state_dict", "model", "net", "network", "net_model"):
+        found = unwrap({"epoch": 3, key: inner, 7: "seven"})
+        assert (found.content, found.keys, found.beside) == (inner, (key,), {"epoch": 3, "7": "seven"})
+    assert unwrap({"model": inner, "ema": {"b": 2}}, first=("ema",)).content == {"b": 2}
+    assert unwrap({"model": {"state_dict": inner}}).content == {"state_dict": inner}
+    assert unwrap({"model": {"state_dict": inner}}, levels=8).keys == ("model", "state_dict")
+    assert unwrap(inner).content is inner and unwrap([1]).content == [1]
+    assert unwrap({"model": 3}).keys == ()
+    itself: dict[str, Any] = {}
+    itself["net"] = itself
+    assert len(unwrap(itself, levels=8).keys) == 8
+
+
+def test_what_torch_notes_beside_weights_is_no_weight() -> None:
+    assert entries({"a": 1, "_metadata": {}, "n_averaged": 2, "b._extra_state": None, 3: 4}) == {"a": 1, "3": 4}
