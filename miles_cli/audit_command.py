@@ -18,8 +18,8 @@ from typer.core import TyperCommand
 from audits.errors import InputError
 from audits.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.registry import AuditSpec, entries
+from audits.settings_file import read_toml
 from miles_cli.options import Common
-from probes.files.toml_values import read_toml
 
 _KINDS: dict[type, tuple[str, str]] = {
     int: ("a whole number", "5"),
