@@ -86,6 +86,8 @@ class Manifest:
         What each column that is used was read as, in words.
     advice
         Which preset knows the layout, where one was recognised and not asked for.
+    form
+        How the table was read where that is unusual, in sentences.
     """
 
     path: Path
@@ -96,12 +98,13 @@ class Manifest:
     notes: tuple[Note, ...]
     read_as: Mapping[str, str] = field(default_factory=dict)
     advice: str = ""
+    form: tuple[str, ...] = ()
 
     def preview(self, besides: Iterable[str] = ()) -> tuple[str, ...]:
         """Return what `--dry-run` says of the columns, apart from some of them."""
         left_out = set(besides)
         words = [f"{name}: {what}" for name, what in self.read_as.items() if name not in left_out]
-        return (f"Columns are read as: {'; '.join(words)}.", *([self.advice] if self.advice else []))
+        return (f"Columns are read as: {'; '.join(words)}.", *self.form, *([self.advice] if self.advice else []))
 
 
 def read_manifest(
@@ -234,6 +237,7 @@ def _assemble(
         columns=table.columns,
         notes=tuple(found),
         read_as=_read_as(clips, chosen, segment, levels),
+        form=table.notes,
     )
 
 
