@@ -1,11 +1,8 @@
 """records.csv of a run, read with suspicion: columns as text and as numbers, each parsed once and only when asked."""
 
-import csv
-import io
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +11,13 @@ from numpy.typing import NDArray
 
 from audits.spreadsheet_cells import bare
 from probes.errors import InputError
+from probes.files.delimited import Delimited
 
 NAME = "records.csv"
 LARGEST = 64 * 2**20
 """Bytes of a file that is read."""
 MOST_CELLS = 10_000_000
 """Cells of a file that is read: each takes far more memory than its bytes in the file."""
-BLOCK = 10_000
 MADE_BY_MILES = "Make the run again: its records.csv was changed or damaged."
 
 Floats = NDArray[np.float64]
@@ -84,35 +81,41 @@ def read_table(folder: Path) -> Table | str:
     if not file.is_file():
         return f"{shown} is not there"
     try:
-        with file.open("rb") as opened:
-            content = opened.read(LARGEST + 1)
-        if len(content) > LARGEST:
+        size = file.stat().st_size
+        if size > LARGEST:
             return f"{shown} has more than {LARGEST // 2**20} MiB"
-        # Counted before a cell is made, the head included. A comma within a text counts too: too many, never too few.
-        if 1 + sum(content.count(mark) for mark in (b",", b"\n", b"\r")) > MOST_CELLS:
+        if _most_cells(file) > MOST_CELLS:
             return f"{shown} may hold more than {MOST_CELLS:,} cells"
-        head, columns = _parsed(content)
-    except (ValueError, csv.Error, OSError) as error:
+        head, columns = _parsed(file)
+    except OSError as error:
         raise InputError(f"The records cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
+    except InputError as error:
+        said = f"The records cannot be read: {error.message}"
+        raise InputError(said, where=error.where, hint=MADE_BY_MILES) from error
     if len(set(head)) < len(head):
         raise InputError("Two columns have one name.", where=str(file), hint=MADE_BY_MILES)
     rows = len(columns[0]) if columns else 0
     return Table(dict(zip(head, columns, strict=True)), rows, str(file))
 
 
-def _parsed(content: bytes) -> tuple[list[str], list[list[str]]]:
-    # Decoded a piece at a time: a StringIO would take four bytes for each letter.
-    reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""), strict=True)
-    head = next(reader, [])
-    columns: list[list[str]] = [[] for _ in head]
+def _most_cells(file: Path) -> int:
+    """Count cells before one is made, the head included: too many where a text holds a comma, never too few."""
+    cells = 1
+    with file.open("rb") as opened:
+        while data := opened.read(2**20):
+            cells += sum(data.count(mark) for mark in (b",", b"\n", b"\r"))
+    return cells
+
+
+def _parsed(file: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the names and the cells of the columns."""
+    table = Delimited(file, keep_empty=True)
+    columns: list[list[str]] = [[] for _ in table.header]
     # Turned a block at a time: all rows at once would take as much again as their cells.
-    while block := list(islice(reader, BLOCK)):
-        wrong = next((row for row in block if len(row) != len(head)), None)
-        if wrong is not None:
-            raise ValueError(f"a row up to line {reader.line_num} has {len(wrong)} cells, the head {len(head)}")
-        for column, cells in zip(columns, zip(*block, strict=True), strict=True):
-            column.extend(cells)
-    return head, columns
+    for block in table.blocks():
+        for column, part in zip(columns, zip(*block.rows, strict=True), strict=True):
+            column.extend(part)
+    return table.header, columns
 
 
 def _words(cells: Sequence[str]) -> Words:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audits.records import Json, Report
+from audits.rendering.drawing import picture
 from probes.errors import InputError
 
 WIDTH = 640
@@ -51,6 +52,11 @@ CONFIG: Json = {
 }
 """Looks without a colour of their own: text and lines take the colour of the page around them."""
 
+MOST_PIXELS = 4000
+"""Pixels that a side, or one step of it, may be given."""
+MOST_VALUES = 100_000
+"""Values that a chart may hold or make."""
+
 PAPER = '<rect width="100%" height="100%" fill="white"/>'
 """The ground of an SVG file, without which a dark viewer shows black on black."""
 
@@ -67,11 +73,6 @@ class Picture:
 
     svg: str
     png: bytes
-
-
-INSIDE = "data:image/png;base64,"
-"""How the address of a picture begins that travels inside the chart."""
-_ADDRESS = re.compile(r"""(?:xlink:)?href\s*=\s*["']([^"']*)["']""")
 
 
 def draw(report: Report) -> dict[str, Picture]:
@@ -106,25 +107,54 @@ def for_page(svg: str) -> str:
 
 
 def _picture(spec: Json, name: str) -> Picture:
-    import vl_convert
-
+    _check_size(spec, name)
     # One order of keys: legends and scales follow it, and report.json sorts while a fresh report does not.
     ordered = json.loads(json.dumps(_drawable(sized(spec)), sort_keys=True))
-    # An empty list of addresses: a specification from elsewhere must not make this machine fetch anything. It does not
-    # hold for images, whose addresses stand in the SVG before anything follows them.
-    shared: dict[str, Any] = {"allowed_base_urls": []}
     try:
-        svg = vl_convert.vegalite_to_svg(ordered, config=CONFIG, **shared)
-        if any(not address.startswith(INSIDE) for address in _ADDRESS.findall(svg)):
-            raise ValueError("it shows an image from outside")
-        png = vl_convert.vegalite_to_png(ordered, config={**CONFIG, "background": "white"}, scale=2, **shared)
+        svg, png = picture(ordered, CONFIG)
     except ValueError as error:
-        raise InputError(
-            f"The chart cannot be drawn: {' '.join(str(error).split())[:200]}",
-            where=f"figure {name}",
-            hint="Its specification must be Vega-Lite with its data inside.",
-        ) from error
+        raise _refused(str(error), name) from error
     return Picture(_renamed(svg, name).replace(">", ">" + PAPER, 1), png)
+
+
+def _refused(why: str, name: str) -> InputError:
+    # The library adds which of its lines were at work, each with "at" before it.
+    said = " ".join(why.split("\n    at ", 1)[0].split())
+    return InputError(
+        f"The chart cannot be drawn: {said[:200]}",
+        where=f"figure {name}",
+        hint="Its specification must be Vega-Lite with its data inside.",
+    )
+
+
+def _check_size(spec: Json, name: str) -> None:
+    """Refuse a chart of more pixels or values than anybody can look at."""
+    values, left = 0, [spec]
+    while left:
+        part: Any = left.pop()
+        items = part.items() if isinstance(part, dict) else enumerate(part)
+        for key, value in items:
+            if isinstance(value, dict | list | tuple):
+                left.append(value)
+            if key in ("width", "height", "step") and isinstance(value, int | float) and value > MOST_PIXELS:
+                raise _refused(f"its {key} is {value:,} pixels, at most {MOST_PIXELS:,} are drawn.", name)
+            if key == "sequence" and isinstance(value, dict):
+                values += _steps(value)
+            elif key == "values" and isinstance(value, list | tuple):
+                values += len(value)
+            if values > MOST_VALUES:
+                raise _refused(f"it holds {values:,} values, at most {MOST_VALUES:,} are drawn.", name)
+
+
+def _steps(sequence: Json) -> int:
+    """Return how many numbers a generator of a sequence makes."""
+    start, stop, step = (sequence.get(key, usual) for key, usual in (("start", 0), ("stop", 0), ("step", 1)))
+    if not all(isinstance(number, int | float) for number in (start, stop, step)) or not step:
+        return 0
+    try:
+        return max(0, int((stop - start) / step))
+    except OverflowError:
+        return MOST_VALUES + 1
 
 
 def _drawable(value: Any) -> Any:

@@ -2,12 +2,13 @@
 
 NPZ, NPY, HDF5, MATLAB and torch files are told apart by content. Nothing is unpickled beyond tensors; headers are
 compared with what is there, and what is read may take only so much as the size of the file allows. NPZ, HDF5 and
-MATLAB files are opened in a contained child, which hands over names, shapes and the samples that are asked for.
+MATLAB files are opened in a contained child, which hands over names, shapes and the samples that are asked for; what
+stands in an NPZ as it is, is read where the child says that it stands.
 """
 
 import math
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,144 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.contained import ContainedError, LimitError, Limits, Session
 from probes.errors import InputError
+from probes.files.contents import ContainedContents, Contents, open_contents
 from probes.files.names import suggest
 from probes.files.npy import SIGNATURE as NPY
-from probes.files.npy import Plain, Stream, read_npy
-from probes.files.npz import TORCH, read_npz
+from probes.files.npy import Header, Part, Stream
+from probes.files.npz import TORCH
 from probes.files.opening import read_head
-from probes.files.stored import Refusal, Stored, Window, damaged
+from probes.files.stored import Refusal, Window, damaged
 
 # Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.
 _UNPACKED, _EXPANSION = 2**28, 100
-_BASE_MEMORY, _BASE_SECONDS = 2**29, 10
-_PER_SECOND = 2**26
 _HINT = "Give an NPZ, NPY, HDF5, MATLAB or torch file of arrays."
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _PIECE = 2**24
 FORMS = ("NPZ", "NPY", "HDF5", "MATLAB 5", TORCH)
 """Forms of files of arrays; MATLAB 7.3 is HDF5."""
-
-_Found = tuple[Mapping[str, Stored], Mapping[str, Refusal], str]
-
-
-class Contents:
-    """The arrays of an open file."""
-
-    def __init__(self, path: Path, arrays: Mapping[str, Stored], refused: Mapping[str, Refusal], form: str) -> None:
-        self.path, self.arrays, self.refused, self.form = path, arrays, refused, form
-
-    def listed(self) -> tuple[str, list[Any], list[Any]]:
-        """Return the form, arrays as name, shape, type and order, and refused ones as name, reason and mend."""
-        arrays = [(name, *_described(array)) for name, array in self.arrays.items()]
-        return self.form, arrays, [(name, why.reason, why.hint) for name, why in self.refused.items()]
-
-    def read(self, name: str, start: int, stop: int, how: Window | str | None) -> NDArray[Any]:
-        """Return entries of the first axis, or values by their places in the file, checked or straight from it.
-
-        Parameters
-        ----------
-        how
-            A window or nothing for entries; "checked" or "straight" for values.
-        """
-        try:
-            array = self.arrays[name]
-            if not isinstance(how, str):
-                return array.rows(start, stop, how)
-            if isinstance(array, Stream) and array.plain and how == "straight":
-                return array.plain.values(start, stop)
-            assert isinstance(array, Stream | Plain)
-            return array.values(start, stop)
-        except InputError:
-            raise
-        except MemoryError:
-            # numpy raises a kind of its own.
-            raise MemoryError from None
-        except Refusal as refusal:
-            hint = refusal.hint or _HINT
-            raise InputError(f"The array {name!r}: {refusal.reason}.", where=str(self.path), hint=hint) from None
-        except Exception as error:
-            # Hostile or damaged bytes: every reader fails in many ways.
-            raise damaged(self.path, error, name) from error
-
-
-def _described(array: Stored) -> tuple[tuple[int, ...], Any, bool]:
-    plain = np.dtype(array.dtype.str) if array.dtype.names is None else array.dtype
-    fortran = isinstance(array, Stream | Plain) and array.header.fortran
-    return tuple(map(int, array.shape)), np.lib.format.dtype_to_descr(plain), fortran
-
-
-def open_contents(path: Path, form: str, most: int) -> Contents:
-    """Open a file in the process that is to read it.
-
-    Parameters
-    ----------
-    most
-        Bytes to which what is read at once may unpack.
-    """
-    reader = _reader(form)
-    try:
-        return Contents(path, *reader(path, most))
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:
-        # Hostile or damaged bytes: every reader fails in many ways.
-        raise damaged(path, error) from error
-
-
-def _reader(form: str) -> Callable[[Path, int], _Found]:
-    # Each may need a library that the others do without.
-    if form == "HDF5":
-        from probes.files.hdf5 import read_hdf5
-
-        return read_hdf5
-    if form == "MATLAB 5":
-        from probes.files.matlab import read_mat
-
-        return read_mat
-    if form == TORCH:
-        from probes.files.tensors import read_tensors
-
-        return read_tensors
-    return read_npy if form == "NPY" else read_npz
-
-
-class _ContainedContents:
-    """The arrays of a file that is open in a contained child."""
-
-    def __init__(self, path: Path, form: str, most: int) -> None:
-        self.path = path
-        self.limits = Limits(memory=_BASE_MEMORY + 2 * most, seconds=_BASE_SECONDS + most // _PER_SECOND)
-        loads = {"HDF5": ("h5py",), "MATLAB 5": ("scipy.io",)}.get(form, ())
-        try:
-            self.session = Session(open_contents, path, form, most, reads=[path], limits=self.limits, loads=loads)
-        except ContainedError as error:
-            raise self._told(error) from None
-
-    def listed(self) -> tuple[str, list[Any], list[Any]]:
-        """Return what `Contents.listed` does."""
-        answer: tuple[str, list[Any], list[Any]] = self._ask("listed")
-        return answer
-
-    def read(self, name: str, start: int, stop: int, how: Window | str | None) -> NDArray[Any]:
-        """Return what `Contents.read` does."""
-        values: NDArray[Any] = self._ask("read", name, start, stop, how)
-        return values
-
-    def _ask(self, method: str, *args: Any) -> Any:
-        try:
-            return self.session.ask(method, *args)
-        except ContainedError as error:
-            raise self._told(error) from None
-
-    def _told(self, error: ContainedError) -> InputError:
-        what = error.what if isinstance(error, LimitError) else ""
-        taken = {"memory": f"{self.limits.memory >> 20:,} MiB of memory", "time": f"{self.limits.seconds} seconds"}
-        if what not in taken:
-            return damaged(self.path, ValueError(error.text or error.kind))
-        said = f"Reading the file takes more than {taken[what]}, the limit for one of its size."
-        return InputError(said, where=str(self.path), hint="Save it uncompressed, in more and smaller arrays.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +49,7 @@ class StoredArray:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     fortran: bool
-    source: Contents | _ContainedContents
+    source: Contents | ContainedContents
 
     @property
     def size(self) -> int:
@@ -328,9 +207,9 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
     head = read_head(path, wanted="a file of arrays", hint=hint, size=1024)
     form = _form(path, head)
     most = max(_UNPACKED, _EXPANSION * path.stat().st_size)
-    source: Contents | _ContainedContents | None = None
+    source: Contents | ContainedContents | None = None
     if form in ("NPZ", "HDF5", "MATLAB 5") and form in forms:
-        source = _ContainedContents(path, form, most)
+        source = ContainedContents(path, form, most)
         if form == "NPZ" and source.listed()[0] == TORCH:
             form, source = TORCH, None
     if form not in forms:
@@ -343,14 +222,32 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
     return Archive(
         path=path,
         form=said,
-        arrays={
-            name: StoredArray(path, name, tuple(shape), np.lib.format.descr_to_dtype(kind), fortran, source)
-            for name, shape, kind, fortran in arrays
-        },
+        arrays={entry[0]: _array(path, source, *entry) for entry in arrays},
         refused={name: Refusal(reason, mend) for name, reason, mend in refused},
         most=most,
         hint=hint,
     )
+
+
+def _array(
+    path: Path,
+    source: Contents | ContainedContents,
+    name: str,
+    shape: tuple[int, ...],
+    kind: Any,
+    fortran: bool,
+    numbers: tuple[int, ...],
+) -> StoredArray:
+    dtype = np.lib.format.descr_to_dtype(kind)
+    if numbers:
+        # It needs no reader of zips any more.
+        start, size, crc, before = numbers
+        header, part = Header(shape, fortran, dtype, before), Part(path, start, size, crc)
+        # Whoever tells this has read the file, which may have taken it over.
+        if min(*numbers, *shape, 0) < 0 or dtype.hasobject or before + header.size != size:
+            raise damaged(path, ValueError("its numbers contradict each other"), name)
+        source = Contents(path, {name: Stream(part.open, header, part)}, {}, "NPZ")
+    return StoredArray(path, name, shape, dtype, fortran, source)
 
 
 def _form(path: Path, head: bytes) -> str:

@@ -17,12 +17,16 @@ from pathlib import Path
 from probes.errors import InputError
 from probes.files.text import text_blocks
 
+MOST_COLUMNS = 2**20
 LONGEST_FIELD = 2**17
 """Characters of the longest field: an open quotation mark would else swallow the rest of the file."""
 HINT = "Give a table with a header and rows."
 
 _BLOCK = 2**12
-_FEW = 2**16
+_BYTES = 2**16
+"""Bytes of a block of rows, about; its cells take up to four times as much, and more where they are short."""
+_PIECE = 2**15
+"""Bytes of a piece of text, as `probes.files.text` gives it."""
 _TABS = (".tsv", ".tab")
 _NUMBERS = re.compile(r"[\d\s.,;eE+-]*;[\d\s.,;eE+-]*")
 
@@ -91,6 +95,8 @@ class Delimited:
         The file. Its dialect follows from its suffix and its first line that is not blank.
     keep_empty
         Keep rows of one empty field, such as `""` below a header of one name; else they are blank lines.
+    numbers
+        All rows are of numbers, which may be quoted between tabs too, and the suffix says nothing.
     longest
         Characters of the longest field.
 
@@ -100,7 +106,9 @@ class Delimited:
         The separator, the fields of the first row that is not blank, and its line.
     """
 
-    def __init__(self, path: Path, *, keep_empty: bool = False, longest: int = LONGEST_FIELD) -> None:
+    def __init__(
+        self, path: Path, *, keep_empty: bool = False, numbers: bool = False, longest: int = LONGEST_FIELD
+    ) -> None:
         self.path, self._keep_empty, self._longest = path, keep_empty, longest
         self._taken = self._line = self._pieces = 0
         lines = chain.from_iterable(map(self._piece, text_blocks(path, hint=HINT)))
@@ -111,14 +119,17 @@ class Delimited:
                 break
         else:
             raise InputError("The file is empty.", where=str(path), hint=HINT)
-        self.dialect = find_dialect(path.suffix.lower(), first)
+        self.dialect = find_dialect("" if numbers else path.suffix.lower(), first)
         self._reader = csv.reader(
             chain(blank, lines),
             strict=True,
             delimiter=self.dialect.separator,
-            quoting=csv.QUOTE_MINIMAL if self.dialect.quoted else csv.QUOTE_NONE,
+            quoting=csv.QUOTE_MINIMAL if numbers or self.dialect.quoted else csv.QUOTE_NONE,
         )
         self.header_line, self.header = self._first()
+        if len(self.header) > MOST_COLUMNS:
+            said = f"There are {len(self.header)} columns; at most {MOST_COLUMNS} are read."
+            raise InputError(said, where=f"{path}:{self.header_line}", hint=HINT)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -145,25 +156,27 @@ class Delimited:
         InputError
             Where a row cannot be read or has not as many fields as the first one.
         """
-        # Few rows at first: they may be very long. So many more as stay small.
-        size = min(16, _BLOCK)
+        # Few rows at first, as they may be very long; then as many as have `_BYTES` by the mean so far.
+        size, count = min(16, _BLOCK), 1
         while True:
-            before = self._pieces
             block, fault = self._read(size)
             if block is None:
                 return
             self._check_widths(block)
+            count += len(block.rows)
             if block.rows:
                 yield block
+            # Two blocks at once would take twice the memory.
+            del block
             if fault is not None:
                 raise fault
-            read = (self._pieces - before) * _PIECE
-            size = max(1, size // 2) if read > 4 * _FEW else min(2 * size, _BLOCK) if read <= _FEW else size
+            size = max(1, min(2 * size, _BLOCK, _BYTES * count // (self._pieces * _PIECE)))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each row below the first one."""
         for block in self.blocks():
             yield from zip(block.lines, block.rows, strict=True)
+            del block
 
     def _piece(self, text: str) -> io.StringIO:
         self._pieces += 1
@@ -231,10 +244,6 @@ class Delimited:
             where=f"{self.path}:{self._line + 1}",
             hint="A quotation mark may be open: inside a quoted text it is written twice.",
         )
-
-
-_PIECE = 2**15
-"""Bytes of a piece of text, as `probes.files.text` gives it."""
 
 
 def _breaks(field: str) -> int:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 
 from probes.errors import InputError
 
@@ -14,11 +14,15 @@ LARGEST_SETTING = 10**31
 _LONG = re.compile(r"\d{20}", re.ASCII)
 
 
-def parse_json(text: str, where: str, *, once: bool = False, largest: int = LARGEST) -> object:
-    """Return the value of a JSON text; with `once`, no key may stand twice in one object.
+def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False, largest: int = LARGEST) -> object:
+    """Return the value of a JSON text.
 
     Parameters
     ----------
+    once
+        No key may stand twice in one object.
+    lone
+        Strings may hold what no text in UTF-8 can: NUL, or half a surrogate pair.
     largest
         Whole numbers are smaller than this.
 
@@ -29,9 +33,8 @@ def parse_json(text: str, where: str, *, once: bool = False, largest: int = LARG
     """
     try:
         # A hook is called for each number, so only a text with a long one is read with it.
-        whole = partial(_whole, largest) if _LONG.search(text) else None
-        value: object = json.loads(text, object_pairs_hook=_once if once else None, parse_int=whole)
-        if "\\u" in text and not _is_text(value):
+        value: object = _decoder(once, largest if _LONG.search(text) else None).decode(text)
+        if not lone and "\\u" in text and not _is_text(value):
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value
     except json.JSONDecodeError as error:
@@ -60,6 +63,13 @@ def _whole(largest: int, digits: str) -> int:
     if len(digits) > len(str(largest)) + 1 or abs(number := int(digits)) >= largest:
         raise ValueError(f"a whole number has {len(digits.lstrip('-'))} digits; write it as a text")
     return number
+
+
+@cache
+def _decoder(once: bool, largest: int | None) -> json.JSONDecoder:
+    # Kept: making one takes longer than reading a line with it.
+    whole = None if largest is None else partial(_whole, largest)
+    return json.JSONDecoder(object_pairs_hook=_once if once else None, parse_int=whole)
 
 
 def _is_text(value: object) -> bool:

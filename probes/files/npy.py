@@ -1,10 +1,11 @@
 """Read arrays of numpy's format, of which nothing is unpickled, piece by piece."""
 
 import math
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +102,51 @@ class Plain:
         return data.view(self.dtype)
 
 
+class Bytes(Protocol):
+    """What is read forwards."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes, none at the end."""
+
+    def close(self) -> None:
+        """End the reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a file that holds a member as it is, and the check sum that it has."""
+
+    path: Path
+    start: int
+    size: int
+    crc: int
+
+    def open(self) -> "_OpenPart":
+        """Open it for reading forwards."""
+        file = self.path.open("rb", buffering=0)
+        file.seek(self.start)
+        return _OpenPart(file, self.size, self.crc)
+
+
+@dataclass(slots=True)
+class _OpenPart:
+    file: IO[bytes]
+    left: int
+    crc: int
+    _sum: int = 0
+
+    def read(self, size: int, /) -> bytes:
+        data = self.file.read(min(size, self.left))
+        self.left -= len(data)
+        self._sum = zlib.crc32(data, self._sum)
+        if not self.left and self._sum != self.crc:
+            raise ValueError("its check sum is wrong")
+        return data
+
+    def close(self) -> None:
+        self.file.close()
+
+
 @dataclass(slots=True)
 class Stream:
     """An array that is read forwards; going back opens it again.
@@ -109,16 +155,19 @@ class Stream:
     ----------
     opener
         Opens it at its header.
-    plain
-        Where its values stand as they are in the file, if they do.
+    part
+        Where it stands in a file as it is, if it does.
     """
 
-    opener: Callable[[], IO[bytes]]
+    opener: Callable[[], Bytes]
     header: Header
-    plain: Plain | None = None
-    _file: IO[bytes] | None = field(default=None, init=False)
+    part: Part | None = None
+    _file: Bytes | None = field(default=None, init=False)
     _place: int = field(default=0, init=False)
     _whole: NDArray[Any] | None = field(default=None, init=False)
+
+    def __del__(self) -> None:
+        self._close()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -162,18 +211,28 @@ class Stream:
         self._place = stop
         return data.view(self.dtype)
 
+    def straight(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the same without a check of sums, and without what stands before them, where that can be done."""
+        if self.part is None:
+            return self.values(start, stop)
+        return Plain(self.part.path, self.header, self.part.start + self.header.start).values(start, stop)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An open file stays where it was opened.
+        return type(self), (self.opener, self.header, self.part)
+
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
-def _skip(file: IO[bytes], size: int) -> None:
+def _skip(file: Bytes, size: int) -> None:
     for _ in _blocks(file, size):
         continue
 
 
-def _blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
+def _blocks(file: Bytes, size: int) -> Iterator[bytes]:
     while size:
         block = file.read(min(size, _BLOCK))
         if not block:

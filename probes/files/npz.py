@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from probes.errors import InputError
-from probes.files.npy import Plain, Stream, read_header
+from probes.files.npy import Part, Stream, read_header
 from probes.files.stored import Refusal
 from probes.files.zips import entries
 
@@ -56,10 +56,10 @@ def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, most: i
         header = read_header(file, info.file_size)
     if header.fortran and header.size > most:
         raise Refusal(f"unpacks to {header.size} bytes", "Save it in C order: numpy.ascontiguousarray(x).")
-    plain = None
-    if info.compress_type == zipfile.ZIP_STORED and not header.fortran:
-        plain = Plain(path, header, _content_start(path, info) + header.start)
-    return Stream(partial(archive.open, info), header, plain)
+    if info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size:
+        part = Part(path, _content_start(path, info), info.file_size, info.CRC)
+        return Stream(part.open, header, part)
+    return Stream(partial(archive.open, info), header)
 
 
 def _content_start(path: Path, info: zipfile.ZipInfo) -> int:
@@ -67,4 +67,5 @@ def _content_start(path: Path, info: zipfile.ZipInfo) -> int:
     with path.open("rb") as file:
         file.seek(info.header_offset)
         # The fixed part ends with the lengths of the name and the extra field.
-        return info.header_offset + _FIXED + sum(struct.unpack("<26xHH", file.read(_FIXED)))
+        name, extra = struct.unpack("<26xHH", file.read(_FIXED))
+    return int(info.header_offset + _FIXED + name + extra)

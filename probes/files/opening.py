@@ -30,6 +30,8 @@ def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
             raise InputError("This is not an ordinary file.", where=where, hint=hint)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, where) from error
+    if "\0" in str(path):
+        raise unreadable(path, ValueError("its name holds a NUL byte"), where)
     if path.is_symlink():
         raise InputError("There is no such file: it is a link to nothing.", where=where, hint="Check the link.")
     near = nearest_name(path)

@@ -1,4 +1,4 @@
-"""Rows and columns of a file: CSV, TSV, JSON lines and JSON lists, read as text.
+"""Rows and columns of a file: CSV, TSV, JSON lines, JSON lists, Parquet and Arrow, read as text.
 
 Nothing is guessed about meaning here: a row is a mapping of strings, with the line on which it begins. A file
 that is not what its name says, or whose rows do not fit its header, is refused with the line that shows it.
@@ -13,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.arrow import is_arrow, read_arrow
 from probes.files.delimited import HINT, Delimited
 from probes.files.json_values import json_text, parse_json
 from probes.files.opening import read_head
@@ -66,9 +67,12 @@ def read_table(path: Path) -> Table:
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
     notes: tuple[str, ...] = ()
-    if is_json(path):
+    if is_arrow(path):
+        columns, values = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
+        rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
+    elif is_json(path):
         rows = _limited(path, _json_rows(path))
-        columns: tuple[str, ...] = tuple(dict.fromkeys(name for row in rows for name in row.values))
+        columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
         table = Delimited(path)
         columns = table.names

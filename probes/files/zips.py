@@ -54,6 +54,9 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
     # zipfile has read the same bytes in its own way.
     if names != [info.filename for info in infos] or names != [info.orig_filename for info in infos]:
         raise _damaged(path, "readers see different names in it")
+    # The reader of torch makes up bytes for a folder.
+    if any(info.is_dir() and info.file_size for info in infos):
+        raise _damaged(path, "a folder in it has bytes")
     return infos
 
 
@@ -122,8 +125,8 @@ def _checked_names(path: Path, raw: Iterator[tuple[bytes, int]], unicode: bool) 
     seen: set[bytes] = set()
     for name, flags in raw:
         shown = ascii(name)[1:][:80]
-        # Without the mark some readers decode cp437, others UTF-8.
-        if b"\0" in name or not (name.isascii() or (unicode and flags & _UTF8)):
+        # Without the mark some readers decode cp437, others UTF-8; to some a control character ends a name.
+        if min(name, default=0) < 0x20 or not (name.isascii() or (unicode and flags & _UTF8)):
             raise _damaged(path, f"the name {shown} of an entry can be read in two ways")
         # Of bytes, lower() changes ASCII letters alone.
         same = name if unicode else name.lower()

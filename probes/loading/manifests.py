@@ -1,6 +1,6 @@
 """Which recordings are audited, who speaks, what is said, and to which groups does each belong?
 
-Whatever a user hands over (CSV, TSV, JSON lines, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
+Whatever a user hands over (a table, a folder with one, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
 Files are not opened here; but a relative path must stay below its folder, so that a manifest from somebody else
 cannot reach for other files of this machine.
 """
@@ -17,6 +17,7 @@ from probes.loading.hashing import sha256_file, sha256_folder
 from probes.loading.known_layouts import advice_on_folder, advice_on_table, advised
 from probes.loading.levels import UNKNOWN, Levels, clean, is_unknown, read_value_map
 from probes.loading.levels import Note as Note
+from probes.loading.manifest_folders import table_of_folder
 from probes.loading.places import Places
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -113,7 +114,7 @@ def read_manifest(
     audio_root: Path | None = None,
     needs: frozenset[str],
 ) -> Manifest:
-    """Read a manifest: CSV, TSV, JSON lines (NeMo's too) or a JSON list of objects.
+    """Read a manifest: CSV, TSV, JSON lines (NeMo's too), a JSON list of objects, Parquet, Arrow, or a folder of one.
 
     Parameters
     ----------
@@ -143,14 +144,14 @@ def read_manifest(
         by=by,
         values=values,
         bins=bins,
-        audio_root=audio_root or path.parent,
+        audio_root=audio_root or (path if path.is_dir() else path.parent),
         needs=needs,
         advice=advice_on_table(path, table.columns),
     )
 
 
 def open_manifest(path: Path) -> Table:
-    """Read the table of a manifest.
+    """Read the table of a manifest: a file, or a folder of `probes.loading.manifest_folders`.
 
     Raises
     ------
@@ -158,6 +159,9 @@ def open_manifest(path: Path) -> Table:
         Where it cannot be read; of a folder that is laid out as a corpus, the hint names the preset.
     """
     if path.is_dir():
+        table = table_of_folder(path)
+        if table is not None:
+            return table
         advice = advice_on_folder(path)
         raise InputError("This is a folder, not a file.", where=str(path), hint=advice or "Name the file in it.")
     return read_table(path)
@@ -218,7 +222,8 @@ def _assemble(
                 hint="Keep one of the two rows; parts of one recording need a start and an end.",
             )
         clips.append(clip)
-    found = [*notes, *(note for column in levels.values() for note in column.notes())]
+    dialect = [Note("manifest.dialect", text, len(table.rows)) for text in table.notes]
+    found = [*notes, *dialect, *(note for column in levels.values() for note in column.notes())]
     found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
     sources = table.sources
     return Manifest(

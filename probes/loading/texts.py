@@ -1,29 +1,26 @@
-"""Which texts does a file hold, or which embeddings that were made of texts?
+"""Texts of a file, or embeddings that were made of texts.
 
 JSON lines and lists, CSV, TSV and plain text are read line by line; NPZ and NPY files hold embeddings. What is left
 out is counted, and every text that is used keeps its place in the file.
 """
 
-import csv
 import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.delimited import Delimited
 from probes.files.json_values import parse_json
 from probes.files.names import suggest
-from probes.files.sniffing import impostor
-from probes.files.stored import damaged
-from probes.files.text import read_text
+from probes.files.opening import read_head
+from probes.files.text import LONGEST_LINE, numbered_lines, read_text
 from probes.loading.hashing import sha256_file
 from probes.loading.text_vectors import open_vectors, texts_beside, vectors_of
 from probes.text_words import count_words, first_words
@@ -144,7 +141,8 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
     """
     if max_words is not None and max_words < 1:
         raise InputError(f"{max_words} words leave nothing of a text.", where="max_words", hint="Give 1 or more.")
-    _check_file(path)
+    # A file that is empty or no file is refused whatever it should hold.
+    read_head(path, wanted="text", hint=_HINT)
     suffix = path.suffix.lower()
     if suffix in (".npz", ".npy"):
         return _from_arrays(path)
@@ -154,22 +152,9 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
     elif suffix in (".csv", ".tsv", ".tab"):
         _add_table(path, column, found)
     else:
-        for line, text in _lines(path):
+        for line, text in numbered_lines(path, hint=_HINT):
             found.add(line, text)
     return found.closed(path, where)
-
-
-def _check_file(path: Path) -> None:
-    try:
-        ordinary, size = path.is_file(), path.stat().st_size
-    except (OSError, ValueError):
-        ordinary, size = False, -1
-    if size < 0 or path.is_dir():
-        # Says what is wrong, and which name is near.
-        read_text(path)
-    if not ordinary or not size:
-        said = "The file is empty." if ordinary else "This is not an ordinary file."
-        raise InputError(said, where=str(path), hint=_HINT)
 
 
 def _encodable(text: str) -> str:
@@ -177,55 +162,23 @@ def _encodable(text: str) -> str:
     return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield lines with their numbers; decoded as a whole, one emoji would let every character take four bytes."""
-    try:
-        with path.open("rb") as file:
-            if impostor(file.peek(512)[:512]):
-                raise ValueError("it is something else")
-            for line, data in enumerate(file, start=1):
-                if b"\0" in data:
-                    raise ValueError("it is not text")
-                yield line, data.decode("utf-8-sig" if line == 1 else "utf-8")
-    except (OSError, ValueError) as error:
-        # Says what is wrong, and in which line.
-        read_text(path)
-        raise damaged(path, error) from error
-
-
 def _add_json(path: Path, column: str, found: _Found) -> str:
     """Add the texts of JSON lines or of a JSON list; return what their places count."""
-    decoder = json.JSONDecoder(object_pairs_hook=_unique)
-    for line, content in _lines(path):
+    for line, content in numbered_lines(path, hint=_HINT):
         if not content.strip():
             continue
         if not found.given and content.lstrip().startswith("["):
             break
         where = f"{path}:{line}"
-        found.add(line, _text_of(_parsed(content, where, decoder), column, where))
+        found.add(line, _text_of(parse_json(content, where, once=True, lone=True), column, where))
     else:
         return "line"
     # The first line with content opens a list.
-    entries = _parsed(read_text(path), str(path), decoder)
+    entries = parse_json(read_text(path, hint=_HINT), str(path), once=True, lone=True)
     assert isinstance(entries, list)
     for place, entry in enumerate(entries, start=1):
         found.add(place, _text_of(entry, column, f"{path}, entry {place}"))
     return "entry"
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
-    return found
-
-
-def _parsed(content: str, where: str, decoder: json.JSONDecoder) -> object:
-    try:
-        return decoder.decode(content)
-    except (ValueError, RecursionError):
-        # Says what is wrong. It is not asked first, since it also refuses escapes that are mended here.
-        return parse_json(content, where, once=True)
 
 
 def _text_of(entry: object, column: str, where: str) -> str:
@@ -250,39 +203,12 @@ def _suggest(column: str, names: Sequence[str]) -> str:
 
 
 def _add_table(path: Path, column: str, found: _Found) -> None:
-    tabs = path.suffix.lower() != ".csv"
-    # Bare quotation marks are common in TSV files, which no rule of quoting survives.
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
-    texts, line = (text for _, text in _lines(path)), 1
-    rows = csv.reader(texts, strict=True, delimiter="\t" if tabs else ",", quoting=quoting)
-    try:
-        with _long_fields(path.stat().st_size):
-            columns = [name.strip() for name in next((row for row in rows if row), [])]
-            place = _place(column, columns, f"{path}:{rows.line_num}")
-            line = rows.line_num + 1
-            for row in rows:
-                # A row without fields is a blank line; an empty text in the only column is written "".
-                if row and len(row) != len(columns):
-                    hint = "A tab separates fields." if tabs else "Put a text with a comma between quotation marks."
-                    said = f"The row has {len(row)} fields, the header {len(columns)}."
-                    raise InputError(said, where=f"{path}:{line}", hint=hint)
-                if row:
-                    found.add(line, row[place])
-                line = rows.line_num + 1
-    except csv.Error as error:
-        hint = "A quotation mark may be open: inside a quoted text it is written twice."
-        raise InputError(f"The row cannot be read: {error}.", where=f"{path}:{line}", hint=hint) from None
-
-
-@contextmanager
-def _long_fields(size: int) -> Iterator[None]:
-    """Let a field be as long as its file; the limit is one for the whole process."""
-    before = csv.field_size_limit()
-    csv.field_size_limit(max(before, size))
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+    # A text may be as long as its line; a row of one empty text, "", is an empty text.
+    table = Delimited(path, keep_empty=True, longest=LONGEST_LINE)
+    columns = [name.strip() for name in table.header]
+    place = _place(column, columns, f"{path}:{table.header_line}")
+    for line, row in table.rows():
+        found.add(line, row[place])
 
 
 def _place(column: str, columns: Sequence[str], where: str) -> int:

@@ -74,6 +74,8 @@ def load_rules(file: str) -> None:
 
     try:
         Tokenizer.from_str(Path(file).read_text(encoding="utf-8-sig")).encode("a\u00e9 \u0416\u4e2d")
+    except MemoryError:
+        raise
     except BaseException as error:
         # Where its Rust code gives up, what is raised is no Exception.
         raise RuntimeError(type(error).__name__) from None

@@ -82,3 +82,59 @@ LONG = "n" * 300
 def test_a_name_that_no_file_can_have_is_wrong_usage(words: tuple[str, ...], call_miles: Run, tmp_path: Path) -> None:
     one_panel(call_miles(*words, cwd=tmp_path), "File name too long", LONG[:100])
     assert list(tmp_path.iterdir()) == []
+
+
+def chart(**changed: Any) -> list[dict[str, Any]]:
+    """Return the figures of a report: one chart."""
+    values = {"values": [{"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 3.0}]}
+    encoding = {axis: {"field": field, "type": "quantitative"} for axis, field in (("x", "a"), ("y", "b"))}
+    spec = {"data": values, "mark": "point", "encoding": encoding, **changed}
+    return [{"id": "fig", "title": "A chart", "caption": "Of nothing.", "file": "fig", "spec": spec}]
+
+
+def calculated(expression: str) -> dict[str, Any]:
+    return {"transform": [{"calculate": expression, "as": "c"}]}
+
+
+UNDRAWABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "sequence": ({"data": {"sequence": {"start": 0, "stop": 3e8, "as": "a"}}}, "300,000,000 values"),
+    "endless sequence": ({"data": {"sequence": {"start": -1e308, "stop": 1e308, "step": 1e-300}}}, "values"),
+    "values": ({"data": {"values": [0] * 100_001}}, "100,001 values"),
+    "width": ({"width": 30_000}, "width is 30,000 pixels"),
+    "height of a layer": ({"layer": [{"mark": "point", "height": 30_000}]}, "height is 30,000 pixels"),
+    "step": ({"width": {"step": 10**9}}, "step is 1,000,000,000 pixels"),
+    "syntax": (calculated("datum.a +* 2"), "Unexpected token *"),
+    "error": (calculated("datum.x.y.z"), "Cannot read properties of undefined"),
+    "pattern": (calculated("test(regexp('(('),'a')"), "Unterminated group"),
+    "address": ({"data": {"url": "https://x.example/a.csv"}}, ""),
+}
+"""Charts that cannot be drawn, and what the panel must say."""
+ENDLESS: dict[str, tuple[dict[str, Any], str]] = {
+    "numbers": (calculated("length(sequence(0,4e8))"), "than"),
+    "steps": (calculated("test(regexp('^(a+)+$'),'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab')"), "20 seconds of computing"),
+    "facets": ({"data": {"sequence": {"start": 0, "stop": 99_999, "as": "a"}},
+                "encoding": {"facet": {"field": "a", "type": "nominal"}}}, "than"),
+    "surface": ({"data": {"sequence": {"start": 0, "stop": 30, "as": "a"}}, "width": {"step": 2000},
+                 "height": {"step": 2000},
+                 "encoding": {axis: {"field": "a", "type": "nominal"} for axis in "xy"}}, "MiB of memory"),
+}  # fmt: skip
+"""Charts whose drawing would not end, or fill the memory."""
+
+
+@pytest.mark.parametrize("name", UNDRAWABLE)
+def test_a_chart_that_cannot_be_drawn_is_one_panel(name: str, hostile: Callable[..., Path], call_miles: Run) -> None:
+    spec, says = UNDRAWABLE[name]
+    run = hostile(figures=chart(**spec))
+    one_panel(call_miles("render", run), "The chart cannot be drawn", "figure fig", says)
+    assert [file.name for file in run.iterdir()] == ["report.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_chart_that_would_exhaust_the_machine_is_one_panel(
+    name: str, hostile: Callable[..., Path], call_miles: Run
+) -> None:
+    spec, says = ENDLESS[name]
+    run = hostile(figures=chart(**spec))
+    one_panel(call_miles("render", run), "The chart cannot be drawn", "figure fig", says)
+    assert [file.name for file in run.iterdir()] == ["report.json"]

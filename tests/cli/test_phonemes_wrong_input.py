@@ -457,8 +457,8 @@ def _three_bad(rows: Rows) -> None:
     rows[1]["path"], rows[2]["speaker"], rows[4]["path"] = "clips/nobody.wav", "", "wrong.csv"
 
 
-listed("clips_bad_together", ("3 of 12 clips cannot be used", "line 3 (clips/nobody.wav): There is no file", "line 4",
-       "no speaker", "line 6 (wrong.csv)", "read as sound", "--on-bad skip"), _three_bad)  # fmt: skip
+listed("clips_bad_together", ("3 of 12 clips cannot be used", "line 3 (clips/nobody.wav): There is no such file",
+       "line 4", "no speaker", "line 6 (wrong.csv)", "read as sound", "--on-bad skip"), _three_bad)  # fmt: skip
 listed("clip_is_no_sound", ("wrong.csv:3",), put(1, path="wrong.csv"))
 listed("clip_twice", ("listed twice: before on line 2", "wrong.csv:3"), put(1, path="clips/s00-0.wav"))
 listed("clip_outside", ("leads out of its folder", "wrong.csv:5", "--audio-root"), put(3, path="../../etc/passwd"))

@@ -188,7 +188,7 @@ def fewer_speakers_than_folds(world: Any, folder: Path) -> Words:
 
 
 # The recordings.
-@case("no file")
+@case("no such file")
 def missing_clip(world: Any, folder: Path) -> Words:
     return with_rows(world, folder, lambda rows: rows[5].update(path="clips/nobody.wav"))
 
@@ -197,7 +197,8 @@ def missing_clip(world: Any, folder: Path) -> Words:
     "3 of 60 clips cannot be used",
     "line 4 ",
     "empty after",
-    "line 7 (clips/nobody.wav)",
+    "line 7 (",
+    "nobody.wav): There is no such file",
     "line 9",
     "--on-bad-clip skip",
 )

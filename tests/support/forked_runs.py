@@ -224,9 +224,11 @@ def _stopped(asked: dict[str, Any], log: Path) -> Iterator[None]:
     """
     told: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
+    process = os.getpid()
 
     def moment(name: str) -> None:
-        if not _chosen(counts, name):
+        # A copy that was stopped otherwise goes on to its end.
+        if os.getpid() != process or not _chosen(counts, name):
             return
         for number in SIGNALS:
             ended = _copy(asked, log, Path(asked["stopped"], f"{len(told)}-{number.name}"), None)
@@ -262,7 +264,7 @@ def _at_events(asked: dict[str, Any], log: Path) -> Iterator[None]:
         if rng.random() >= asked["events"]["share"]:
             return
         for kind in ("SIGKILL", "ENOSPC") if event in file_events.GROWING else ("SIGKILL",):
-            ended = _copy(asked, log, Path(asked["events"]["kept"], f"{counted}-{kind}"), file)
+            ended = _copy(asked, log, Path(asked["events"]["kept"], f"event-{counted}-{kind}"), file)
             if ended is None:
                 half()
                 if kind == "SIGKILL":

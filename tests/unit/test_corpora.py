@@ -148,7 +148,7 @@ def test_edacc(tmp_path: Path) -> None:
     clip = only(read("edacc", tmp_path, "accent", "l1"))
     assert clip.path == tmp_path.resolve() / "audio" / "1.wav"
     assert clip.attributes == {"accent": "Scottish English", "l1": "English"}
-    assert "Parquet" in refuse("edacc", tmp_path / "test.parquet").message
+    assert "no such file" in refuse("edacc", tmp_path / "test.parquet").message
 
 
 METADATA = "CORAAL.Spkr\tCORAAL.File\tPrimary.Spkr\tGender\tAge\tAge.Group\tCORAAL.SEC.Group\n"

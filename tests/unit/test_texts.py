@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from probes.errors import InputError
 from probes.loading import text_vectors
-from probes.loading import texts as module
 from probes.loading.hashing import sha256_file
 from probes.loading.texts import EMPTY, TextSet, read_texts
 from probes.text_words import count_words, words_of
@@ -235,7 +234,8 @@ def test_texts_are_not_held_twice(tmp_path, name) -> None:
         ("a.jsonl", "\n\n", ("holds no texts",)),
         ("a.json", "[]", ("holds no texts",)),
         ("a.csv", "text\n", ("holds no texts",)),
-        ("a.csv", "\n\n", ("no column 'text'", "There are: none")),
+        ("a.csv", "\n\n", ("The file is empty.", "a header")),
+        ("a.csv", '""\n', ("no column 'text'", "FILE:1")),
         ("a.txt", "a\nb".encode("utf-16"), ("UTF-16", "UTF-8")),
         ("a.jsonl", '"ab"\n'.encode("utf-16-le"), ("NUL byte", "FILE:1")),
         ("a.csv", "text\na".encode("utf-16"), ("UTF-16",)),
@@ -305,11 +305,6 @@ def read_error(path: Path) -> str:
 def test_a_text_keeps_a_word_at_least(tmp_path, most) -> None:
     with pytest.raises(InputError, match=f"{most} words leave nothing"):
         read_texts(write(tmp_path, "a.txt", "a"), max_words=most)
-
-
-def test_a_file_that_fails_for_a_moment_is_told(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(module, "read_text", lambda path: "well by now")
-    assert "cannot be read: it is not text" in refuse(write(tmp_path, "a.txt", b"a\0"))
 
 
 def stored(folder: Path, form: str, values: np.ndarray) -> Path:

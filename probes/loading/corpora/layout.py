@@ -93,8 +93,6 @@ def one_file(path: Path, patterns: Sequence[str], what: str) -> tuple[Corpus, Pa
     InputError
         Where there is none, or the choice is the user's.
     """
-    if path.suffix.lower() == ".parquet":
-        raise InputError("Parquet is not read.", where=str(path), hint="Export the table as CSV, TSV or JSONL.")
     if not path.is_dir():
         return Corpus(path.parent, named=path), path
     found: dict[Path, None] = {}

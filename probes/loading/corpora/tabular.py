@@ -74,7 +74,7 @@ def read_fair_speech(path: Path, audio_root: Path | None) -> Layout:
 
 def read_edacc(path: Path, audio_root: Path | None) -> Layout:
     """Read EdAcc as it stands on the hub, exported as a table with paths in its column `audio`."""
-    corpus, file = one_file(path, ["*.csv", "*.tsv", "*.jsonl"], "the table of segments")
+    corpus, file = one_file(path, ["*.csv", "*.tsv", "*.jsonl", "*.parquet"], "the table of segments")
     return Layout(
         table=_require(corpus.table(file), "speaker", "text", "audio"),
         columns=ColumnMap(path="audio", text="text", speaker="speaker"),

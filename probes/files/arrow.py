@@ -1,0 +1,209 @@
+"""Tables in Parquet and Arrow files, read by pyarrow in a contained child, as the text that a CSV file would hold."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from probes.contained import ContainedError, LimitError, Limits, call
+from probes.errors import InputError
+from probes.files.json_values import json_text
+from probes.files.opening import read_head
+
+PARQUET = frozenset({".parquet", ".pq"})
+ARROW = frozenset({".arrow", ".arrows", ".feather", ".ipc"})
+LARGEST = 2**31
+"""Bytes of a file."""
+_LIMITS = Limits(memory=4 * 2**30, seconds=300)
+_BATCH = 2**14
+_EXACT = 2.0**53
+"""Floats from which on whole numbers are written as floats: not every whole number is one."""
+_EXPORT = "Write it again with pyarrow, pandas or datasets, or export it as CSV."
+_FEWER = "Leave out columns that are not needed, or split the table."
+
+
+def is_arrow(path: Path) -> bool:
+    """Tell whether a file is Parquet or Arrow by its suffix."""
+    return path.suffix.lower() in PARQUET | ARROW
+
+
+def read_arrow(path: Path, *, most_rows: int, most_cells: int) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
+    """Return the columns of a Parquet or Arrow file, and its rows as text; None where a value is null.
+
+    Parameters
+    ----------
+    most_rows, most_cells
+        Limits of the table; one that is larger is refused before it is held.
+
+    Raises
+    ------
+    InputError
+        Where pyarrow is absent, the file is damaged or too large, or a column holds lists, structures or bytes.
+    """
+    head = read_head(path, wanted="a table", hint=_EXPORT)
+    _check_installed(path)
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise InputError(f"The file has {size:,} bytes, more than {LARGEST:,}.", where=str(path), hint=_FEWER)
+    if head[:4] == b"FEA1":
+        raise InputError("This is the first version of Feather.", where=str(path), hint=_EXPORT)
+    try:
+        columns, values = call(
+            _read, str(path), most_rows, most_cells, reads=[path], limits=_LIMITS, loads=("pyarrow.parquet",)
+        )
+    except LimitError as error:
+        raise InputError(f"The table is not read: {error.text}.", where=str(path), hint=_FEWER) from None
+    except ContainedError as error:
+        kind = "Parquet" if path.suffix.lower() in PARQUET else "an Arrow file"
+        said = f"This is not {kind} that can be read: {' '.join(error.text.split())[:300]}"
+        raise InputError(f"{said.rstrip('.')}.", where=str(path), hint=_EXPORT) from None
+    return tuple(columns), list(zip(*map(json.loads, values), strict=True))
+
+
+def _check_installed(path: Path) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise InputError(
+            "Parquet and Arrow files are read by pyarrow, which is not installed.",
+            where=str(path),
+            hint="pip install 'miles-audit[tables]', or export the table as CSV.",
+        )
+
+
+def _read(path: str, most_rows: int, most_cells: int) -> tuple[list[str], list[str]]:
+    """Return names and columns of a table, each of these as one JSON list of texts; this runs in the child."""
+    import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    with open(path, "rb") as file:  # noqa: PTH123
+        schema, declared, batches = _batches(file, path)
+        _check_amount(declared, len(schema), most_rows, most_cells, path)
+        names = _names(schema, path)
+        makers = [_maker(field, _labels(schema).get(field.name, ()), path) for field in schema]
+        values: list[list[str | None]] = [[] for _ in names]
+        rows = 0
+        for batch in batches:
+            _check_amount(rows + batch.num_rows, len(names), most_rows, most_cells, path)
+            batch.validate(full=True)
+            for into, make, column in zip(values, makers, batch.columns, strict=True):
+                into += make(column, rows)
+            rows += batch.num_rows
+    # One text a column crosses between processes many times as fast as a list of them.
+    return names, [json.dumps(column, ensure_ascii=False) for column in values]
+
+
+def _check_amount(rows: int, columns: int, most_rows: int, most_cells: int, path: str) -> None:
+    if rows > most_rows or rows * columns > most_cells:
+        said = f"There are more than {most_rows:,} rows or {most_cells:,} cells."
+        raise InputError(said, where=path, hint=_FEWER)
+
+
+def _batches(file: Any, path: str) -> tuple[Any, int, Iterator[Any]]:
+    """Return the schema, how many rows are declared beforehand, and the table part by part."""
+    if Path(path).suffix.lower() in PARQUET:
+        from pyarrow import parquet
+
+        table = parquet.ParquetFile(file)
+        return table.schema_arrow, table.metadata.num_rows, table.iter_batches(batch_size=_BATCH, use_threads=False)
+    from pyarrow import ipc
+
+    options = ipc.IpcReadOptions(use_threads=False)
+    magic = file.read(6)
+    file.seek(0)
+    if magic == b"ARROW1":
+        reader = ipc.open_file(file, options=options)
+        return reader.schema, 0, (reader.get_batch(number) for number in range(reader.num_record_batches))
+    stream = ipc.open_stream(file, options=options)
+    return stream.schema, 0, iter(stream)
+
+
+def _names(schema: Any, path: str) -> list[str]:
+    names = [name.strip() or f"column {place}" for place, name in enumerate(schema.names, start=1)]
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        raise InputError(
+            f"There are two columns {twice[:60]!r}.", where=path, hint="Give every column a name of its own."
+        )
+    if not names:
+        raise InputError("The table has no columns.", where=path, hint=_EXPORT)
+    return names
+
+
+def _labels(schema: Any) -> dict[str, list[str]]:
+    """Return the names of classes by column, which Hugging Face's datasets keep as numbers."""
+    try:
+        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+        found = {name: feature["names"] for name, feature in features.items() if "names" in feature}
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+        return {}
+    return {name: names for name, names in found.items() if isinstance(names, list) and all(map(_is_name, names))}
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _maker(field: Any, labels: list[str] | tuple[()], path: str) -> Callable[[Any, int], list[str | None]]:
+    """Return what turns a part of a column, which begins after so many rows, into text."""
+    from pyarrow import types
+
+    kind = getattr(field.type, "storage_type", field.type)
+    where = f"{path}, column {field.name[:60]}"
+    if types.is_struct(kind) and {kind.field(at).name for at in range(kind.num_fields)} == {"bytes", "path"}:
+        return lambda column, rows: _paths(column, rows, where)
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_nested(inner) or "binary" in str(inner):
+        held = "bytes" if "binary" in str(inner) else f"values of the type {str(inner)[:60]}"
+        raise InputError(
+            f"The column {field.name[:60]!r} holds {held}, not one text or number a row.",
+            where=where,
+            hint=f"Leave the column out, such as with table.drop_columns([{field.name[:60]!r}]) of pyarrow.",
+        )
+    if types.is_string(inner) or types.is_large_string(inner) or str(inner) == "string_view":
+        return lambda column, rows: _texts(column.to_pylist(), rows, where)
+    if types.is_integer(inner):
+        names = dict(enumerate(labels))
+        # Hugging Face's datasets write -1 where no class is known.
+        written = (lambda value: names.get(value)) if names else str
+        return lambda column, _: [None if value is None else written(value) for value in column.to_pylist()]
+    write = _short if types.is_float32(inner) or types.is_float16(inner) else _text
+    return lambda column, _: [None if value is None else write(value) for value in column.to_pylist()]
+
+
+def _texts(values: list[str | None], rows: int, where: str) -> list[str | None]:
+    if "\0" in "".join(filter(None, values)):
+        row = next(place for place, value in enumerate(values, start=rows + 1) if value and "\0" in value)
+        raise InputError("The text holds a NUL character.", where=f"{where}, row {row}", hint="Remove it.")
+    return values
+
+
+def _short(value: float) -> str | None:
+    """Return a number of at most 32 bits with as few digits as tell it apart."""
+    import numpy as np
+
+    return _text(float(str(np.float32(value))))
+
+
+def _text(value: Any) -> str | None:
+    """Return a value as it would stand in a CSV file: dates and times in ISO 8601, decimal numbers as they are."""
+    if isinstance(value, float) and not abs(value) < _EXACT:
+        return str(value)
+    if isinstance(value, bool | int | float):
+        return json_text(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _paths(column: Any, rows: int, where: str) -> list[str | None]:
+    """Return the paths of recordings or images of Hugging Face's datasets, which have bytes beside them."""
+    found: list[str | None] = column.field("path").to_pylist()
+    held = column.field("bytes").is_valid().to_pylist()
+    for place, name in enumerate(found):
+        if name is None and held[place]:
+            raise InputError(
+                "The recording stands in the table itself and has no path.",
+                where=f"{where}, row {rows + place + 1}",
+                hint="Write its bytes to a file and name that: dataset.cast_column('audio', Audio(decode=False)) "
+                "gives them.",
+            )
+    return found
