@@ -129,21 +129,23 @@ def _refused(why: str, name: str) -> InputError:
 
 def _check_size(spec: Json, name: str) -> None:
     """Refuse a chart of more pixels or values than anybody can look at."""
-    values, left = 0, [spec]
+    left: list[Any] = [spec]
+    values = 0
     while left:
-        part: Any = left.pop()
-        items = part.items() if isinstance(part, dict) else enumerate(part)
-        for key, value in items:
-            if isinstance(value, dict | list | tuple):
+        part = left.pop()
+        for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+            if key in ("values", "datasets", "usermeta"):
+                # Rows are data, whatever their columns are called.
+                values += len(value) if key == "values" and isinstance(value, list | tuple) else 0
+            elif isinstance(value, dict | list | tuple):
                 left.append(value)
-            if key in ("width", "height", "step") and isinstance(value, int | float) and value > MOST_PIXELS:
-                raise _refused(f"its {key} is {value:,} pixels, at most {MOST_PIXELS:,} are drawn.", name)
-            if key == "sequence" and isinstance(value, dict):
-                values += _steps(value)
-            elif key == "values" and isinstance(value, list | tuple):
-                values += len(value)
-            if values > MOST_VALUES:
-                raise _refused(f"it holds {values:,} values, at most {MOST_VALUES:,} are drawn.", name)
+            values += _steps(value) if key == "sequence" and isinstance(value, dict) else 0
+            if key in ("width", "height"):
+                size = value.get("step") if isinstance(value, dict) else value
+                if isinstance(size, int | float) and size > MOST_PIXELS:
+                    raise _refused(f"its {key} is {size:,} pixels, at most {MOST_PIXELS:,} are drawn.", name)
+    if values > MOST_VALUES:
+        raise _refused(f"it holds {values:,} values, at most {MOST_VALUES:,} are drawn.", name)
 
 
 def _steps(sequence: Json) -> int:

@@ -102,7 +102,7 @@ UNDRAWABLE: dict[str, tuple[dict[str, Any], str]] = {
     "values": ({"data": {"values": [0] * 100_001}}, "100,001 values"),
     "width": ({"width": 30_000}, "width is 30,000 pixels"),
     "height of a layer": ({"layer": [{"mark": "point", "height": 30_000}]}, "height is 30,000 pixels"),
-    "step": ({"width": {"step": 10**9}}, "step is 1,000,000,000 pixels"),
+    "step": ({"width": {"step": 10**9}}, "width is 1,000,000,000 pixels"),
     "syntax": (calculated("datum.a +* 2"), "Unexpected token *"),
     "error": (calculated("datum.x.y.z"), "Cannot read properties of undefined"),
     "pattern": (calculated("test(regexp('(('),'a')"), "Unterminated group"),

@@ -1,5 +1,6 @@
 """Are charts drawn in a child as they would be here, and the next one after one that ended it?"""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -42,3 +43,9 @@ def test_what_one_chart_did_wrong_is_not_said_of_the_next() -> None:
 
 def test_the_same_report_gives_the_same_pictures(sample_report: Report) -> None:
     assert draw(sample_report) == draw(sample_report)
+
+
+def test_columns_of_data_may_have_the_names_of_sizes(sample_report: Report) -> None:
+    rows = [{"width": 10_000, "height": 10_000, "step": 10_000, "a": 1.0}]
+    spec = {**SPEC, "data": {"values": rows}, "usermeta": {"width": 10_000}, "transform": []}
+    draw(dataclasses.replace(sample_report, figures=(dataclasses.replace(sample_report.figures[0], spec=spec),)))
