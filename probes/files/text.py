@@ -53,9 +53,9 @@ def check_size(path: Path, most: int, *, hint: str = "Split it, or leave out wha
         raise InputError(f"The file has {size} bytes; at most {most} are read.", where=str(path), hint=hint)
 
 
-def text_blocks(path: Path, *, hint: str = HINT) -> Iterator[str]:
+def text_blocks(path: Path, *, hint: str = HINT, size: int = _BLOCK) -> Iterator[str]:
     """Yield the text of a file in blocks of whole lines, so that its size does not matter to memory."""
-    return (block.decode() for block in byte_blocks(path, hint=hint))
+    return (block.decode() for block in byte_blocks(path, hint=hint, size=size))
 
 
 def numbered_lines(path: Path, *, hint: str = HINT) -> Iterator[tuple[int, str]]:
@@ -90,23 +90,28 @@ def byte_blocks(
         As of `read_head`, and where the bytes are no UTF-8 text or a line is longer than `longest`.
     """
     _check_head(path, hint)
-    rest, lines, start = b"", 0, True
+    # A line of many blocks is put together once: joining block after block would take time by its square.
+    parts: list[bytes] = []
+    lines, held, start = 0, 0, True
     try:
         with path.open("rb") as file:
             while data := file.read(size):
                 if seen is not None:
                     seen(data)
-                rest, start = rest + (data.removeprefix(MARK) if start else data), False
-                end = rest.rfind(b"\n") + 1
+                data, start = data.removeprefix(MARK) if start else data, False
+                end = data.rfind(b"\n") + 1
                 if end:
-                    yield _checked(rest[:end], path, lines)
-                    lines, rest = lines + rest.count(b"\n", 0, end), rest[end:]
-                if len(rest) > longest:
-                    raise too_long(rest, f"{path}:{lines + 1}", longest)
+                    whole = b"".join([*parts, data[:end]])
+                    yield _checked(whole, path, lines)
+                    lines, data, parts, held = lines + whole.count(b"\n"), data[end:], [], 0
+                parts.append(data)
+                held += len(data)
+                if held > longest:
+                    raise too_long(b"".join(parts), f"{path}:{lines + 1}", longest)
     except OSError as error:
         raise unreadable(path, error) from error
-    if rest:
-        yield _checked(rest, path, lines)
+    if held:
+        yield _checked(b"".join(parts), path, lines)
 
 
 def too_long(line: bytes, where: str, longest: int) -> InputError:
