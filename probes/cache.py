@@ -1,22 +1,27 @@
 """Dear results, kept by the hash of everything that they depend on.
 
 An entry is one safetensors file, written beside its place and renamed into it, so that a run killed at
-any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes.
+any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes. Each entry
+carries hashes of its tensors, so that one which was damaged or stands under another key is computed again. Who can
+write the folder can make hashes too: it is trusted, so it has to be its user's own.
 The JSON files of `probes.model_results` may stand beside them; they are counted and cleared here too.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from probes.errors import IncompleteError
+from probes.errors import IncompleteError, InputError
 from probes.loading.hashing import sha256_json
 
 if TYPE_CHECKING:
@@ -29,6 +34,9 @@ _STALE = 3600.0
 EXAMPLES = "demo"
 """Subfolder of the examples that demos run on."""
 _MADE = re.compile(r"[a-z]+-[0-9a-f]{12}|\.part-\w+")
+_HASHES = "sha256"
+_OPENING = f'{{"__metadata__":{{"{_HASHES}":'.encode()
+"""How the header of an entry begins, behind its length."""
 _ENTRY = re.compile(r"[0-9a-f]{64}\.(safetensors|json)")
 
 
@@ -40,10 +48,19 @@ class Cache:
 
     @classmethod
     def default(cls) -> "Cache":
-        """Return the user's cache: `$MILES_CACHE`, or `miles` in the cache folder of the platform."""
+        """Return the user's cache: `$MILES_CACHE`, or `miles` in the cache folder of the platform.
+
+        Raises
+        ------
+        InputError
+            Where others may write into it: they could decide what a report says.
+        """
         import platformdirs
 
-        return cls(Path(os.environ.get(VARIABLE) or platformdirs.user_cache_path("miles")))
+        named = os.environ.get(VARIABLE)
+        folder = Path(named or platformdirs.user_cache_path("miles"))
+        _check_owner(folder, shared=bool(named))
+        return cls(folder)
 
     def path(self, kind: str, key: object) -> Path:
         """Return where the entry of a key stands, whether it is there or not."""
@@ -51,20 +68,31 @@ class Cache:
         return self.folder / kind / name[:2] / f"{name}.safetensors"
 
     def has(self, kind: str, key: object) -> bool:
-        """Tell whether there is a whole entry."""
-        return self.path(kind, key).is_file()
+        """Tell whether there is a file that looks like a whole entry; `read` looks at all of it."""
+        path = self.path(kind, key)
+        try:
+            if not _is_file(path):
+                return False
+            with path.open("rb") as file:
+                return file.read(8 + len(_OPENING))[8:] == _OPENING
+        except OSError:
+            return False
 
     def read(self, kind: str, key: object) -> "dict[str, Tensor] | None":
-        """Return an entry's tensors, or None where there is none or it is damaged (then it is removed)."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
+        """Return an entry's tensors, or None where none is as it was written; one that is not is removed."""
+        from safetensors import SafetensorError, safe_open
 
         path = self.path(kind, key)
         try:
-            tensors: dict[str, Tensor] = load_file(path)
+            if not _is_file(path):
+                raise ValueError("no ordinary file")
+            with safe_open(path, framework="pt") as entry:
+                tensors: dict[str, Tensor] = {label: entry.get_tensor(label) for label in entry.keys()}  # noqa: SIM118
+                if _hashes(path, tensors) != _written_hashes(entry):
+                    raise ValueError("not what was written")
         except FileNotFoundError:
             return None
-        except (SafetensorError, OSError):
+        except (SafetensorError, OSError, ValueError, RecursionError):
             # Where it cannot be removed, the one who writes it again is told so.
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -75,12 +103,16 @@ class Cache:
         """Return one tensor of an entry without reading the others, or None where it cannot be had."""
         from safetensors import SafetensorError, safe_open
 
+        path = self.path(kind, key)
         try:
-            with safe_open(self.path(kind, key), framework="pt") as entry:
+            if not _is_file(path):
+                return None
+            with safe_open(path, framework="pt") as entry:
                 tensor: Tensor = entry.get_tensor(label)
-        except (SafetensorError, OSError):
+                written = _written_hashes(entry)
+        except (SafetensorError, OSError, ValueError, RecursionError):
             return None
-        return tensor
+        return tensor if written.get(label) == _hash(path, sorted(written), label, tensor) else None
 
     def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor]") -> None:
         """Write an entry whole or not at all.
@@ -94,13 +126,16 @@ class Cache:
 
         path = self.path(kind, key)
         try:
+            _make_private(self.folder)
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PART)
             os.close(handle)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
         try:
-            save_file({label: tensor.contiguous() for label, tensor in tensors.items()}, name)
+            whole = {label: tensor.contiguous() for label, tensor in tensors.items()}
+            # One key: safetensors writes several of them in any order.
+            save_file(whole, name, {_HASHES: json.dumps(_hashes(path, whole), sort_keys=True)})
             Path(name).replace(path)
         except Exception as error:
             # safetensors reports a full disk as an error class of its own.
@@ -109,6 +144,19 @@ class Cache:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def make(self) -> None:
+        """Make the folder, for its owner alone; one that is there is left as it is.
+
+        Raises
+        ------
+        IncompleteError
+            Where it cannot be made.
+        """
+        try:
+            _make_private(self.folder)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
 
     def examples(self, name: str) -> Path:
         """Return the folder of a made example, corpus and model, that a demo runs on."""
@@ -124,6 +172,7 @@ class Cache:
             Where the folder cannot be written.
         """
         try:
+            _make_private(self.folder)
             folder.parent.mkdir(parents=True, exist_ok=True)
             place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_PART))
         except OSError as error:
@@ -173,6 +222,62 @@ class Cache:
         # An entry that is being written now belongs to a run at work.
         past = time.time() - _STALE
         yield from (file for file in self.folder.glob(f"*/??/{_PART}*") if file.stat().st_mtime < past)
+
+
+def _make_private(folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _check_owner(folder: Path, *, shared: bool) -> None:
+    """Refuse a cache that others may write; one that the user named may be `shared` with some, but not with all."""
+    try:
+        held = folder.stat()
+    except OSError:
+        # Nothing is there yet, or the one who writes is told why it cannot be reached.
+        return
+    own = not hasattr(os, "getuid") or held.st_uid in (os.getuid(), 0)
+    mode = stat.S_IMODE(held.st_mode)
+    if mode & stat.S_IWOTH:
+        why = "everybody on this machine may write it"
+    elif not shared and not own:
+        why = "it belongs to another user"
+    elif not shared and mode & stat.S_IWGRP:
+        why = "its group may write it"
+    else:
+        return
+    raise InputError(
+        f"The cache cannot be trusted: {why}, and what stands there is believed.",
+        where=str(folder),
+        hint=f"Run chmod go-w {folder}, or name another folder in {VARIABLE}: there a group may share one on purpose.",
+    )
+
+
+def _is_file(path: Path) -> bool:
+    """Tell whether a path is an ordinary file itself: a link may lead to what another wrote, a pipe has no end."""
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+def _hashes(path: Path, tensors: "Mapping[str, Tensor]") -> dict[str, str]:
+    labels = sorted(tensors)
+    return {label: _hash(path, labels, label, tensors[label]) for label in labels}
+
+
+def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> str:
+    """Return the hash of a tensor, of what it is called, and of the entry that it stands in."""
+    import torch
+
+    about = json.dumps([path.stem, path.parts[-3], *labels, label, str(tensor.dtype), list(tensor.shape)])
+    digest = hashlib.sha256(about.encode())
+    digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _written_hashes(entry: Any) -> dict[str, str]:
+    found = json.loads((entry.metadata() or {}).get(_HASHES, "{}"))
+    if not isinstance(found, dict):
+        raise ValueError("no hashes")
+    return found
 
 
 def _size(entry: Path) -> int:

@@ -80,6 +80,7 @@ class _DaskPool:
                         dashboard_address="127.0.0.1:0",
                         scheduler_kwargs={"dashboard": False},
                         silence_logs=50,
+                        security=_temporary_keys(),
                     )
                 )
             self._client = opened.enter_context(_dask_client(Client, address))
@@ -128,6 +129,26 @@ class _DaskPool:
                 if nanny.pid:
                     os.kill(nanny.pid, signal.SIGKILL)
         self._stack.close()
+
+
+def _temporary_keys() -> Any:
+    """Return TLS keys that live as long as this process: whoever else reaches the ports of a cluster may run nothing.
+
+    Raises
+    ------
+    InputError
+        Where the library that makes them is missing.
+    """
+    from distributed import Security
+
+    try:
+        return Security.temporary()
+    except ImportError as error:
+        raise InputError(
+            "A Dask cluster on this machine needs the package cryptography, which makes its keys.",
+            where="--backend dask",
+            hint="pip install 'miles-audit[cluster]', or leave out --backend: processes of this machine do the work.",
+        ) from error
 
 
 def _dask_client(client: Any, address: Any) -> Any:

@@ -106,6 +106,8 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
     jobs = [inputs.jobs[index] for index in inputs.mine]
     results = inputs.jobs[0].results
     tokenizer = inputs.jobs[0].corpus.tokenizer
+    if results.folder.is_relative_to(context.cache.folder.absolute()):
+        context.cache.make()
     if inputs.tokenizer_file is not None and tokenizer is not None:
         tokenizer.parent.mkdir(parents=True, exist_ok=True)
         # Also over one that lies there: somebody else may have written it.

@@ -95,6 +95,8 @@ class Delimited:
         The file. Its dialect follows from its suffix and its first line that is not blank.
     keep_empty
         Keep rows of one empty field, such as `""` below a header of one name; else they are blank lines.
+    numbers
+        All rows are of numbers, which may be quoted between tabs too, and the suffix says nothing.
     longest
         Characters of the longest field.
 
@@ -104,7 +106,9 @@ class Delimited:
         The separator, the fields of the first row that is not blank, and its line.
     """
 
-    def __init__(self, path: Path, *, keep_empty: bool = False, longest: int = LONGEST_FIELD) -> None:
+    def __init__(
+        self, path: Path, *, keep_empty: bool = False, numbers: bool = False, longest: int = LONGEST_FIELD
+    ) -> None:
         self.path, self._keep_empty, self._longest = path, keep_empty, longest
         self._taken = self._line = self._pieces = 0
         lines = chain.from_iterable(map(self._piece, text_blocks(path, hint=HINT)))
@@ -115,12 +119,12 @@ class Delimited:
                 break
         else:
             raise InputError("The file is empty.", where=str(path), hint=HINT)
-        self.dialect = find_dialect(path.suffix.lower(), first)
+        self.dialect = find_dialect("" if numbers else path.suffix.lower(), first)
         self._reader = csv.reader(
             chain(blank, lines),
             strict=True,
             delimiter=self.dialect.separator,
-            quoting=csv.QUOTE_MINIMAL if self.dialect.quoted else csv.QUOTE_NONE,
+            quoting=csv.QUOTE_MINIMAL if numbers or self.dialect.quoted else csv.QUOTE_NONE,
         )
         self.header_line, self.header = self._first()
         if len(self.header) > MOST_COLUMNS:

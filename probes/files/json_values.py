@@ -3,15 +3,18 @@
 import json
 import re
 from collections import Counter
+from functools import cache, partial
 
 from probes.errors import InputError
 
 LARGEST = 2**64
 """Whole numbers of JSON are smaller than this: the product of many long ones would take hours."""
+LARGEST_SETTING = 10**31
+"""The same of settings: transformers writes int(1e30) for a length without a limit."""
 _LONG = re.compile(r"\d{20}", re.ASCII)
 
 
-def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False) -> object:
+def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False, largest: int = LARGEST) -> object:
     """Return the value of a JSON text.
 
     Parameters
@@ -20,15 +23,17 @@ def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False)
         No key may stand twice in one object.
     lone
         Strings may hold what no text in UTF-8 can: NUL, or half a surrogate pair.
+    largest
+        Whole numbers are smaller than this.
 
     Raises
     ------
     InputError
-        Where it is no JSON, nested or long beyond what can be read, or holds a whole number of 2**64 or more.
+        Where it is no JSON, nested or long beyond what can be read, or holds a larger whole number.
     """
     try:
         # A hook is called for each number, so only a text with a long one is read with it.
-        value: object = _DECODERS[once, _LONG.search(text) is not None].decode(text)
+        value: object = _decoder(once, largest if _LONG.search(text) else None).decode(text)
         if not lone and "\\u" in text and not _is_text(value):
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value
@@ -53,19 +58,18 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _whole(digits: str) -> int:
+def _whole(largest: int, digits: str) -> int:
     # Python takes time that grows with the square of the digits, so they are counted first.
-    if len(digits) > 21 or abs(number := int(digits)) >= LARGEST:
+    if len(digits) > len(str(largest)) + 1 or abs(number := int(digits)) >= largest:
         raise ValueError(f"a whole number has {len(digits.lstrip('-'))} digits; write it as a text")
     return number
 
 
-# Made once: making one takes longer than reading a line with it.
-_DECODERS = {
-    (once, long): json.JSONDecoder(object_pairs_hook=_once if once else None, parse_int=_whole if long else None)
-    for once in (False, True)
-    for long in (False, True)
-}
+@cache
+def _decoder(once: bool, largest: int | None) -> json.JSONDecoder:
+    # Kept: making one takes longer than reading a line with it.
+    whole = None if largest is None else partial(_whole, largest)
+    return json.JSONDecoder(object_pairs_hook=_once if once else None, parse_int=whole)
 
 
 def _is_text(value: object) -> bool:

@@ -53,9 +53,9 @@ def check_size(path: Path, most: int, *, hint: str = "Split it, or leave out wha
         raise InputError(f"The file has {size} bytes; at most {most} are read.", where=str(path), hint=hint)
 
 
-def text_blocks(path: Path, *, hint: str = HINT) -> Iterator[str]:
+def text_blocks(path: Path, *, hint: str = HINT, size: int = _BLOCK) -> Iterator[str]:
     """Yield the text of a file in blocks of whole lines, so that its size does not matter to memory."""
-    return (block.decode() for block in byte_blocks(path, hint=hint))
+    return (block.decode() for block in byte_blocks(path, hint=hint, size=size))
 
 
 def numbered_lines(path: Path, *, hint: str = HINT) -> Iterator[tuple[int, str]]:

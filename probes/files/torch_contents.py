@@ -114,7 +114,7 @@ def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
     def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
         # Before the numbers stands how many there are.
         start = (file.tell() if offset is None else offset) + 8
-        made = set_from_file(storage, file, offset, *args)
+        made = set_from_file(storage, file, offset, *args)  # type: ignore[no-untyped-call]
         places.append((storage.data_ptr(), storage.nbytes(), start))
         return made
 
@@ -159,7 +159,8 @@ class _Tree:
             return ("dict", [self.key(key) for key in keys], [self.plain(one) for one in values])
         for kind in (list, tuple, set):
             if isinstance(value, kind):
-                return (kind.__name__, [self.plain(one) for one in kind.__iter__(value)])
+                inside = list(kind.__iter__(value))  # type: ignore[arg-type]
+                return (kind.__name__, [self.plain(one) for one in inside])
         if isinstance(value, bytearray):
             return bytes(value)
         if isinstance(value, complex):

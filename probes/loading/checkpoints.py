@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.errors import InputError
-from probes.files.json_values import parse_json
+from probes.files.json_values import LARGEST_SETTING, parse_json
 from probes.files.names import nearest_name
 from probes.files.opening import advise, read_head
 from probes.files.pickles import read_pickle
@@ -238,7 +238,7 @@ def _read_json(path: Path) -> object:
     try:
         if path.is_file() and path.stat().st_size > _LARGEST_JSON:
             raise InputError(f"It has more than {_LARGEST_JSON} bytes.", where=str(path), hint=_AGAIN)
-        return parse_json(read_text(path), str(path))
+        return parse_json(read_text(path), str(path), largest=LARGEST_SETTING)
     except InputError as error:
         # The readers' advice is about tables.
         advise(error, path, _AGAIN)

@@ -4,22 +4,23 @@ Of images only headers are read while listing. What would change pixels silently
 size) is refused with the file's name.
 """
 
-import csv
 import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.delimited import Delimited
 from probes.files.image_folders import OUTSIDE, ImageFile, ImageFolder
 from probes.files.images import Header
-from probes.files.text import read_text
+from probes.files.text import text_blocks
 
 Singles = NDArray[np.float32]
 
@@ -151,49 +152,43 @@ def read_number_rows(path: Path) -> Source:
     InputError
         Where it is no text, or a field is no number that float32 holds.
     """
-    import pandas as pd
-
-    text = read_text(path)
-    line, first = next(_records(text))
-    header = _is_header(first, f"{path}:{line}")
+    file = Delimited(path, numbers=True)
+    header = _is_header(file.header, f"{path}:{file.header_line}")
+    width = len(file.header)
     try:
-        frame = pd.read_csv(
-            io.StringIO(text),
-            header=None,
-            skiprows=line if header else 0,
-            sep=_separator(text),
-            dtype=np.float64,
-        )
-        values = frame.to_numpy()
+        singles = np.concatenate([*_blocks(path, file, file.header_line if header else 0)])
     except (ValueError, OverflowError):
-        # pandas is fast, but does not say where it failed: `_fault` reads again, line by line.
-        values = np.empty((0, 0))
-    with np.errstate(over="ignore"):
-        singles = values.astype(np.float32)
-    if values.shape[1] != len(first) or not np.isfinite(singles).all():
-        raise _fault(text, line if header else 0, len(first), path)
+        # pandas is fast, but does not say where it failed: `_fault` reads again, row by row.
+        singles = np.empty((0, 0), dtype=np.float32)
+    if singles.shape[1] != width or not np.isfinite(singles).all():
+        raise _fault(file, header)
+    commas = file.dialect.decimal_comma
     return Source(
-        shape=(len(first),),
+        shape=(width,),
         pixels=False,
         names=tuple(map(str, range(len(singles)))),
-        layout=f"CSV of {len(first)} numbers a row, {'with' if header else 'without'} a header",
-        notes=(),
+        layout=f"CSV of {width} numbers a row, {'with' if header else 'without'} a header",
+        notes=("Fields are separated by semicolons; a comma is a decimal comma.",) if commas else (),
         rows=lambda start, stop: singles[start:stop].copy(),
         spot=lambda index: f"{path}, row {index}",
     )
 
 
-def _separator(text: str) -> str:
-    first = text.lstrip().split("\n", 1)[0]
-    return "\t" if "\t" in first and "," not in first else ","
+def _blocks(path: Path, file: Delimited, skipped: int) -> Iterator[Singles]:
+    """Yield the numbers of some rows at once, without the first lines."""
+    import pandas as pd
 
-
-def _records(text: str, skipped: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the fields of each row after the first lines, without blank ones."""
-    separator = _separator(text)
-    for line, content in enumerate(io.StringIO(text, newline=None), start=1):
-        if line > skipped and content.strip():
-            yield line, next(csv.reader([content.rstrip("\n")], delimiter=separator))
+    for text in text_blocks(path, size=2**22):
+        lines = io.StringIO(text)
+        for _ in range(skipped):
+            lines.readline()
+        skipped = 0
+        # Semicolons separate numbers with points too.
+        decimal = "," if file.dialect.decimal_comma and "," in text else "."
+        if text[lines.tell() :].strip():
+            frame = pd.read_csv(lines, header=None, sep=file.dialect.separator, decimal=decimal, dtype=np.float64)
+            with np.errstate(over="ignore"):
+                yield frame.to_numpy().astype(np.float32)
 
 
 def _is_header(fields: Sequence[str], where: str) -> bool:
@@ -207,20 +202,19 @@ def _is_header(fields: Sequence[str], where: str) -> bool:
     return len(fields) > 2 and list(fields) == [str(place) for place in range(len(fields))]
 
 
-def _fault(text: str, skipped: int, width: int, path: Path) -> InputError:
-    """Return the first thing in a CSV that is wrong."""
-    records = list(_records(text, skipped))
-    for line, fields in records:
-        if len(fields) != width:
-            said = f"The row has {len(fields)} fields, the first one {width}."
-            return InputError(said, where=f"{path}:{line}", hint="Give every row the same number of numbers.")
+def _fault(file: Delimited, header: bool) -> InputError:
+    """Return the first thing in a file that is wrong."""
+    path, commas, line = file.path, file.dialect.decimal_comma, 0
+    rows = file.rows() if header else chain([(file.header_line, file.header)], file.rows())
+    for line, fields in rows:
         for place, content in enumerate(fields, start=1):
-            number = _NUMBER.fullmatch(content)
-            if not number or abs(float(content)) > float(np.finfo(np.float32).max):
+            plain = content.replace(",", ".") if commas else content
+            number = _NUMBER.fullmatch(plain)
+            if not number or abs(float(plain)) > float(np.finfo(np.float32).max):
                 wrong = "is too large for float32" if number else "is not a finite number"
                 said = f"{content[:40]!r} {wrong}." if content.strip() else "The field is empty."
                 where = f"{path}:{line}, column {place}"
                 return InputError(said, where=where, hint="Give numbers only, a point a row.")
-    if not records:
+    if not line:
         return InputError("The file has a header but no rows.", where=str(path), hint="Give a point a row.")
     return InputError("The rows cannot be read as numbers.", where=str(path), hint="Write plain numbers and commas.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
-from probes.files.json_values import parse_json
+from probes.files.json_values import LARGEST_SETTING, parse_json
 from probes.files.text import read_text
 from probes.loading.hashing import sha256_file
 
@@ -139,7 +139,7 @@ def _json(root: Path, path: Path) -> object:
     if not file.is_file() or file.stat().st_size > _LARGEST_JSON:
         what = "too large for settings" if file.is_file() else "needed, but not there"
         raise InputError(f"The file is {what}.", where=str(path), hint=AGAIN)
-    return parse_json(read_text(file), str(path))
+    return parse_json(read_text(file), str(path), largest=LARGEST_SETTING)
 
 
 def settings_object(root: Path, path: Path) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
-from probes.files.json_values import parse_json
+from probes.files.json_values import LARGEST_SETTING, parse_json
 from probes.files.text import read_text
 from probes.loading.checkpoints import ModelFolder
 
@@ -77,7 +77,7 @@ def read_vocabulary(folder: ModelFolder) -> Vocabulary | str:
 
 def _json(path: Path) -> object:
     try:
-        return parse_json(read_text(path), str(path))
+        return parse_json(read_text(path), str(path), largest=LARGEST_SETTING)
     except InputError as error:
         raise InputError(error.message, where=error.where, hint=_HINT) from None
 

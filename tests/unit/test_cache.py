@@ -1,15 +1,19 @@
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from probes import cache as module
 from probes.cache import Cache
-from probes.errors import IncompleteError
+from probes.errors import IncompleteError, InputError
 from probes.model_results import Results
 
 KEY = {"encoder": "a1", "clips": ["b2", "c3"]}
@@ -57,6 +61,133 @@ def test_a_damaged_entry_is_dropped_and_can_be_written_again(tmp_path: Path, dam
     assert same(cache.read("kind", KEY), entry())
 
 
+def _tampered(path: Path) -> None:
+    tensors = {label: tensor + 1 for label, tensor in load_file(path).items()}
+    with safe_open(path, framework="pt") as file:
+        held = file.metadata()
+    save_file(tensors, path, held)
+
+
+def _stripped(path: Path) -> None:
+    save_file(load_file(path), path)
+
+
+def _of_another_shape(path: Path) -> None:
+    with safe_open(path, framework="pt") as file:
+        held = file.metadata()
+    save_file({label: tensor.reshape(-1, 1) for label, tensor in load_file(path).items()}, path, held)
+
+
+def _of_fewer(path: Path) -> None:
+    with safe_open(path, framework="pt") as file:
+        held = json.loads(file.metadata()["sha256"])
+    tensors = dict(list(load_file(path).items())[1:])
+    save_file(tensors, path, {"sha256": json.dumps({label: held[label] for label in tensors})})
+
+
+def _of_another_key(path: Path) -> None:
+    cache = Cache(path.parents[2])
+    cache.write("kind", "another", entry())
+    path.write_bytes(cache.path("kind", "another").read_bytes())
+
+
+def _of_odd_hashes(path: Path) -> None:
+    save_file(load_file(path), path, {"sha256": "[1]"})
+
+
+@pytest.mark.parametrize(
+    "tamper", [_tampered, _stripped, _of_another_shape, _of_fewer, _of_another_key, _of_odd_hashes]
+)
+def test_an_entry_that_is_not_what_was_written_is_none(tmp_path: Path, tamper: Callable[[Path], None]) -> None:
+    cache = Cache(tmp_path)
+    cache.write("kind", KEY, entry())
+    path = cache.path("kind", KEY)
+    label = sorted(entry())[-1]
+    one = cache.read_one("kind", KEY, label)
+    assert cache.has("kind", KEY) and one is not None and torch.equal(one, entry()[label])
+    tamper(path)
+    assert cache.read_one("kind", KEY, label) is None
+    assert cache.read("kind", KEY) is None
+    assert not path.exists()
+
+
+def test_an_entry_of_an_older_version_is_none(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    path = cache.path("kind", KEY)
+    path.parent.mkdir(parents=True)
+    save_file(entry(), path)
+    assert not cache.has("kind", KEY)
+    assert cache.read("kind", KEY) is None
+
+
+def test_the_same_entry_has_the_same_bytes(tmp_path: Path) -> None:
+    wanted = {str(number): torch.arange(float(number)) for number in range(9)}
+    found = set()
+    for turn in range(5):
+        Cache(tmp_path / str(turn)).write("kind", KEY, dict(reversed(wanted.items())) if turn % 2 else wanted)
+        found.add(Cache(tmp_path / str(turn)).path("kind", KEY).read_bytes())
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_is_no_file_is_no_entry_and_makes_room(tmp_path: Path, kind: str) -> None:
+    cache = Cache(tmp_path / "cache")
+    cache.write("kind", KEY, entry())
+    path = cache.path("kind", KEY)
+    path.rename(tmp_path / "genuine")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(tmp_path / "genuine")
+    else:
+        path.mkdir()
+    assert not cache.has("kind", KEY)
+    assert cache.read_one("kind", KEY, "counts") is None
+    assert cache.read("kind", KEY) is None
+    if kind != "folder":
+        cache.write("kind", KEY, entry())
+        assert not path.is_symlink() and same(cache.read("kind", KEY), entry())
+    assert (tmp_path / "genuine").is_file()
+
+
+def test_the_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        Cache(tmp_path / "a" / "cache").write("kind", KEY, entry())
+        Cache(tmp_path / "b").make()
+    finally:
+        os.umask(before)
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("a/cache", "b")} == {0o700}
+
+
+@pytest.mark.parametrize(
+    ("named", "mode", "owner", "why"),
+    [
+        (False, 0o755, 0, ""), (False, 0o775, 0, "its group"), (False, 0o757, 0, "everybody"),
+        (False, 0o755, 1, "another user"), (True, 0o775, 1, ""), (True, 0o777, 0, "everybody"),
+        (True, 0o1777, 1, "everybody"),
+    ],
+)  # fmt: skip
+def test_a_cache_that_others_may_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool, mode: int, owner: int, why: str
+) -> None:
+    monkeypatch.setenv("MILES_CACHE", str(tmp_path / "miles") if named else "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "miles").mkdir()
+    (tmp_path / "miles").chmod(mode)
+    held = os.stat_result
+    monkeypatch.setattr(os, "getuid", lambda: (tmp_path / "miles").stat().st_uid + 1000 * owner)
+    if (tmp_path / "miles").stat().st_uid == 0 and owner:
+        # Whatever belongs to root is trusted.
+        monkeypatch.setattr(Path, "stat", lambda path: held((0o40000 | mode, 0, 0, 0, 7, 7, 0, 0, 0, 0)))
+    if not why:
+        assert Cache.default().folder == tmp_path / "miles"
+        return
+    with pytest.raises(InputError, match=why) as error:
+        Cache.default()
+    assert error.value.where == str(tmp_path / "miles") and "chmod go-w" in error.value.hint
+
+
 def test_a_folder_that_cannot_be_written_says_how_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
     with pytest.raises(IncompleteError) as error:
@@ -72,7 +203,7 @@ def test_a_folder_that_cannot_be_written_says_how_to_go_on(tmp_path: Path) -> No
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception) -> None:
     import safetensors.torch
 
-    def fail(_: object, name: str) -> None:
+    def fail(_: object, name: str, metadata: object) -> None:
         Path(name).write_bytes(b"half")
         raise raised
 
@@ -85,7 +216,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import safetensors.torch
 
-    def interrupt(_: object, name: str) -> None:
+    def interrupt(_: object, name: str, metadata: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(safetensors.torch, "save_file", interrupt)

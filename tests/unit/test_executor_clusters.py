@@ -113,6 +113,28 @@ def test_nothing_is_left_of_a_client_that_was_refused(jobs: Any, monkeypatch: py
     assert len(made) == 1 and made[0]() is None
 
 
+def test_nobody_else_can_send_work_to_a_dask_cluster_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import Client, Security
+
+    from probes.cluster_pools import dask_pool
+
+    pool: Any = dask_pool(1, None)
+    try:
+        address = pool._own.scheduler_address
+        assert address.startswith("tls://127.0.0.1:")
+        assert [worker["nanny"][:6] for worker in pool._client.scheduler_info()["workers"].values()] == ["tls://"]
+        plain = address.replace("tls://", "tcp://")
+        for where, keys in ((plain, None), (address, Security.temporary())):
+            with pytest.raises(OSError):
+                Client(where, security=keys, timeout=2, set_as_default=False)
+    finally:
+        pool.close(at_once=True)
+    # Without the library that makes keys there is no cluster rather than an open one.
+    monkeypatch.setattr(Security, "temporary", lambda: (_ for _ in ()).throw(ImportError("cryptography")))
+    with pytest.raises(InputError, match="cryptography"):
+        dask_pool(1, None)
+
+
 def test_a_running_dask_cluster_serves(jobs: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import dask
     from distributed import LocalCluster

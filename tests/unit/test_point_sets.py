@@ -223,6 +223,8 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "nan in words": (text("1,2\n3,nan\n"), "'nan'"),
     "too large in words": (text("1,2\n3,1e39\n"), "too large"),
     "header alone": (text("a,b\n"), "no rows"),
+    "a word beside semicolons": (text("1,5;2\n3;x\n"), "'x' is not a finite"),
+    "a short row behind a block": (text("1,2\n" * 2**20 + "3\n"), "1 fields"),
     "column of row numbers": (text(",a,b\n0,1,2\n"), "no name|empty"),
 }
 
@@ -244,3 +246,13 @@ def test_places_of_faults_are_told(tmp_path: Path) -> None:
         assert caught.value.where.endswith(where)
     with pytest.raises(InputError, match=r"\(3, 4, 6\); \(1, 28, 28\)"):
         read_points(saved(tmp_path, "a.npy", x=BYTES), role="--members", shape=(1, 28, 28))
+
+
+def test_rows_of_numbers_come_in_any_separator(tmp_path: Path) -> None:
+    commas = ("1,5;2\n\n3;4e1\n", 'x;y\n"1,5";2\n3;4e1', "1.5;2\n3;40\n")
+    for content in ("1.5,2\n3,4e1\n", "a\tb\n1.5\t2\n3\t4e1\n", '"1.5"\t"2"\n3\t40\n', *commas):
+        found = read_points(text(content)(tmp_path), role="--members")
+        assert found.rows(0, 2).tolist() == [[1.5, 2], [3, 40]]
+        assert any("decimal comma" in note for note in found.notes) == (";" in content)
+    many = read_points(text("0,25;1\n" + "1,5;2\n" * 2**20)(tmp_path), role="--members")
+    assert len(many) == 2**20 + 1 and many.rows(0, 2).tolist() == [[0.25, 1], [1.5, 2]]

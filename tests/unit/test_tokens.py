@@ -161,7 +161,7 @@ def test_features_are_numbered_named_or_a_range(tmp_path, asked, columns) -> Non
         (HEADER, {}, ("no rows",)),
         ("", {}, ("empty",)),
         (b"\x89HDF\r\n\x1a\n\x00", {}, ("This is an HDF5 file, not text.",)),
-        (b"\x93NUMPY\x01\x00", {}, ("cannot be read",)),
+        (b"\x93NUMPY\x01\x00", {}, ("the form NPY, not an NPZ",)),
     ],
 )
 def test_what_cannot_be_used_is_told_with_its_place(tmp_path, content, options, said) -> None:
