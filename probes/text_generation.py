@@ -21,6 +21,7 @@ from probes.loading import hub_models
 from probes.loading.checkpoints import ModelFolder
 from probes.loading.guarded import transformers
 from probes.loading.hashing import sha256_json
+from probes.loading.tokenizer_files import check_rules
 from probes.progress import Progress
 
 TEXTS = "generated-texts"
@@ -361,6 +362,8 @@ def _tokeniser(folder: ModelFolder) -> Any:
     names = ("tokenizer*", "vocab*", "*.model", "merges.txt", "tekken.json")
     if not any(True for name in names for _ in folder.path.glob(name)):
         raise _wrong(folder, "The folder has no tokenizer.", hint)
+    if (folder.path / "tokenizer.json").is_file():
+        check_rules(folder.path / "tokenizer.json")
     with hub_models.told("tokenizer", folder):
         tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
         empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids

@@ -14,7 +14,8 @@ from probes.files.tables import Table
 from probes.loading.corpora import read_corpus
 from probes.loading.known_layouts import advice_on_table, advised
 from probes.loading.levels import clean, parse_bins
-from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble, open_manifest
+from probes.loading.manifest_folders import open_manifest
+from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
 
 NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filename", "utterance")
 """Columns that name a clip where there is no path."""

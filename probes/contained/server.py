@@ -4,7 +4,6 @@ import importlib
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -155,4 +154,3 @@ def _answer(
 def _keep_only(handle: int) -> None:
     os.closerange(3, handle)
     os.closerange(handle + 1, max(handle + 2, 1024))
-    sys.stdin = sys.stdout = sys.stderr = None

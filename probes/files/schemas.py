@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.arrow import is_arrow
 from probes.files.delimited import Delimited
 from probes.files.names import suggest
 from probes.files.tables import is_json, read_table
@@ -103,13 +104,11 @@ class SchemaReader:
     Attributes
     ----------
     form
-        CSV, TSV or JSON, for people.
+        CSV, TSV, JSON and so on, for people.
     names
         All columns of the file, in lower case.
     columns
         The declared column of each of the names that has one.
-    unused
-        The other names, sorted.
     notes
         How the file was read where that is unusual.
 
@@ -123,9 +122,10 @@ class SchemaReader:
         self.path, self._schema, self.notes = path, schema, list[str]()
         self._decimal_comma = False
         self._blocks: Iterator[tuple[Sequence[int], list[Cells]]]
-        if is_json(path):
+        arrow = is_arrow(path)
+        if arrow or is_json(path):
             table = read_table(path)
-            self.form, header, line = "JSON", table.columns, ""
+            self.form, header, line = "Parquet or Arrow" if arrow else "JSON", table.columns, ""
             self._blocks = (
                 (
                     [row.line for row in rows],
@@ -144,7 +144,6 @@ class SchemaReader:
         self._where = f"{path}{line}"
         self.names = tuple(name.strip().casefold() for name in header)
         self.columns = self._resolved()
-        self.unused = sorted({*self.names} - self.columns.keys())
 
     def blocks(self) -> Iterator["CellBlock"]:
         """Yield blocks of rows; there is one row at least.
@@ -166,10 +165,6 @@ class SchemaReader:
         if not count:
             hint = "Give a row for each of what the columns say."
             raise InputError("The file has a header but no rows.", where=str(self.path), hint=hint)
-
-    def named(self, name: str) -> str | None:
-        """Return the name in the file of a declared column; None where the file has none."""
-        return next((there for there in self.names if there in self.columns and self.columns[there].name == name), None)
 
     def _resolved(self) -> dict[str, Column]:
         twice = next((name for name, times in Counter(self.names).items() if times > 1), None)
@@ -216,8 +211,7 @@ class CellBlock:
 
     def numbers(self, name: str, *, only: Flags | None = None) -> Floats:
         """Return numbers; where `only` is false the cell is not read, and counts 0."""
-        column = self.columns[name]
-        texts = self.texts(name)
+        column, texts = self._column(name, "number"), self.texts(name)
         if only is not None:
             texts = [text if wanted else "0" for text, wanted in zip(texts, only, strict=True)]
         if self.decimal_comma:
@@ -231,16 +225,23 @@ class CellBlock:
 
     def flags(self, name: str) -> Flags:
         """Return truth values."""
+        self._column(name, "flag")
         return np.array(self._each(name, lambda text: _FLAGS.get(text.casefold())), dtype=np.bool_)
 
     def wholes(self, name: str) -> Integers:
         """Return whole numbers."""
+        self._column(name, "whole")
         return np.array(self._each(name, _whole), dtype=np.int64)
 
     def refusal(self, name: str, place: int) -> InputError:
         """Return what is said of a cell that cannot be read."""
         column, where = self.columns[name], f"{self.path}:{self.lines[place]}, {name}"
         return InputError(f"{self.texts(name)[place][:60]!r} {column.refusal}.", where=where, hint=column.hint)
+
+    def _column(self, name: str, kind: str) -> Column:
+        column = self.columns[name]
+        assert column.kind == kind, f"{name} is declared as {column.kind}"
+        return column
 
     def _floats(self, texts: list[str], name: str) -> Floats:
         try:
@@ -260,11 +261,15 @@ class CellBlock:
 
     def _each(self, name: str, read: Callable[[str], _Value | None]) -> list[_Value]:
         """Return the value of each cell; equal ones are read once."""
-        texts = self.texts(name)
-        known = {text: read(text.strip()) for text in {*texts}}
-        if None in known.values():
-            raise self.refusal(name, next(place for place, text in enumerate(texts) if known[text] is None))
-        return [known[text] for text in texts]  # type: ignore[misc]
+        cells: list[str] = self.texts(name)
+        known = {cell: read(cell.strip()) for cell in {*cells}}
+        found = []
+        for place, cell in enumerate(cells):
+            value = known[cell]
+            if value is None:
+                raise self.refusal(name, place)
+            found.append(value)
+        return found
 
 
 def _whole(text: str) -> int | None:

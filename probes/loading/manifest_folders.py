@@ -7,11 +7,29 @@ from probes.errors import InputError
 from probes.files.json_values import parse_json
 from probes.files.tables import Row, Table, read_table
 from probes.files.text import read_text
+from probes.loading.known_layouts import advice_on_folder
 from probes.loading.places import check_link
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 _AGAIN = "Save the dataset again with save_to_disk."
+
+
+def open_manifest(path: Path) -> Table:
+    """Read the table of a manifest: a file, or a folder that `table_of_folder` knows.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read; of a folder that is laid out as a corpus, the hint names the preset.
+    """
+    if path.is_dir():
+        table = table_of_folder(path)
+        if table is not None:
+            return table
+        advice = advice_on_folder(path)
+        raise InputError("This is a folder, not a file.", where=str(path), hint=advice or "Name the file in it.")
+    return read_table(path)
 
 
 def table_of_folder(folder: Path) -> Table | None:

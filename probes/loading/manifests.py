@@ -12,12 +12,12 @@ from pathlib import Path
 
 from probes.errors import InputError
 from probes.files.names import suggest
-from probes.files.tables import Row, Table, read_table
+from probes.files.tables import Row, Table
 from probes.loading.hashing import sha256_file, sha256_folder
-from probes.loading.known_layouts import advice_on_folder, advice_on_table, advised
+from probes.loading.known_layouts import advice_on_table, advised
 from probes.loading.levels import UNKNOWN, Levels, clean, is_unknown, read_value_map
 from probes.loading.levels import Note as Note
-from probes.loading.manifest_folders import table_of_folder
+from probes.loading.manifest_folders import open_manifest
 from probes.loading.places import Places
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -86,6 +86,8 @@ class Manifest:
         What each column that is used was read as, in words.
     advice
         Which preset knows the layout, where one was recognised and not asked for.
+    form
+        How the table was read where that is unusual, in sentences.
     """
 
     path: Path
@@ -96,12 +98,13 @@ class Manifest:
     notes: tuple[Note, ...]
     read_as: Mapping[str, str] = field(default_factory=dict)
     advice: str = ""
+    form: tuple[str, ...] = ()
 
     def preview(self, besides: Iterable[str] = ()) -> tuple[str, ...]:
         """Return what `--dry-run` says of the columns, apart from some of them."""
         left_out = set(besides)
         words = [f"{name}: {what}" for name, what in self.read_as.items() if name not in left_out]
-        return (f"Columns are read as: {'; '.join(words)}.", *([self.advice] if self.advice else []))
+        return (f"Columns are read as: {'; '.join(words)}.", *self.form, *([self.advice] if self.advice else []))
 
 
 def read_manifest(
@@ -148,23 +151,6 @@ def read_manifest(
         needs=needs,
         advice=advice_on_table(path, table.columns),
     )
-
-
-def open_manifest(path: Path) -> Table:
-    """Read the table of a manifest: a file, or a folder of `probes.loading.manifest_folders`.
-
-    Raises
-    ------
-    InputError
-        Where it cannot be read; of a folder that is laid out as a corpus, the hint names the preset.
-    """
-    if path.is_dir():
-        table = table_of_folder(path)
-        if table is not None:
-            return table
-        advice = advice_on_folder(path)
-        raise InputError("This is a folder, not a file.", where=str(path), hint=advice or "Name the file in it.")
-    return read_table(path)
 
 
 def assemble(
@@ -234,6 +220,7 @@ def _assemble(
         columns=table.columns,
         notes=tuple(found),
         read_as=_read_as(clips, chosen, segment, levels),
+        form=table.notes,
     )
 
 

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from probes.contained import ContainedError, LimitError, Limits, call
 from probes.errors import InputError
 from probes.files.opening import advise
 from probes.files.text import read_text
 
 LARGEST_FILE = 2**26
 """Bytes of a tokenizer.json at most; that of a vocabulary of 256,000 tokens has 34 million."""
+_MEMORY, _SECONDS = 2**30, 10
 _MOST_LISTS = 2**22
 _LONGEST_MAP = 2**20
 _MOST_GROWTH = 10_000
@@ -43,6 +45,7 @@ def tokenizer_content(file: Path) -> Mapping[str, Any]:
         said = "The file is JSON, but no tokenizer: it has no model with a vocabulary."
         raise InputError(said, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
     _check_growth(content.get("normalizer"), str(file))
+    _try(file)
     return content
 
 
@@ -51,6 +54,31 @@ def check_rules(file: Path) -> None:
     content = read_json(file)
     if isinstance(content, dict):
         _check_growth(content.get("normalizer"), str(file))
+        _try(file)
+
+
+def _try(file: Path) -> None:
+    """Refuse rules that the library cannot read within limits; what it says of others, their reader tells."""
+    limits = Limits(memory=_MEMORY + 64 * file.stat().st_size, seconds=_SECONDS + file.stat().st_size // 2**21)
+    try:
+        call(load_rules, str(file), reads=[file], limits=limits, loads=["tokenizers"])
+    except LimitError as error:
+        raise InputError(f"The tokenizer cannot be used: {error.text}.", where=str(file), hint=AGAIN) from None
+    except ContainedError:
+        pass
+
+
+def load_rules(file: str) -> None:
+    """Read rules and apply them to a few letters, in a contained child."""
+    from tokenizers import Tokenizer
+
+    try:
+        Tokenizer.from_str(Path(file).read_text(encoding="utf-8-sig")).encode("a\u00e9 \u0416\u4e2d")
+    except MemoryError:
+        raise
+    except BaseException as error:
+        # Where its Rust code gives up, what is raised is no Exception.
+        raise RuntimeError(type(error).__name__) from None
 
 
 def read_json(file: Path) -> object:

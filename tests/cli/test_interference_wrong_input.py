@@ -142,7 +142,7 @@ def text_is_a_folder(small: Any, folder: Path) -> Words:
     return small.trained(corpus=place)
 
 
-@case("link to nothing", "en.txt")
+@case("link leads out of its folder", "en.txt")
 def text_is_a_dead_link(small: Any, folder: Path) -> Words:
     place = corpus(folder)
     (place / "en.txt").unlink()
@@ -158,7 +158,7 @@ def text_is_a_pipe(small: Any, folder: Path) -> Words:
     return small.trained(corpus=place)
 
 
-@case("not an ordinary file", "en.txt")
+@case("link leads out of its folder", "en.txt")
 def text_is_a_device(small: Any, folder: Path) -> Words:
     place = corpus(folder)
     (place / "en.txt").unlink()

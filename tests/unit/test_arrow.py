@@ -2,6 +2,7 @@ import datetime
 import decimal
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,24 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     assert "two columns 'a'" in refused(save(twice, tmp_path / "t.arrow")).message
     nul = refused(save(pa.table({"a": ["x", "a\0b"]}), tmp_path / "t.stream.arrow"))
     assert nul.where.endswith("column a, row 2") and "NUL" in nul.message
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.stream.arrow"])
+def test_a_damaged_file_is_refused_or_read(tmp_path: Path, name: str) -> None:
+    audio = [{"bytes": b"x", "path": "a.wav"}, {"bytes": None, "path": "b.wav"}]
+    whole = save(pa.table({**ROWS, "sex": pa.array(["f", "m"]).dictionary_encode(), "audio": audio}), tmp_path / name)
+    content, source = whole.read_bytes(), random.Random(name)
+    refusals = 0
+    for number in range(25):
+        damaged = bytearray(content)
+        for _ in range(source.randint(1, 8)):
+            damaged[source.randrange(len(damaged))] = source.randrange(256)
+        whole.write_bytes(damaged[: source.randrange(len(damaged))] if number % 5 == 0 else damaged)
+        try:
+            read_table(whole)
+        except InputError:
+            refusals += 1
+    assert refusals > 10
 
 
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:

@@ -119,7 +119,12 @@ def test_reading_on_unpacks_nothing_twice(tmp_path: Path, monkeypatch: pytest.Mo
     path = packed(tmp_path / "a", x=X)
     opened: list[object] = []
     usual = zipfile.ZipFile.open
-    monkeypatch.setattr(zipfile.ZipFile, "open", lambda self, *rest: opened.append(rest) or usual(self, *rest))
+
+    def watched(self: zipfile.ZipFile, *rest: Any) -> Any:
+        opened.append(rest)
+        return usual(self, *rest)
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", watched)
     inside = open_contents(path, "NPZ", 2**28)
     assert len(opened) == 1
     for start in range(7):
@@ -254,7 +259,7 @@ def test_a_child_that_lies_is_not_believed(
     monkeypatch.setattr(Session, "ask", lambda self, method, *args: np.zeros((2, 5, 6)))
     with pytest.raises(InputError, match="another shape than it promised"):
         array.rows(0, 1)
-    listed = ("NPZ", [("x", (5, 6), "<f4", False, numbers)], [])
+    listed: object = ("NPZ", [("x", (5, 6), "<f4", False, numbers)], [])
     monkeypatch.setattr(Session, "ask", lambda self, method, *args: listed)
     with pytest.raises(InputError, match="contradict each other"):
         open_archive(path)

@@ -248,7 +248,7 @@ def _mistake_tokenizer(folder: Path) -> None:
     [
         (_lose, "lack"),
         (_widen, "config.json asks for"),
-        (lambda folder: _widen(folder, "vocab_size", 10**9), "describes 16000"),
+        (lambda folder: _widen(folder, "vocab_size", 10**7), "describes 1600"),
         (_spoil_tokenizer, "tokenizer cannot be loaded"),
         (_mistake_tokenizer, "knows 50 tokens"),
         (lambda folder: _widen(folder, "hidden_act", 7), "cannot be loaded"),

@@ -269,7 +269,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "speech without a norm": (lambda f: save(f, model_type="data2vec-audio", conv_dim=[8]), "sound or images"),
     "images": (lambda f: save(f, model_type="vit", image_size=224), "sound or images"),
     "layers unknown": (lambda f: save(f, num_hidden_layers=None), "how many layers"),
-    "layers too many": (lambda f: save(f, num_hidden_layers=10**9), "how many layers"),
+    "layers too many": (lambda f: save(f, num_hidden_layers=10**9), "num_hidden_layers is larger than 1000"),
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import pytest
 from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
+from probes.contained import Limits
 from probes.errors import InputError
 from probes.loading import tokenizer_files
 from probes.loading.text_tokenizers import BYTES, read_tokenizer, train_bpe
@@ -304,3 +305,19 @@ def test_what_cannot_be_trained_on_is_refused() -> None:
     for texts, said in (({}, "no text"), ({"en": [b"a"], "fr": [b""]}, "'fr'"), ({"xx": [b"\xff\xfe"]}, "not UTF-8")):
         with pytest.raises(InputError, match=said):
             train_bpe(texts, 300)
+
+
+def test_rules_that_the_library_cannot_read_within_limits_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tokenizers import Tokenizer, models
+
+    from probes.loading import tokenizer_files
+
+    vocabulary = {f"token{place}": place for place in range(50_000)} | {"[UNK]": 50_000}
+    Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
+    assert read_tokenizer(tmp_path / "tokenizer.json").size >= 50_001
+    monkeypatch.setattr(tokenizer_files, "Limits", lambda **given: Limits(memory=2**20, seconds=5))
+    with pytest.raises(InputError, match="The tokenizer cannot be used: it") as caught:
+        read_tokenizer(tmp_path / "tokenizer.json")
+    assert caught.value.where == str(tmp_path / "tokenizer.json") and caught.value.hint

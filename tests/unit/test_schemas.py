@@ -1,0 +1,105 @@
+"""Tables by declared columns, in every form of file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probes.errors import InputError
+from probes.files.schemas import Column, OneOf, Schema, SchemaReader
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="id", required=True),
+        Column(name="loss", kind="number", family=True, least=0, most=10, refusal="is no loss"),
+        Column(name="score", kind="number", aliases=("points",), missing=True),
+        Column(name="seed", kind="whole", refusal="is no seed"),
+        Column(name="in", kind="flag", refusal="is neither"),
+        Column(name="out", kind="flag"),
+    ),
+    one_of=(OneOf("what is measured", ("loss", "score"), several=True), OneOf("sides", ("in", "out"))),
+    most_rows=5,
+    hint="Name the columns.",
+)
+ROWS = [["a", "1.5", "", "3.0", "true"], ["b", "2", "-inf", "-4", "0"]]
+NAMES = ["ID", "Loss_x", "points", "seed", "in"]
+
+
+def write(folder: Path, name: str, rows: list[list[str]], names: list[str] = NAMES) -> Path:
+    path = folder / name
+    separator = {".csv": ",", ".tsv": "\t", ".txt": ";"}.get(path.suffix)
+    if separator:
+        path.write_text("\n".join(separator.join(row) for row in [names, *rows]))
+        return path
+    objects = [dict(zip(names, row, strict=True)) for row in rows]
+    path.write_text(json.dumps(objects) if path.suffix == ".json" else "\n".join(map(json.dumps, objects)))
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.txt", "t.json", "t.jsonl"])
+def test_every_form_gives_the_same_columns(tmp_path: Path, name: str) -> None:
+    reader = SchemaReader(write(tmp_path, name, ROWS), SCHEMA)
+    assert {there: column.name for there, column in reader.columns.items()} == {
+        "id": "id", "loss_x": "loss", "points": "score", "seed": "seed", "in": "in"
+    }  # fmt: skip
+    (block,) = reader.blocks()
+    assert block.texts("id") == ["a", "b"] and block.numbers("loss_x").tolist() == [1.5, 2]
+    np.testing.assert_array_equal(block.numbers("points"), [np.nan, -np.inf])
+    assert block.wholes("seed").tolist() == [3, -4] and block.flags("in").tolist() == [True, False]
+    assert [*block.lines] == ([1, 2] if "json" in name else [2, 3])
+    assert reader.form.startswith({"csv": "CSV", "tsv": "TSV", "txt": "CSV"}.get(name[2:], "JSON"))
+
+
+def test_decimal_commas_need_semicolons(tmp_path: Path) -> None:
+    (block,) = SchemaReader(write(tmp_path, "t.txt", [["a", "1,5", "2,25", "3", "1"]]), SCHEMA).blocks()
+    assert (block.numbers("loss_x")[0], block.numbers("points")[0]) == (1.5, 2.25)
+    (block,) = SchemaReader(write(tmp_path, "t.tsv", [["a", "1,5", "", "3", "1"]]), SCHEMA).blocks()
+    with pytest.raises(InputError, match="'1,5' is no loss"):
+        block.numbers("loss_x")
+
+
+@pytest.mark.parametrize(
+    ("place", "cell", "said"),
+    [(1, "-1", "no loss"), (1, "nan", "no loss"), (1, "", "no loss"), (1, "1_0", "no loss"), (1, "11", "no loss"),
+     (2, "1e", "not a number"), (2, "\u0663", "not a number"), (3, "1.5", "no seed"), (3, "9" * 30, "no seed"),
+     (4, "yes", "neither")],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_a_cell_of_another_type_is_named(tmp_path: Path, name: str, place: int, cell: str, said: str) -> None:
+    rows = [ROWS[0], [*ROWS[1][:place], cell, *ROWS[1][place + 1 :]]]
+    (block,) = SchemaReader(write(tmp_path, name, rows), SCHEMA).blocks()
+    with pytest.raises(InputError, match=said) as refused:
+        [block.texts, block.numbers, block.numbers, block.wholes, block.flags][place](NAMES[place].casefold())
+    line = 3 if name == "t.csv" else 2
+    assert refused.value.where == f"{tmp_path / name}:{line}, {NAMES[place].casefold()}" and refused.value.hint
+    assert repr(cell) in refused.value.message
+
+
+def test_what_is_not_asked_for_is_not_read(tmp_path: Path) -> None:
+    (block,) = SchemaReader(write(tmp_path, "t.csv", [["a", "x", "1", "3", "1"], *ROWS[1:]]), SCHEMA).blocks()
+    assert block.numbers("loss_x", only=np.array([False, True])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["name", "loss", "in"], "There is no column 'id'."),
+        (["id", "weight", "in"], "Columns of what is measured: none; of sides: in."),
+        (["id", "loss", "side"], "Columns of what is measured: loss; of sides: none."),
+        (["id", "loss", "in", "OUT"], "Columns of what is measured: loss; of sides: in, out."),
+        (["id", "loss", "Loss", "in"], "The column 'loss' stands twice in the header."),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused(tmp_path: Path, names: list[str], said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        SchemaReader(write(tmp_path, "t.csv", [["1"] * len(names)], names), SCHEMA)
+    assert refused.value.message == said and refused.value.where.endswith("t.csv:1") and refused.value.hint
+
+
+def test_there_is_a_row_and_not_too_many(tmp_path: Path) -> None:
+    for count, said in ((0, "no rows"), (6, "more than 5 rows")):
+        with pytest.raises(InputError, match=said):
+            [*SchemaReader(write(tmp_path, "t.csv", ROWS[:1] * count), SCHEMA).blocks()]
+    reader = SchemaReader(write(tmp_path, "t.csv", [[*row, "x"] for row in ROWS], [*NAMES, "Note"]), SCHEMA)
+    assert {*reader.names} - {*reader.columns} == {"note"} and sum(map(len, reader.blocks())) == 2
