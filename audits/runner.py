@@ -4,12 +4,17 @@ What all audits have in common is done here: the warnings of the plan, the limit
 which figures stay.
 """
 
+from dataclasses import fields
 from typing import Any
 
 from audits import registry
 from audits.context import Context, Draft, Plan
 from audits.options import check_record
 from audits.registry import AuditSpec
+from probes.contained import warm
+
+PICKLED = (".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
+"""How files end that torch.save writes."""
 
 
 def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
@@ -21,6 +26,7 @@ def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
         Where something is wrong that the user can mend.
     """
     check_record(options)
+    _warm_readers(options)
     with registry.blamed(spec.name):
         plan: Plan = _step(spec, "inputs", "check")(options, context)
     return plan
@@ -64,6 +70,14 @@ def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dra
     # An error in the evidence is met here, where it is known whose it is.
     draft.numbered()
     return draft
+
+
+def _warm_readers(options: Any) -> None:
+    """Let the process that opens files of torch import it beside this one, where an option names such a file."""
+    given = [getattr(options, item.name) for item in fields(options)]
+    names = [str(one) for value in given for one in (value if isinstance(value, tuple) else (value,))]
+    if any(name.lower().endswith(PICKLED) for name in names):
+        warm(["torch"])
 
 
 def _step(spec: AuditSpec, step: str, function: str = "") -> Any:

@@ -72,8 +72,12 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
         raise needless(f"what cannot be read: {error.text}", where) from None
     except ContainedError as error:
         raise damaged(f"reading it fails with {error.kind}", where) from error
-    storages = [one if not isinstance(one, tuple) else _stored(path, records, *one) for one in found["storages"]]
-    return _Rebuilt(names, storages).value(found["tree"])
+    try:
+        storages = [one if not isinstance(one, tuple) else _stored(path, records, *one) for one in found["storages"]]
+        return _Rebuilt(names, storages).value(found["tree"])
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError):
+        # Whoever answered has read the file, which may have taken it over.
+        raise damaged(_ODD, where) from None
 
 
 def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:

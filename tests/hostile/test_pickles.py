@@ -385,3 +385,42 @@ def test_a_file_of_another_byte_order_is_turned_around(tmp_path: Path) -> None:
             new.writestr(zipfile.ZipInfo(name), b"big" if name.endswith("byteorder") else content)
     found: Any = read_pickle(tmp_path / "a.pt")
     assert found["a"].tolist() == [256, 1]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        ("tensor", "float32", 0, 0, [50], [1]),
+        ("tensor", "float32", 0, -1, [1], [1]),
+        ("tensor", "float32", 0, 0, [1], [-1]),
+        ("tensor", "float32", 7, 0, [1], [1]),
+        ("tensor", "load", 0, 0, [1], [1]),
+        ("odd", "load", [1]),
+        ("name", "os.system"),
+        ("dict", [("list", [])], [1]),
+        ("dict", [1, 2], [1]),
+        ("tensor",),
+        (),
+    ],
+)
+def test_a_reader_that_was_taken_over_makes_nothing_of_it(
+    tree: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.pt"
+    path.write_bytes(saved({"a": torch.ones(2)}))
+    answer = {"tree": tree, "storages": [torch.zeros(8, dtype=torch.uint8)]}
+    monkeypatch.setattr("probes.files.pickles.call", lambda *args, **options: answer)
+    with pytest.raises(InputError, match=DAMAGED):
+        read_pickle(path)
+
+
+@pytest.mark.parametrize("place", [(0, 8), (-1, 8), (10**9, 8), (10**9, 10**12), (64, -1)])
+def test_places_of_bytes_that_are_none_are_refused(
+    place: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.pt"
+    path.write_bytes(saved({"a": torch.ones(2)}))
+    answer = {"tree": ("tensor", "float32", 0, 0, [2], [1]), "storages": [place]}
+    monkeypatch.setattr("probes.files.pickles.call", lambda *args, **options: answer)
+    with pytest.raises(InputError, match=DAMAGED):
+        read_pickle(path)
