@@ -1,8 +1,10 @@
 """Ask contained children: one call, or a session that keeps an opened file there."""
 
 import atexit
+import fcntl
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,18 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.contained.limits import LimitError, Limits
+from probes.contained.limits import ContainedError, LimitError, Limits
 from probes.contained.server import Job
 from probes.contained.wire import Garbled, read_answer, send_request
+from probes.errors import MilesError
 from probes.worker_processes import ONE_CORE
 
 _DEFAULT = Limits()
 _SLACK = 2**26
 """Bytes of an answer beyond the memory that a child may take: it had some at its start."""
 _BUFFER = 2**21
-_SIGNALS = {-24: "time", -9: "died"}
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_ENABLE_INSTRUCTIONS",
-         "ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE", "PYTHONHASHSEED", "SYSTEMROOT")  # fmt: skip
+         "ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE", "PYTHONHASHSEED", "PYTHONHOME")  # fmt: skip
 """Variables that children see; the others may hold secrets."""
 
 
@@ -117,7 +119,9 @@ class Session:
 
 def warm(loads: Sequence[str] = ()) -> None:
     """Start the server ahead of its first job, without waiting for it, and let it import heavy modules."""
-    _server().ask_to_load(loads)
+    # Nothing hangs on it: the first job says what is wrong.
+    with suppress(LimitError):
+        _server().ask_to_load(loads)
 
 
 class _Line:
@@ -170,6 +174,7 @@ class _Line:
             raise self._gone() from None
 
     def answer(self) -> Any:
+        """Return the next answer; where it does not come whole, no later one could be told from it."""
         try:
             return read_answer(self._socket, self._limits.memory + _SLACK)
         except (EOFError, ConnectionError):
@@ -181,6 +186,11 @@ class _Line:
             self.close()
             self._server.status(self._number)
             raise LimitError("time", f"its reader did nothing for {self._limits.patience:.0f} seconds") from None
+        except (ContainedError, MilesError):
+            raise
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._close()
@@ -188,9 +198,10 @@ class _Line:
     def _gone(self) -> LimitError:
         self.close()
         status = self._server.status(self._number)
-        if _SIGNALS.get(status) == "time":
+        if status == -signal.SIGXCPU:
             return LimitError("time", f"reading it takes more than {self._limits.seconds} seconds of computing")
-        return LimitError("died", f"its reader ended with status {status}, most often for want of memory")
+        often = ", most often for want of memory" if status < 0 else ""
+        return LimitError("died", f"its reader ended with status {status}{often}")
 
 
 @dataclass(slots=True)
@@ -247,19 +258,24 @@ def _server() -> _Server:
 
 def _start() -> _Server:
     ours, theirs = socket.socketpair()
-    with theirs:
+    # Not among the first three, where the streams of the server come to stand.
+    handle = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
+    try:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | ONE_CORE
         environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
-        code = f"from probes.contained.server import serve; serve({theirs.fileno()})"
+        code = f"from probes.contained.server import serve; serve({handle})"
         process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-c", code],
-            pass_fds=[theirs.fileno()],
+            pass_fds=[handle],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+    finally:
+        os.close(handle)
+        theirs.close()
     return _Server(ours, process)
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -60,7 +61,9 @@ class _Server:
             elif isinstance(request, int):
                 self.control.sendall(self.status(request).to_bytes(8, "little", signed=True))
             else:
-                self.load(request)
+                # Whoever needs what cannot be imported is told so when it does.
+                with suppress(Exception):
+                    self.load(request)
 
     def load(self, names: Sequence[str]) -> None:
         """Import modules ahead of the jobs that need them."""
@@ -119,10 +122,10 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
         # Before files are closed off: it is read from one what the process has.
         walls.limit_memory(job.limits.memory)
         walls.close_off(job.reads)
-        result = _answer(line, job.limits, function, job.args, told=not job.session)
+        result = _answer(line, job, function, job.args, told=not job.session)
         while job.session and result is not None:
             name, args = read_request(line)
-            _answer(line, job.limits, getattr(result, name), args)
+            _answer(line, job, getattr(result, name), args)
         status = 0
     except (EOFError, OSError):
         # Nobody listens any more.
@@ -133,10 +136,10 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
 
 
 def _answer(
-    line: socket.socket, limits: Limits, function: Callable[..., Any], args: Sequence[Any], *, told: bool = True
+    line: socket.socket, job: Job, function: Callable[..., Any], args: Sequence[Any], *, told: bool = True
 ) -> Any:
     """Call a function and send its result, or what it raised; return the result."""
-    walls.limit_time(limits.seconds)
+    walls.limit_time(job.limits.seconds, last=not job.session)
     try:
         result = function(*args)
         send_answer(line, result if told else None)

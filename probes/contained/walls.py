@@ -9,6 +9,8 @@ import resource
 import struct
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -18,14 +20,29 @@ _HANDLED = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER, _DIE_WITH_PARENT = 38, 22, 2, 1
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _DENIED = {
-    # socket, connect, accept, bind, listen, execve, execveat, ptrace, process_vm_*, kill, tkill, keys,
-    # mount, unshare, setns, bpf, perf_event_open, userfaultfd, open_by_handle_at, shmget, io_uring_setup, pidfd_*
-    # (not socketpair: both ends are the child's own, and the library that draws charts needs one)
-    "x86_64": (41, 42, 43, 49, 50, 59, 322, 101, 310, 311, 62, 200, 248, 249, 250, 165, 272, 308, 321, 298, 323,
-               304, 29, 425, 434, 438),
-    "aarch64": (198, 203, 202, 200, 201, 221, 281, 117, 270, 271, 129, 130, 217, 218, 219, 40, 97, 268, 280, 241,
-                282, 265, 194, 425, 434, 438),
+    # connections: socket, connect, accept, accept4, bind, listen
+    # programs and processes: execve, execveat, fork, vfork, ptrace, process_vm_*, process_madvise, kcmp, pidfd_*
+    # signals: kill, tkill, rt_sigqueueinfo, rt_tgsigqueueinfo
+    # files by name or attributes: chmod, chown, utime, truncate and *xattr of every kind, mknod, open_by_handle_at
+    # priorities and rights of others: setpriority, sched_set*, ioprio_set, add_key, request_key, keyctl
+    # the system: mount of every kind, chroot, pivot_root, unshare, setns, bpf, perf_event_open, userfaultfd, io_uring
+    # memory beyond the limit: memfd_create, shmget, msgget, semget, mq_open
+    "x86_64": (
+        41, 42, 43, 288, 49, 50, 59, 322, 57, 58, 101, 310, 311, 440, 312, 434, 438, 424, 62, 200, 129, 297, 90, 91,
+        268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 76, 188, 189, 190, 197, 198, 199, 463, 466, 133, 259, 304, 141,
+        142, 144, 203, 314, 251, 248, 249, 250, 165, 166, 428, 429, 430, 432, 433, 442, 161, 155, 272, 308, 321, 298, 323,
+        425, 426, 427, 319, 29, 68, 64, 240,
+    ),
+    "aarch64": (
+        198, 203, 202, 242, 200, 201, 221, 281, 117, 270, 271, 440, 272, 434, 438, 424, 129, 130, 138, 240, 52, 53, 452,
+        54, 55, 88, 45, 5, 6, 7, 14, 15, 16, 463, 466, 33, 265, 140, 118, 119, 122, 274, 30, 217, 218, 219, 40, 39, 428,
+        429, 430, 432, 433, 442, 51, 41, 97, 268, 280, 241, 282, 425, 426, 427, 279, 194, 186, 190, 180,
+    ),
 }  # fmt: skip
+_JUDGED = {"x86_64": (56, 435, 234, 302, 53), "aarch64": (220, 435, 131, 261, 199)}
+"""clone, clone3, tgkill, prlimit64 and socketpair: allowed with some arguments."""
+_THREAD, _NAMESPACES = 0x10000, 0x7E020000
+"""Flags of clone."""
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/ld.so.cache",
            "/etc/localtime", "/dev/urandom", "/dev/null", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
            "/sys/devices/system/cpu")  # fmt: skip
@@ -38,15 +55,19 @@ def limit_memory(size: int) -> None:
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     most = _held() + size
     hard = resource.getrlimit(kind)[1]
-    resource.setrlimit(kind, (most, most) if hard == resource.RLIM_INFINITY else (min(most, hard),) * 2)
+    # Some systems refuse a limit below what libraries have reserved.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(kind, (most, most) if hard == resource.RLIM_INFINITY else (min(most, hard),) * 2)
 
 
-def limit_time(seconds: int) -> None:
-    """Let this process compute so many seconds more."""
+def limit_time(seconds: int, *, last: bool) -> None:
+    """Let this process compute so many seconds more; `last` says that no later call is to lengthen it."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + 1 + seconds
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    # A second more before the end without a word, so that it is known for what it is.
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1 if last and hard == resource.RLIM_INFINITY else hard))
 
 
 def close_off(reads: Iterable[str]) -> None:
@@ -66,8 +87,9 @@ def _held() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     except (OSError, ValueError, IndexError):
-        return 2**31
-    return pages * resource.getpagesize()
+        pages = 0
+    # Where the system does not say, as much as the largest library takes.
+    return pages * resource.getpagesize() or 2**31
 
 
 def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
@@ -81,7 +103,8 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
     if ruleset < 0:
         return
     python = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, *sys.path) if place}
-    for place in {*python, *_SYSTEM, *reads}:
+    libraries = [place for place in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if place]
+    for place in {*python, *_SYSTEM, *libraries, *reads}:
         _allow(system, ruleset, place)
     system.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0))
     os.close(ruleset)
@@ -102,15 +125,43 @@ def _deny_calls(system: ctypes.CDLL) -> None:
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
         return
-    denied = _DENIED[machine]
-    count = len(denied)
-    # The classic filter: load the architecture, then the number of the call, and compare it with each.
-    steps = [(0x20, 0, 0, 4), (0x15, 0, count + 2, _ARCHITECTURES[machine]), (0x20, 0, 0, 0),
-             (0x35, count, 0, 0x40000000)]  # fmt: skip
-    steps += [(0x15, count - 1 - index, 0, number) for index, number in enumerate(denied)]
-    steps[-1] = (0x15, 0, 1, denied[-1])
-    steps += [(0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
-    code = b"".join(struct.pack("<HBBI", *step) for step in steps)
+    code = b"".join(struct.pack("<HBBI", *step) for step in _filter(machine, os.getpid()))
     buffer = ctypes.create_string_buffer(code, len(code))
-    program = struct.pack("<HxxxxxxQ", len(steps), ctypes.addressof(buffer))
+    program = struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     system.prctl(_SET_SECCOMP, _FILTER, ctypes.c_char_p(program), 0, 0)
+
+
+def _filter(machine: str, process: int) -> "list[_Step]":
+    """Return the steps of a classic filter: what a call by a number may do, in blocks that end in a verdict."""
+    load = partial(_step, _LOAD)
+    steps = [load(_ARCHITECTURE), _step(_EQUAL, _ARCHITECTURES[machine], yes=1), _DENY, load(_NUMBER)]
+    # Numbers of the other interface of x86-64.
+    steps += [_step(_AT_LEAST, 0x40000000, no=1), _DENY]
+    for number in _DENIED[machine]:
+        steps += [_step(_EQUAL, number, no=1), _DENY]
+    clone, clone3, tgkill, limits, pair = _JUDGED[machine]
+    # The flags of clone3 stand in memory, where no filter looks: libraries fall back to clone.
+    steps += [_step(_EQUAL, clone3, no=1), _step(_RETURN, 0x00050026)]
+    for number, judged in (
+        (clone, [load(_ARGUMENT), _step(_ANY_OF, _NAMESPACES, no=1), _DENY, _step(_ANY_OF, _THREAD, yes=1), _DENY]),
+        (tgkill, [load(_ARGUMENT), _step(_EQUAL, process, yes=1), _DENY]),
+        (limits, [load(_ARGUMENT), _step(_EQUAL, 0, yes=1), _DENY]),
+        # Streams alone: a datagram could be sent to anybody.
+        (pair, [load(_ARGUMENT + 8), _step(_AND, 0xF), _step(_EQUAL, 1, yes=1), _DENY]),
+    ):
+        steps += [_step(_EQUAL, number, no=len(judged) + 1), *judged, _ALLOW]
+    return [*steps, _ALLOW]
+
+
+_Step = tuple[int, int, int, int]
+_LOAD, _EQUAL, _AT_LEAST, _ANY_OF, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
+"""Places of what a filter is shown: the number of the call, the architecture, the first argument's lower half."""
+
+
+def _step(kind: int, value: int, *, yes: int = 0, no: int = 0) -> _Step:
+    """Return one step, and how many steps it skips where its condition holds or does not."""
+    return kind, yes, no, value
+
+
+_DENY, _ALLOW = _step(_RETURN, 0x00050001), _step(_RETURN, 0x7FFF0000)

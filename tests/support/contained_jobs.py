@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import resource
 import socket
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,66 @@ def start() -> None:
 def kill(process: int) -> None:
     """End another process."""
     os.kill(process, 9)
+
+
+def change_mode(path: str) -> None:
+    """Let everybody read a file."""
+    os.chmod(path, 0o777)  # noqa: PTH101
+
+
+def set_times(path: str) -> None:
+    """Change when a file was written."""
+    os.utime(path, (0, 0))
+
+
+def cut_off(path: str) -> None:
+    """Empty a file by its name."""
+    os.truncate(path, 0)
+
+
+def set_attribute(path: str) -> None:
+    """Write an attribute of a file."""
+    os.setxattr(path, "user.taken", b"1")
+
+
+def lower(process: int) -> None:
+    """Set the priority of another process."""
+    os.setpriority(os.PRIO_PROCESS, process, 19)
+
+
+def limit(process: int) -> None:
+    """Set a limit of another process."""
+    resource.prlimit(process, resource.RLIMIT_CPU, (1, 1))
+
+
+def fork() -> int:
+    """Make another process."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    return child
+
+
+def signal_thread(process: int) -> None:
+    """Send a signal to a thread of another process."""
+    number = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.syscall(number, process, process, 10) != 0:
+        raise OSError(ctypes.get_errno(), "tgkill")
+
+
+def datagram() -> None:
+    """Make a socket from which datagrams could be sent."""
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+def in_a_thread() -> int:
+    """Compute in another thread."""
+    found: list[int] = []
+    worker = threading.Thread(target=lambda: found.append(6 * 7))
+    worker.start()
+    worker.join()
+    return found[0]
 
 
 def environment() -> dict[str, str]:

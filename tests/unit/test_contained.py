@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import contained_jobs as jobs
 import pytest
 import torch
 
-from probes.contained import ContainedError, LimitError, Limits, Session, call
+from probes.contained import ContainedError, LimitError, Limits, Session, call, warm
 from probes.contained.wire import Garbled, read_answer
 from probes.errors import InputError
 
@@ -77,6 +78,66 @@ def test_no_network_no_program_no_signal() -> None:
         call(jobs.start)
     with pytest.raises(ContainedError, match="PermissionError"):
         call(jobs.kill, os.getpid())
+
+
+@LINUX
+@pytest.mark.parametrize("job", [jobs.change_mode, jobs.set_times, jobs.cut_off, jobs.set_attribute])
+def test_files_keep_their_marks(job: Any, tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("as it was", encoding="utf-8")
+    before = path.stat()
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(job, str(path), reads=[tmp_path])
+    assert path.read_text(encoding="utf-8") == "as it was"
+    assert (path.stat().st_mode, path.stat().st_mtime) == (before.st_mode, before.st_mtime)
+
+
+@LINUX
+@pytest.mark.parametrize("job", [jobs.lower, jobs.limit, jobs.signal_thread])
+def test_other_processes_are_out_of_reach(job: Any) -> None:
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(job, os.getpid())
+
+
+@LINUX
+@pytest.mark.parametrize("job", [jobs.fork, jobs.datagram])
+def test_neither_processes_nor_datagrams(job: Any) -> None:
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(job)
+
+
+def test_threads_are_allowed() -> None:
+    assert call(jobs.in_a_thread) == 42
+
+
+def test_a_question_that_was_interrupted_leaves_no_answer_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    from probes.contained import client
+
+    session = Session(jobs.Counter, 5)
+
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "read_answer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.ask("add", 1)
+    with pytest.raises(LimitError):
+        session.ask("add", 1)
+
+
+def test_a_server_starts_where_the_standard_streams_are_closed() -> None:
+    code = (
+        "import contained_jobs as jobs; from probes.contained import call; import sys; sys.exit(call(jobs.allocate, 7))"
+    )
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    closed = ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code]
+    assert subprocess.run(closed, env=settings).returncode == 7
+
+
+def test_a_module_that_cannot_be_loaded_ahead_costs_nothing() -> None:
+    warm(["no_such_module"])
+    assert call(jobs.allocate, 5) == 5
 
 
 def test_secrets_of_the_environment_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,6 +233,8 @@ def test_children_end_with_a_parent_that_is_killed() -> None:
         {"tree": {"a": [0, "<f8", [-1, -1]]}, "blobs": [8]},
         {"tree": {"a": [3, "<f8", [1]]}, "blobs": [8]},
         {"tree": {"T": [0, "load", [1]]}, "blobs": [8]},
+        {"tree": {"T": [0, "quint8", [8]]}, "blobs": [8]},
+        {"tree": 1, "blobs": [float("inf")]},
         {"tree": {"T": [0, "float32", [3]]}, "blobs": [8]},
         {"tree": {"T": [0, "float32", [2**40]]}, "blobs": [0]},
         {"tree": {"x": 1}, "blobs": []},
