@@ -192,6 +192,8 @@ def _assemble(
         for role, usual in ROLES.items()
     }
     segment = _segment_columns(table, columns, chosen["path"])
+    if segment:
+        table = table.with_points(segment[:2])
     levels = level_rules(table, by, values, bins)
     for name, rule in levels.items():
         rule.look(row.values.get(name) for row in table.rows)
