@@ -121,6 +121,15 @@ def with_point(text: str) -> str:
     return text.replace(",", ".") if _WITH_COMMA.fullmatch(text) else text
 
 
+def is_number(text: str) -> bool:
+    """Tell whether a value is a number, with a decimal point or a comma.
+
+    >>> is_number("2.31"), is_number("2,31"), is_number("1,234,567"), is_number("2,31 s")
+    (True, True, True, False)
+    """
+    return any(form.fullmatch(text) for form in (_NUMBER, _WITH_COMMA, _IN_THOUSANDS))
+
+
 def has_unit(text: str) -> bool:
     """Tell whether a value is a number with a unit behind it.
 

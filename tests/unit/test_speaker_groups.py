@@ -43,7 +43,7 @@ WARNINGS = {
     *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
-    *("manifest.decimal-comma", "manifest.unit", "small-levels", "rates-part"),
+    *("manifest.decimal-comma", "manifest.dialect", "manifest.unit", "small-levels", "rates-part"),
 }
 NOTHING: Any = None
 """The inputs, where only counts are looked at."""
@@ -594,6 +594,14 @@ def ratio_of_south(heard: Heard) -> tuple[float, float]:
     row = heard.rows("rate_ratio", attribute="accent", adjusted="yes")[0]
     assert row.low and row.high
     return (row.low, row.high) if row.where["level"] == "south" else (1 / row.high, 1 / row.low)
+
+
+def test_counts_between_semicolons_may_be_whole_numbers_with_a_decimal_comma(hear: Hear, plain: Heard) -> None:
+    # So a data frame writes a column of counts that was not whole somewhere.
+    rows = [row | {"errors": f"{row['errors']},0"} for row in counted(clips())]
+    assert hear(rows, delimiter=";").draft.estimates == plain.draft.estimates
+    with pytest.raises(InputError, match="'1,000' is no count"):
+        hear([row | {"errors": "1,000"} for row in counted(clips())], delimiter=";")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])
