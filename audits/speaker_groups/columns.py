@@ -158,7 +158,8 @@ def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArr
 def _count(clip: Clip, column: str) -> float:
     text = (clip.extras.get(column) or "").strip()
     try:
-        number = float(text)
+        # A data frame writes whole numbers so where the comma is the decimal mark.
+        number = float(text.removesuffix(",0"))
     except ValueError:
         number = math.nan
     if not (number >= 0 and number.is_integer() and number < 2**40):

@@ -4,12 +4,13 @@ One value cannot say: 1,234 is a little more than one to some, and more than a t
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 from probes.errors import InputError
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
-_WITH_COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_WITH_COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 _WITH_UNIT = re.compile(r"[+-]?[\d.,']*\d\s*([^\W\d_]{1,12}\.?|%|\u00b0)", re.ASCII | re.IGNORECASE)
 
@@ -37,12 +38,78 @@ def with_decimal_commas(texts: Collection[str], *, column: str, where: str) -> b
         return all(_WITH_COMMA.fullmatch(text) for text in commas)
     if 2 * (len(commas) + len(points)) < len(texts):
         return False
-    raise InputError(
-        f"{commas[0]!r} of {column} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.', 1)}: every "
+    raise _unclear(commas[0], column, where)
+
+
+def _unclear(text: str, column: str, where: str) -> InputError:
+    return InputError(
+        f"{text!r} of {column} may be {text.replace(',', '')} or {text.replace(',', '.', 1)}: every "
         "comma in this column has three digits behind it.",
         where=where,
         hint="Write its numbers with a decimal point, and without commas between thousands.",
     )
+
+
+class NumberColumn:
+    """A column of numbers between semicolons, looked at block by block: it has decimal points or commas, not both.
+
+    Parameters
+    ----------
+    name, path
+        The column, and the file that holds it.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self._name, self._path = name, path
+        self._point = self._decimal = False
+        self._comma: tuple[str, int] | None = None
+
+    def look(self, cells: Iterable[str | None], lines: Sequence[int]) -> None:
+        """Look at the next cells of the column.
+
+        Raises
+        ------
+        InputError
+            Where one has a decimal comma and another a decimal point.
+        """
+        texts = [cell or "" for cell in cells]
+        joined = "".join(texts)
+        # Millions of cells are written alike: they need no closer look once that is known.
+        points, commas = "." in joined, "," in joined
+        if (not points or (self._point and not commas)) and (not commas or (self._decimal and not points)):
+            return
+        for text, line in zip(texts, lines, strict=True):
+            self._take(text.strip(), line)
+
+    def _take(self, text: str, line: int) -> None:
+        if "." in text and _NUMBER.fullmatch(text):
+            self._point = True
+            here, others = "point", "comma"
+        elif "," in text and ((thousands := _IN_THOUSANDS.fullmatch(text)) or _WITH_COMMA.fullmatch(text)):
+            self._comma = self._comma or (text, line)
+            self._decimal |= not thousands
+            here, others = "comma", "point"
+        else:
+            return
+        if self._point and self._comma:
+            raise InputError(
+                f"{text[:60]!r} has a decimal {here}, and other numbers of {self._name} have a {others}.",
+                where=f"{self._path}:{line}, {self._name}",
+                hint="Write all numbers of the column with a decimal point, and without commas between thousands.",
+            )
+
+    def finish(self) -> bool:
+        """Tell whether the column, of which all has been looked at, has decimal commas.
+
+        Raises
+        ------
+        InputError
+            Where the commas may as well be those of thousands.
+        """
+        if self._comma is not None and not self._decimal:
+            text, line = self._comma
+            raise _unclear(text, self._name, f"{self._path}:{line}, {self._name}")
+        return self._comma is not None
 
 
 def with_point(text: str) -> str:
@@ -52,6 +119,15 @@ def with_point(text: str) -> str:
     ('2.31', '1,234,567', 'a,b')
     """
     return text.replace(",", ".") if _WITH_COMMA.fullmatch(text) else text
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a value is a number, with a decimal point or a comma.
+
+    >>> is_number("2.31"), is_number("2,31"), is_number("1,234,567"), is_number("2,31 s")
+    (True, True, True, False)
+    """
+    return any(form.fullmatch(text) for form in (_NUMBER, _WITH_COMMA, _IN_THOUSANDS))
 
 
 def has_unit(text: str) -> bool:

@@ -28,6 +28,8 @@ _BYTES = 2**16
 _PIECE = 2**15
 """Bytes of a piece of text, as `probes.files.text` gives it."""
 _TABS = (".tsv", ".tab")
+# What Excel writes and reads above a header.
+_NAMED = re.compile(r'("?)sep=([,;\t|])\1\s*', re.IGNORECASE)
 _NUMBERS = re.compile(r"[\d\s.,;eE+-]*;[\d\s.,;eE+-]*")
 
 
@@ -92,7 +94,7 @@ class Delimited:
     Parameters
     ----------
     path
-        The file. Its dialect follows from its suffix and its first line that is not blank.
+        The file. Its dialect follows from its suffix and its first line that is not blank, such as `sep=;`.
     keep_empty
         Keep rows of one empty field, such as `""` below a header of one name; else they are blank lines.
     numbers
@@ -112,16 +114,14 @@ class Delimited:
         self.path, self._keep_empty, self._longest = path, keep_empty, longest
         self._taken = self._line = self._pieces = 0
         lines = chain.from_iterable(map(self._piece, text_blocks(path, hint=HINT)))
-        blank = []
-        for first in lines:
-            blank.append(first)
-            if first.strip():
-                break
+        above = self._above(lines)
+        if named := _NAMED.fullmatch(above[-1]):
+            self.dialect, self._line = Dialect(named[2]), len(above)
+            above = self._above(lines)
         else:
-            raise InputError("The file is empty.", where=str(path), hint=HINT)
-        self.dialect = find_dialect("" if numbers else path.suffix.lower(), first)
+            self.dialect = find_dialect("" if numbers else path.suffix.lower(), above[-1])
         self._reader = csv.reader(
-            chain(blank, lines),
+            chain(above, lines),
             strict=True,
             delimiter=self.dialect.separator,
             quoting=csv.QUOTE_MINIMAL if numbers or self.dialect.quoted else csv.QUOTE_NONE,
@@ -178,6 +178,15 @@ class Delimited:
             yield from zip(block.lines, block.rows, strict=True)
             del block
 
+    def _above(self, lines: Iterator[str]) -> list[str]:
+        """Take lines up to the next one that is not blank."""
+        above = []
+        for line in lines:
+            above.append(line)
+            if line.strip():
+                return above
+        raise InputError("The file is empty.", where=str(self.path), hint=HINT)
+
     def _piece(self, text: str) -> io.StringIO:
         self._pieces += 1
         return io.StringIO(text, newline="")
@@ -230,12 +239,13 @@ class Delimited:
         if {*map(len, block.rows)} <= {width}:
             return
         line, row = next(pair for pair in zip(block.lines, block.rows, strict=True) if len(pair[1]) != width)
+        separator = self.dialect.separator
         hint = {"\t": "A tab separates fields.", ",": "Put a text that holds a comma between quotation marks."}
         raise InputError(
             f"The row has {len(row)} fields, the header {width}.",
             where=f"{self.path}:{line}",
             hint="Every row needs as many fields as the header. "
-            + hint.get(self.dialect.separator, "Semicolons separate fields, as in the header."),
+            + hint.get(separator, f"{'Semicolons' if separator == ';' else 'Bars'} separate fields, as in the header."),
         )
 
     def _refusal(self, error: csv.Error) -> InputError:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from probes.errors import InputError
 from probes.files.arrow import is_arrow
+from probes.files.decimals import NumberColumn
 from probes.files.delimited import Delimited
 from probes.files.names import suggest
-from probes.files.tables import is_json, read_table
+from probes.files.tables import SEMICOLONS, is_json, read_table
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -140,7 +141,7 @@ class SchemaReader:
             self._decimal_comma = file.dialect.decimal_comma
             self._blocks = ((block.lines, list(zip(*block.rows, strict=True))) for block in file.blocks())
         if self._decimal_comma:
-            self.notes.append("Fields are separated by semicolons; numbers may have decimal commas.")
+            self.notes.append(SEMICOLONS)
         self._where = f"{path}{line}"
         self.names = tuple(name.strip().casefold() for name in header)
         self.columns = self._resolved()
@@ -151,17 +152,26 @@ class SchemaReader:
         Raises
         ------
         InputError
-            Where a row does not fit the header, or there are too many, or none.
+            Where a row does not fit the header, or there are too many, or none, or it cannot be told whether the
+            commas of numbers are decimal ones.
         """
         count = 0
+        numbers = {
+            name: NumberColumn(name, self.path)
+            for name, column in self.columns.items()
+            if self._decimal_comma and column.kind == "number"
+        }
         for lines, cells in self._blocks:
             count += len(lines)
             if count > self._schema.most_rows:
                 said = f"There are more than {self._schema.most_rows} rows."
                 raise InputError(said, where=f"{self.path}:{lines[-1]}", hint=self._schema.fewer)
-            yield CellBlock(
-                self.path, lines, dict(zip(self.names, cells, strict=True)), self.columns, self._decimal_comma
-            )
+            block = dict(zip(self.names, cells, strict=True))
+            for name, number in numbers.items():
+                number.look(block[name], lines)
+            yield CellBlock(self.path, lines, block, self.columns, self._decimal_comma)
+        for number in numbers.values():
+            number.finish()
         if not count:
             hint = "Give a row for each of what the columns say."
             raise InputError("The file has a header but no rows.", where=str(self.path), hint=hint)

@@ -4,16 +4,16 @@ Nothing is guessed about meaning here: a row is a mapping of strings, with the l
 that is not what its name says, or whose rows do not fit its header, is refused with the line that shows it.
 """
 
-import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
 from probes.errors import InputError
 from probes.files.arrow import is_arrow, read_arrow
+from probes.files.decimals import NumberColumn, with_point
 from probes.files.delimited import HINT, Delimited
 from probes.files.json_values import json_text, parse_json
 from probes.files.opening import read_head
@@ -25,12 +25,12 @@ MOST_CELLS = 30_000_000
 """Cells of a table that is held as text, each of which takes 50 bytes and more."""
 LARGEST_JSON = 2**27
 """Bytes of a JSON list, which is held as a whole: it takes up to forty times as much memory."""
+SEMICOLONS = "Fields are separated by semicolons; numbers may have decimal commas."
 FEWER = "Leave out rows and columns that are not needed, or split the file."
 
 _JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 _BLOCK = 2**8
 _VALUES = attrgetter("values")
-_NUMBER = re.compile(r"\s*([+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?)?\s*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +47,60 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a file holds; `sources` are all files that it was made of, `notes` how it was read where that is unusual."""
+    """What a file holds; `sources` are all files that it was made of, `notes` how it was read where that is unusual.
+
+    Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true.
+    """
 
     path: Path
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     sources: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    decimal_comma: bool = False
+
+    def with_points(self, names: Collection[str]) -> "Table":
+        """Return the table with decimal points in columns of numbers.
+
+        Raises
+        ------
+        InputError
+            Where a column has decimal points and commas, or its commas may be those of thousands.
+        """
+        if not self.decimal_comma:
+            return self
+        return replace(self, rows=with_points(self.rows, names, self.path))
+
+
+def with_points(rows: tuple[Row, ...], names: Collection[str], path: Path) -> tuple[Row, ...]:
+    """Return rows between semicolons, as `Table.with_points` does."""
+    lines = [row.line for row in rows]
+    commas = [name for name in names if _has_commas(name, rows, lines, path)]
+    if not commas:
+        return rows
+    return tuple(
+        replace(row, values={**row.values, **{name: with_point((row.values[name] or "").strip()) for name in commas}})
+        for row in rows
+    )
+
+
+def _has_commas(name: str, rows: Sequence[Row], lines: Sequence[int], path: Path) -> bool:
+    column = NumberColumn(name, path)
+    column.look((row.values[name] for row in rows), lines)
+    return column.finish()
 
 
 def read_table(path: Path) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
-    In a file with semicolons, columns of numbers with decimal commas are given with decimal points, and noted.
+    Cells are given as they stand: in a file with semicolons, `Table.with_points` reads decimal commas.
 
     Raises
     ------
     InputError
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
-    notes: tuple[str, ...] = ()
+    decimal_comma = False
     if is_arrow(path):
         columns, values = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
         rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
@@ -77,12 +111,12 @@ def read_table(path: Path) -> Table:
         table = Delimited(path)
         columns = table.names
         rows = _limited(path, _delimited_rows(table))
-        if table.dialect.decimal_comma:
-            rows, notes = _with_points(columns, rows)
+        decimal_comma = table.dialect.decimal_comma
     if not rows:
         said = "The file has a header but no rows." if columns else "The file holds no rows."
         raise InputError(said, where=str(path), hint=HINT)
-    return Table(path=path, columns=columns, rows=tuple(rows), sources=(path,), notes=notes)
+    notes = (SEMICOLONS,) if decimal_comma else ()
+    return Table(path, columns, tuple(rows), sources=(path,), notes=notes, decimal_comma=decimal_comma)
 
 
 def is_json(path: Path) -> bool:
@@ -108,23 +142,6 @@ def _delimited_rows(table: Delimited) -> Iterator[list[Row]]:
     for block in table.blocks():
         pairs = zip(block.lines, block.rows, strict=True)
         yield [Row(line, dict(zip(table.names, row, strict=True))) for line, row in pairs]
-
-
-def _with_points(columns: tuple[str, ...], rows: list[Row]) -> tuple[list[Row], tuple[str, ...]]:
-    """Return rows with decimal points in each column that holds numbers alone, and a note on these columns."""
-    commas = [
-        name
-        for name in columns
-        if any("," in (row.values[name] or "") for row in rows)
-        and all(_NUMBER.fullmatch(row.values[name] or "") for row in rows)
-    ]
-    if not commas:
-        return rows, ("Fields are separated by semicolons.",)
-    mended = [
-        Row(row.line, {**row.values, **{name: (row.values[name] or "").replace(",", ".") for name in commas}})
-        for row in rows
-    ]
-    return mended, (f"Fields are separated by semicolons; read with decimal commas: {', '.join(commas)}.",)
 
 
 def _json_rows(path: Path) -> Iterator[list[Row]]:

@@ -123,6 +123,7 @@ def read_tables(path: Path, tier: str | None) -> dict[str, list[Tier]]:
     check_size(path)
     table = read_table(path)
     start, end, phone = (_column(table, role, names) for role, names in _COLUMNS.items())
+    table = table.with_points([start, end])
     lower = {name.casefold(): name for name in table.columns}
     if len(named := [lower[name] for name in _CLIPS if name in lower]) > 1:
         met = f"Several columns may name the clip: {', '.join(named)}."

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.decimals import is_number
 from probes.files.names import suggest
 from probes.files.opening import check_ordinary, read_head
 from probes.files.tables import read_table
@@ -236,6 +237,8 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
     table = read_table(path)
     if "code" not in table.columns:
         raise InputError("There is no column 'code'.", where=str(path), hint=suggest("code", table.columns))
+    cells = {name: [(row.values.get(name) or "").strip() for row in table.rows] for name in table.columns}
+    table = table.with_points([name for name, texts in cells.items() if all(is_number(text or "0") for text in texts)])
     rows: dict[str, Mapping[str, str | None]] = {}
     lines: dict[str, int] = {}
     for row in table.rows:

@@ -201,6 +201,7 @@ def _long(table: Table, keys: Sequence[str], codes: Sequence[str]) -> _Found:
     names = [name for name in table.columns if name not in keys]
     # A column without a name is the index that a data frame writes beside its rows.
     named = [name for place, name in enumerate(table.columns, start=1) if name in names and name != f"column {place}"]
+    table = table.with_points(named)
     numeric = [name for name in named if any(not np.isnan(_number(_cell(row, name))) for row in table.rows)]
     if not numeric:
         hint = f"Put numbers beside {' and '.join(keys)}. {suggest('score', names)}"
@@ -231,7 +232,7 @@ def _square(table: Table, codes: Sequence[str]) -> _Found:
         said = f"The table is neither of pairs nor square: its columns are {_some(table.columns)}."
         hint = f"Name two columns a and b, or write the codes in the first column and the header: {_some(codes)}."
         raise InputError(said, where=str(table.path), hint=hint)
-    for row, code in zip(table.rows, here, strict=True):
+    for row, code in zip(table.with_points(others).rows, here, strict=True):
         where = f"{table.path}:{row.line}"
         _enter(found, (code,), row.line, where)
         found.strange |= {code} - asked

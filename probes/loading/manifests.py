@@ -192,6 +192,8 @@ def _assemble(
         for role, usual in ROLES.items()
     }
     segment = _segment_columns(table, columns, chosen["path"])
+    if segment:
+        table = table.with_points(segment[:2])
     levels = level_rules(table, by, values, bins)
     for name, rule in levels.items():
         rule.look(row.values.get(name) for row in table.rows)
@@ -299,7 +301,8 @@ def level_rules(
     Raises
     ------
     InputError
-        Where a column is not there, has bins without being asked for, or a name that no group can carry.
+        Where a column is not there, has bins without being asked for, or a name that no group can carry, or numbers of
+        which it cannot be told whether their commas are decimal ones.
     """
     mapping = read_value_map(values) if values is not None else {}
     for names, option in ((by, "--by"), (mapping, "--values"), (bins, "--bin")):
@@ -318,6 +321,8 @@ def level_rules(
             where=f"{table.path}, --by",
             hint="Rename the column.",
         )
+    # Only to refuse what is unclear, by its line: the levels themselves read decimal commas, and count them.
+    table.with_points([name for name in bins if name not in mapping])
     return {name: Levels(name, mapping.get(name, {}), tuple(bins.get(name, ()))) for name in by}
 
 

@@ -156,7 +156,7 @@ def read_number_rows(path: Path) -> Source:
     header = _is_header(file.header, f"{path}:{file.header_line}")
     width = len(file.header)
     try:
-        singles = np.concatenate([*_blocks(path, file, file.header_line if header else 0)])
+        singles = np.concatenate([*_blocks(path, file, file.header_line - (not header))])
     except (ValueError, OverflowError):
         # pandas is fast, but does not say where it failed: `_fault` reads again, row by row.
         singles = np.empty((0, 0), dtype=np.float32)

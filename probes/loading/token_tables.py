@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.files.tables import Row, read_table
+from probes.files.decimals import with_point
+from probes.files.tables import Row, read_table, with_points
 from probes.loading.levels import is_unknown
 from probes.loading.token_vectors import as_float32, chosen_layers
 from probes.progress import Progress
@@ -33,7 +34,7 @@ def read_token_table(path: Path) -> "TokenTable":
         hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
         raise InputError(said, where=str(path), hint=hint)
     table = read_table(path)
-    return TokenTable(path, table.columns, table.rows)
+    return TokenTable(path, table.columns, table.rows, decimal_comma=table.decimal_comma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,16 @@ class TokenTable:
     names: tuple[str, ...]
     rows: tuple[Row, ...]
     packed: tuple[tuple[str, ...], ...] = ()
+    decimal_comma: bool = False
 
     def numeric(self, labels: Sequence[str]) -> list[str]:
         """Return the names of columns besides the labels that hold numbers in the first rows."""
-        cells = {name: [row.values.get(name) for row in self.rows[:100]] for name in self.names if name not in labels}
+        change = with_point if self.decimal_comma else str
+        cells = {
+            name: [change((row.values.get(name) or "").strip()) for row in self.rows[:100]]
+            for name in self.names
+            if name not in labels
+        }
         return [
             name for name, texts in cells.items() if None not in map(_number, texts) and not all(map(is_unknown, texts))
         ]
@@ -95,18 +102,19 @@ class TokenTable:
     ) -> HeldVectors:
         """Return columns of numbers as vectors; a cell that is neither a number nor missing is refused."""
         chosen_layers(layers, (0,), self.path)
+        rows = with_points(self.rows, names, self.path) if self.decimal_comma else self.rows
         values = np.empty((count, len(names)), dtype=np.float32)
         for start in range(0, count, _ROWS):
             places = range(start, min(start + _ROWS, count))
-            block = np.array([[self._cell(place, name) for name in names] for place in places])
+            block = np.array([[self._cell(rows, place, name) for name in names] for place in places])
             values[start : start + _ROWS] = as_float32(block, transform, partial(self._cell_spot, start, names))
         return HeldVectors(values, tuple(names))
 
     def _cell_spot(self, start: int, names: Sequence[str], row: int, column: int) -> str:
         return self.spot(start + row, names[column])
 
-    def _cell(self, index: int, name: str) -> float:
-        text = self.rows[index].values.get(name)
+    def _cell(self, rows: Sequence[Row], index: int, name: str) -> float:
+        text = rows[index].values.get(name)
         number = _number(text)
         if number is None:
             hint = "Write numbers with a full stop, and leave a cell empty where one is missing."

@@ -157,3 +157,10 @@ def test_very_deep_folders_are_no_recursion(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     write(deep, "x")
     assert find_files(tmp_path) == ([deep / "x.TextGrid"], [])
+
+
+def test_seconds_between_semicolons_may_have_decimal_commas(tmp_path: Path) -> None:
+    found = read_tables(write(tmp_path, "start;end;phone\n0;0,5;1,2\n0,5;1;7\n", "x.csv"), None)
+    assert [(mark.start, mark.end, mark.label) for mark in found[""][0].marks] == [(0, 0.5, "1,2"), (0.5, 1, "7")]
+    with pytest.raises(InputError, match=r"'1\.25' has a decimal point, and other numbers of end have a comma"):
+        read_tables(write(tmp_path, "start;end;phone\n0;0,5;a\n0,5;1.25;b\n", "x.csv"), None)

@@ -139,15 +139,65 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert peaks[1] < 1.2 * peaks[0] and peaks[1] < 3e6
 
 
-def test_decimal_commas_of_a_file_with_semicolons_become_points_and_are_noted(tmp_path: Path) -> None:
-    table = read_table(write(tmp_path, "path;text;age;gain\na;1,5 km;30;-,5\nb;no;;1,25e3\n"))
+def test_a_file_with_semicolons_is_noted_and_its_cells_stay_as_they_are(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "path;speaker;gain\na;1,2;-,5\nb;7;1,25e3\n"))
     assert [dict(row.values) for row in table.rows] == [
-        {"path": "a", "text": "1,5 km", "age": "30", "gain": "-.5"},
-        {"path": "b", "text": "no", "age": "", "gain": "1.25e3"},
+        {"path": "a", "speaker": "1,2", "gain": "-,5"},
+        {"path": "b", "speaker": "7", "gain": "1,25e3"},
     ]
-    assert table.notes == ("Fields are separated by semicolons; read with decimal commas: gain.",)
+    assert table.notes == ("Fields are separated by semicolons; numbers may have decimal commas.",)
     assert read_table(write(tmp_path, 'a,b\n"1,5",2\n')).notes == ()
     assert read_table(write(tmp_path, 'a,b\n"1,5",2\n')).rows[0].values == {"a": "1,5", "b": "2"}
+
+
+def test_columns_of_numbers_get_points_when_they_are_asked_for(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "path;text;age;gain\na;1,5 km;30;-,5\nb;1,5;;1,25e3\n"))
+    assert [dict(row.values) for row in table.with_points(["age", "gain"]).rows] == [
+        {"path": "a", "text": "1,5 km", "age": "30", "gain": "-.5"},
+        {"path": "b", "text": "1,5", "age": "", "gain": "1.25e3"},
+    ]
+    other = read_table(write(tmp_path, 'a,b\n"1,5",2\n'))
+    assert other.with_points(["a"]) is other
+
+
+@pytest.mark.parametrize(
+    ("cells", "said", "line"),
+    [
+        (["1.5", "1,234"], "'1,234' has a decimal comma, and other numbers of a have a point.", 3),
+        (["1,5", "", "1.234"], "'1.234' has a decimal point, and other numbers of a have a comma.", 4),
+        (["7", "1,234", "2,345"], "'1,234' of a may be 1234 or 1.234: every comma in this column has three", 3),
+    ],
+)
+def test_a_column_with_points_and_commas_or_thousands_is_refused(
+    tmp_path: Path, cells: list[str], said: str, line: int
+) -> None:
+    table = read_table(write(tmp_path, "a;b\n" + "".join(f"{cell};x\n" for cell in cells)))
+    with pytest.raises(InputError) as refused:
+        table.with_points(["a"])
+    assert refused.value.message.startswith(said) and refused.value.hint
+    assert refused.value.where == f"{tmp_path / 't.csv'}:{line}, a"
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("sep=;\na;b\n1;2,5\n", [(2, ["a", "b"]), (3, ["1", "2,5"])]),
+        ("\ufeffSEP=,\r\na,b;c\r\n1,2\r\n", [(2, ["a", "b;c"]), (3, ["1", "2"])]),
+        ('\n"sep=\t"\n\na\tb\n1\tx\n', [(4, ["a", "b"]), (5, ["1", "x"])]),
+        ("sep=|\na|b;c\n1|2\n", [(2, ["a", "b;c"]), (3, ["1", "2"])]),
+        ("sep=x\n1\n", [(1, ["sep=x"]), (2, ["1"])]),
+    ],
+)
+def test_a_first_line_that_names_the_separator_is_no_header(
+    tmp_path: Path, content: str, found: list[tuple[int, list[str]]]
+) -> None:
+    assert rows(write(tmp_path, content)) == found
+
+
+def test_faults_below_a_line_that_names_the_separator_have_their_lines(tmp_path: Path) -> None:
+    assert refuse(write(tmp_path, "sep=;\na;b\n1;2\n3\n")).where.endswith("t.csv:4")
+    assert refuse(write(tmp_path, 'sep=;\na;b\n"1"x;2\n')).where.endswith("t.csv:3")
+    assert refuse(write(tmp_path, "sep=;\n\n")).message == "The file is empty."
 
 
 @pytest.mark.parametrize(

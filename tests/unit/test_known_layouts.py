@@ -85,7 +85,7 @@ def test_a_table_with_semicolons_is_said_to_be_one(tmp_path: Path) -> None:
     file.write_text("path;rate\na.wav;1,5\nb.wav;2,5\n")
     (note,) = read(file).notes
     assert (note.id, note.count) == ("manifest.dialect", 2)
-    assert note.message == "Fields are separated by semicolons; read with decimal commas: rate."
+    assert note.message == "Fields are separated by semicolons; numbers may have decimal commas."
 
 
 def test_what_columns_were_read_as(tmp_path: Path) -> None:

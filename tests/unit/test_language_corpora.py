@@ -335,6 +335,13 @@ def test_attributes_are_those_of_the_languages_asked_for(tmp_path: Path) -> None
     assert attributes(tmp_path, "code\nEN\n").missing == ("en", "ar")
 
 
+def test_attributes_between_semicolons_that_are_numbers_get_points(tmp_path: Path) -> None:
+    found = attributes(tmp_path, "code;size;name\nen;1,5;1,2\nel;;x\nar; 2;7\n")
+    assert found.columns["size"] == {"en": "1.5", "ar": "2"} and found.columns["name"]["en"] == "1,2"
+    with pytest.raises(InputError, match="three digits behind it"):
+        attributes(tmp_path, "code;size\nen;1,500\nar;2,250\n")
+
+
 @pytest.mark.parametrize(
     ("content", "told", "line"),
     [

@@ -111,6 +111,17 @@ def test_what_is_wrong_with_a_similarity_is_told_with_its_line(tmp_path: Path, t
     assert error.value.hint
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a;b;x\nen;fr;0,5\nfa;en;0,2\nfa;fr;-0,1\n", "x;en;fr;fa\nen;;0,5;0,2\nfr;0,5;;-0,1\nfa;0,2;-0,1;\n"],
+)
+def test_numbers_between_semicolons_may_have_decimal_commas(tmp_path: Path, text: str) -> None:
+    (found,) = read_similarity(save(tmp_path, text, "x.csv"), CODES)
+    assert same(found.matrix, [[NAN, 0.5, 0.2], [0.5, NAN, -0.1], [0.2, -0.1, NAN]])
+    with pytest.raises(InputError, match=r"'0\.2' has a decimal point, and other numbers"):
+        read_similarity(save(tmp_path, text.replace("0,2", "0.2"), "x.csv"), CODES)
+
+
 @pytest.mark.parametrize("key", ["code", "lang"])
 def test_scores_of_languages(tmp_path: Path, key: str) -> None:
     found = read_downstream(save(tmp_path, f"name,ner,{key},pos\nx,0.5,fr,1\ny,,en,2\nz,9,de,9\n"), CODES)

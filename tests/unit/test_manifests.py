@@ -398,3 +398,28 @@ def test_real_manifests_match_their_descriptions() -> None:
     assert len(digits.clips) == 720
     assert len({clip.speaker for clip in digits.clips}) == 6
     assert counts(digits) == {"manifest.unknown": 720}
+
+
+def test_in_a_file_with_semicolons_numbers_have_decimal_commas_and_words_stay(tmp_path: Path) -> None:
+    header = "audio_filepath;text;speaker;offset;duration;rate\n"
+    path = write(tmp_path, header + "a.wav;5,5;1,2;0;1,5;0,5\na.wav;6;7;1,5;2,25;2\n")
+    manifest = read(path, by=["rate"], bins={"rate": (0, 1)})
+    assert [(clip.text, clip.speaker) for clip in manifest.clips] == [("5,5", "1,2"), ("6", "7")]
+    assert [(clip.start, clip.end) for clip in manifest.clips] == [(0, 1.5), (1.5, 3.75)]
+    assert [clip.attributes["rate"] for clip in manifest.clips] == ["0", "1+"]
+    assert counts(manifest)["manifest.dialect"] == 2 and counts(manifest)["manifest.decimal-comma"] == 1
+    for cells, said in ((("1,5", "2.25"), "'2.25' has a decimal point"), (("1,500", "2,250"), "three digits")):
+        first, second = cells
+        path = write(tmp_path, header + f"a.wav;x;1;0;{first};1\nb.wav;x;1;0;{second};2\n")
+        assert said in refuse(path).message
+
+
+def test_a_binned_column_between_semicolons_has_points_or_commas(tmp_path: Path) -> None:
+    path = write(tmp_path, "path;text;speaker;rate\na.wav;x;1;1.5\nb.wav;x;1;1,234\nc.wav;x;1;9\n")
+    error = refuse(path, by=["rate"], bins={"rate": (0, 2)})
+    assert "'1,234' has a decimal comma, and other numbers of rate have a point." in error.message
+    assert error.where == f"{path}:3, rate"
+    mapped = write(tmp_path, "column;from;to\nrate;1,234;1.234\n", "map.csv")
+    manifest = read(path, by=["rate"], bins={"rate": (0, 2)}, values=mapped)
+    assert [clip.attributes["rate"] for clip in manifest.clips] == ["0-1", "0-1", "2+"]
+    assert [clip.attributes["rate"] for clip in read(path, by=["rate"]).clips] == ["1.5", "1,234", "9"]

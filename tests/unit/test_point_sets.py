@@ -249,7 +249,7 @@ def test_places_of_faults_are_told(tmp_path: Path) -> None:
 
 
 def test_rows_of_numbers_come_in_any_separator(tmp_path: Path) -> None:
-    commas = ("1,5;2\n\n3;4e1\n", 'x;y\n"1,5";2\n3;4e1', "1.5;2\n3;40\n")
+    commas = ("1,5;2\n\n3;4e1\n", 'x;y\n"1,5";2\n3;4e1', "1.5;2\n3;40\n", "sep=;\n1,5;2\n3;40\n")
     for content in ("1.5,2\n3,4e1\n", "a\tb\n1.5\t2\n3\t4e1\n", '"1.5"\t"2"\n3\t40\n', *commas):
         found = read_points(text(content)(tmp_path), role="--members")
         assert found.rows(0, 2).tolist() == [[1.5, 2], [3, 40]]

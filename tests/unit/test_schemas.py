@@ -1,6 +1,7 @@
 """Tables by declared columns, in every form of file."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,33 @@ def test_decimal_commas_need_semicolons(tmp_path: Path) -> None:
     (block,) = SchemaReader(write(tmp_path, "t.tsv", [["a", "1,5", "", "3", "1"]]), SCHEMA).blocks()
     with pytest.raises(InputError, match="'1,5' is no loss"):
         block.numbers("loss_x")
+
+
+@pytest.mark.parametrize(
+    ("cells", "said", "line"),
+    [
+        (["1.5", "1,234"], "'1,234' has a decimal comma, and other numbers of loss_x have a point.", 3),
+        (["0,5", "3", "1.234"], "'1.234' has a decimal point, and other numbers of loss_x have a comma.", 4),
+        (["2", "1,234", "2,345"], "'1,234' of loss_x may be 1234 or 1.234: every comma in this column has three", 3),
+    ],
+)
+@pytest.mark.parametrize("apart", [0, 10_000])
+def test_semicolons_do_not_make_a_thousand_one(
+    tmp_path: Path, cells: list[str], said: str, line: int, apart: int
+) -> None:
+    rows = [["a", cell, "", "3", "1"] for cell in (cells[0], *["4"] * apart, *cells[1:])]
+    schema = replace(SCHEMA, most_rows=20_000)
+    with pytest.raises(InputError) as refused:
+        for block in SchemaReader(write(tmp_path, "t.txt", rows), schema).blocks():
+            block.numbers("loss_x")
+    assert refused.value.message.startswith(said) and refused.value.hint
+    assert refused.value.where == f"{tmp_path / 't.txt'}:{line + apart}, loss_x"
+
+
+def test_one_comma_that_is_decimal_tells_how_a_column_is_written(tmp_path: Path) -> None:
+    rows = [["a", cell, "", "3", "1"] for cell in ("1,234", "2", "2,5")]
+    (block,) = SchemaReader(write(tmp_path, "t.txt", rows), SCHEMA).blocks()
+    assert block.numbers("loss_x").tolist() == [1.234, 2, 2.5]
 
 
 @pytest.mark.parametrize(

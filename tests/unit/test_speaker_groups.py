@@ -43,7 +43,7 @@ WARNINGS = {
     *("not-adjusted", "term-left-out", "no-benefit", "no-faas", "faas-compatibility", "p-without-interval"),
     *("manifest.unknown", "manifest.replaced", "manifest.binned", "manifest.outside", "manifest.not-numeric"),
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
-    *("manifest.decimal-comma", "manifest.unit", "small-levels", "rates-part"),
+    *("manifest.decimal-comma", "manifest.dialect", "manifest.unit", "small-levels", "rates-part"),
 }
 NOTHING: Any = None
 """The inputs, where only counts are looked at."""
@@ -119,11 +119,13 @@ Hear = Callable[..., Heard]
 def hear(tmp_path_factory: pytest.TempPathFactory) -> Hear:
     """Return a function that audits rows, checks what holds for every run, and draws only where asked to."""
 
-    def heard(rows: list[Row], *, drawn: bool = False, level: float = 0.95, **asked: Any) -> Heard:
+    def heard(
+        rows: list[Row], *, drawn: bool = False, level: float = 0.95, delimiter: str = ",", **asked: Any
+    ) -> Heard:
         folder = tmp_path_factory.mktemp("heard")
         path = folder / "clips.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n", delimiter=delimiter)
             table.writeheader()
             table.writerows(rows)
         options = Options(manifest=path, **{"by": ("gender", "accent"), **QUICK, **asked})
@@ -594,9 +596,19 @@ def ratio_of_south(heard: Heard) -> tuple[float, float]:
     return (row.low, row.high) if row.where["level"] == "south" else (1 / row.high, 1 / row.low)
 
 
-def test_decimal_commas_are_numbers_and_hold_as_much_fixed_as_points(hear: Hear) -> None:
+def test_counts_between_semicolons_may_be_whole_numbers_with_a_decimal_comma(hear: Hear, plain: Heard) -> None:
+    # So a data frame writes a column of counts that was not whole somewhere.
+    rows = [row | {"errors": f"{row['errors']},0"} for row in counted(clips())]
+    assert hear(rows, delimiter=";").draft.estimates == plain.draft.estimates
+    with pytest.raises(InputError, match="'1,000' is no count"):
+        hear([row | {"errors": "1,000"} for row in counted(clips())], delimiter=";")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_decimal_commas_are_numbers_and_hold_as_much_fixed_as_points(hear: Hear, delimiter: str) -> None:
     points = hear(lasting(lambda seconds: f"{seconds:.2f}"), control=("duration",))
-    commas = hear(lasting(lambda seconds: f"{seconds:.2f}".replace(".", ",")), control=("duration",))
+    rows = lasting(lambda seconds: f"{seconds:.2f}".replace(".", ","))
+    commas = hear(rows, control=("duration",), delimiter=delimiter)
     assert "with gender and duration (a number, linear) held fixed" in commas.said("groups.spurious")
     assert commas.draft.estimates == points.draft.estimates
     assert "288 numbers have a decimal comma" in commas.said("manifest.decimal-comma")

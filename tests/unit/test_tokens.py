@@ -52,6 +52,7 @@ def refuse(path: Path, **options) -> str:
     ("name", "content", "first"),
     [
         ("t.csv", delimited(","), 2),
+        ("s.csv", delimited(";").replace(".", ","), 2),
         ("t.tsv", delimited("\t"), 2),
         ("t.txt", delimited("\t"), 2),
         ("t.jsonl", "\n".join(json.dumps(row) for row in ROWS), 1),
