@@ -266,7 +266,6 @@ def _path(folder: Path, code: str) -> Path:
     if said:
         raise InputError(said, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
     path = folder / f"{code}.txt"
-    check_ordinary(path, hint=HINT)
     check_link(path, folder)
     read_head(path, wanted="text", hint=HINT)
     return path
