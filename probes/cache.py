@@ -242,7 +242,7 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
         why = "everybody on this machine may write it"
     elif not shared and not own:
         why = "it belongs to another user"
-    elif not shared and mode & stat.S_IWGRP:
+    elif not shared and mode & stat.S_IWGRP and not _close(folder):
         why = "its group may write it"
     else:
         return
@@ -251,6 +251,17 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
         where=str(folder),
         hint=f"Run chmod go-w {folder}, or name another folder in {VARIABLE}: there a group may share one on purpose.",
     )
+
+
+def _close(folder: Path) -> bool:
+    """Leave a folder to its owner alone, and tell whether its group can write it no more.
+
+    Earlier versions made it by the umask, which on many machines lets a group of one user write.
+    """
+    with suppress(OSError):
+        folder.chmod(0o700)
+        return not folder.stat().st_mode & stat.S_IWGRP
+    return False
 
 
 def _is_file(path: Path) -> bool:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from probes.architectures import fit
 from probes.errors import InputError
 from probes.files.names import suggest
+from probes.files.weights import check_held
 
 TIMES = 64
 """Numbers that encode a timestep, half of them sines and half cosines."""
@@ -213,12 +214,7 @@ def check_plain(state: Mapping[str, Tensor], where: str) -> None:
             raise InputError(
                 f"The tensor {shown} is no plain array of real numbers.", where=where, hint="Save float32 weights."
             )
-        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-            raise InputError(
-                f"The tensor {shown} claims {value.numel()} numbers, more than are stored for it.",
-                where=where,
-                hint="Save contiguous tensors, from a model that you trust.",
-            )
+        check_held({name: value}, where)
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise InputError(
                 f"The weights hold numbers that are not finite, first in {shown}.",

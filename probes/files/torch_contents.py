@@ -22,11 +22,12 @@ from probes.errors import InputError
 from probes.files.weight_errors import damaged, needless, refused
 
 _MOST_VALUES = 2**18
+"""Of any file; of a larger one as many more as it has bytes, and containers and tensors one for eight bytes."""
 _NUMBERS = {
     "f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
     "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
 }  # fmt: skip
-_MOST_LOOSE, _LARGEST_KEY = 2**12, 2**60
+_MOST_LOOSE, _LARGEST_KEY = 2**13, 2**60
 """Keys whose hashes a file can choose, so that telling them apart takes the square of their number in steps."""
 _AGAIN = "the same parts again and again, or one in another"
 _SCALARS = (str, int, float, bool, bytes)
@@ -88,7 +89,7 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
             warnings.simplefilter("ignore")
             with _noted_places() as places:
                 content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-            tree = _Tree(held, _MOST_VALUES + size // 8, places)
+            tree = _Tree(held, _MOST_VALUES + size, _MOST_VALUES + size // 8, places)
             found = tree.plain(content)
     except InputError:
         raise
@@ -136,8 +137,10 @@ class _Standin:
 class _Tree:
     held: bool
     most: int
+    most_parts: int
     places: list[tuple[int, int, int]]
     count: int = 0
+    parts: int = 0
     loose: int = 0
     asked: dict[tuple[int, int], int] = field(default_factory=dict)
     storages: list[Any] = field(default_factory=list)
@@ -145,10 +148,7 @@ class _Tree:
 
     def plain(self, value: Any) -> Any:
         """Return a value as a tree: values of Python as they are, all others as pairs."""
-        self.count += 1
-        if self.count > self.most:
-            # A few bytes can name the same part again and again.
-            raise pickle.UnpicklingError(f"NEEDLESS {_AGAIN}")
+        self.counted(value)
         if value is None or type(value) in _SCALARS:
             return value
         if isinstance(value, Tensor):
@@ -169,13 +169,25 @@ class _Tree:
             return ("name", value.name)
         return ("other", type(value).__name__)
 
+    def counted(self, value: Any) -> None:
+        """Count a value; a few bytes can name the same part again and again."""
+        self.count += 1
+        self.parts += value is not None and type(value) not in _SCALARS
+        if self.count > self.most:
+            raise pickle.UnpicklingError(f"NEEDLESS more than {self.most} values, or the same again and again")
+        if self.parts > self.most_parts:
+            what = f"more than {self.most_parts} containers and tensors, or the same again and again"
+            raise pickle.UnpicklingError(f"NEEDLESS {what}")
+
     def key(self, value: Any) -> Any:
         """Return a key as a tree; the text of a tensor can be longer than anything."""
-        self.count += 1
-        if type(value) in (tuple, float):
-            self.loose += 1
-        if self.loose > _MOST_LOOSE or self.count > self.most:
-            raise pickle.UnpicklingError(f"NEEDLESS {_AGAIN}")
+        self.counted(value)
+        # Hashes of texts are salted, but for that of the empty one.
+        texts = type(value) is tuple and all(type(one) is str and one for one in value)
+        self.loose += type(value) in (tuple, float) and not texts
+        if self.loose > _MOST_LOOSE:
+            what = f"more than {_MOST_LOOSE} keys that are fractions or tuples of numbers"
+            raise pickle.UnpicklingError(f"NEEDLESS {what}")
         if type(value) is tuple:
             return ("tuple", [self.key(one) for one in value])
         if (value is not None and type(value) not in _SCALARS) or (type(value) is int and abs(value) >= _LARGEST_KEY):

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from probes.errors import InputError
+
 MOST_WRAPPERS = 8
 """Of one in another, of networks as of files: a file may hold itself."""
 _KEYS = ("state_dict", "model_state_dict", "module_state_dict", "model", "net", "network", "net_model")
@@ -58,6 +60,29 @@ def entries(content: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the entries of a state dict by name, without what torch notes beside the weights."""
     named = {str(name): value for name, value in content.items() if name not in _BOOKKEEPING}
     return {name: value for name, value in named.items() if not name.endswith("_extra_state")}
+
+
+def check_held(tensors: Mapping[str, Any], where: str) -> None:
+    """Refuse tensors that claim more numbers than are stored for them; other values are passed over.
+
+    One number that is spread over a large shape takes the memory of all as soon as it is copied.
+
+    Raises
+    ------
+    InputError
+        Naming the first of them.
+    """
+    import torch
+
+    for name, value in tensors.items():
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.device.type == "meta":
+            continue
+        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+            raise InputError(
+                f"The tensor {ascii(name)[1:-1][:80]} claims {value.numel()} numbers, more than are stored for it.",
+                where=where,
+                hint="Save contiguous tensors, from a model that you trust.",
+            )
 
 
 def bare(tensors: Mapping[str, _Value], *, more: Sequence[str] = ()) -> dict[str, _Value]:

@@ -20,7 +20,7 @@ from probes.files.opening import advise, read_head
 from probes.files.pickles import read_pickle
 from probes.files.safe_tensors import check_safetensors, read_safetensors
 from probes.files.text import read_text
-from probes.files.weights import bare, entries, unwrap
+from probes.files.weights import bare, check_held, entries, unwrap
 from probes.loading.hashing import sha256_folder
 from probes.loading.model_configs import check_config
 
@@ -144,6 +144,7 @@ def read_weights(folder: ModelFolder) -> "dict[str, Any]":
         if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
             what = f"The file holds a {type(content).__name__}, not tensors by name."
             raise InputError(what, where=str(path), hint=_AGAIN)
+        check_held(content, str(path))
         tensors |= content
     return tensors
 
@@ -165,6 +166,7 @@ def _named(content: object, where: str) -> Checkpoint:
         keys = ", ".join(list(named)[:10]) or "none"
         what = f"Its entry {other!r} is a {type(named[other]).__name__}, not a tensor." if other else "It is empty."
         raise InputError(what, where=where, hint=f"Save model.state_dict(). Names in the file: {keys}.")
+    check_held(named, where)
     return Checkpoint(named, arch if isinstance(arch, str) else "", tuple(found.beside))
 
 

@@ -137,7 +137,7 @@ def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -
     except InputError as error:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
     own = known_shape(getattr(net, "shape", shape), path)
-    return Found(net=net, family=name, content=hash_tensors(net), shape=own, notes=tuple(notes))
+    return Found(net=net, family=name, content=hash_tensors(net, str(path)), shape=own, notes=tuple(notes))
 
 
 def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> Found:
@@ -151,6 +151,6 @@ def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> Fo
             net, tensors, factory, f"{path}, --factory {factory}", "Give a factory of the network that was saved."
         )
     net = net.to("cpu")
-    content = sha256_json([hash_tensors(net), *made_from])
+    content = sha256_json([hash_tensors(net, str(path)), *made_from])
     own = known_shape(shape, path)
     return Found(net=net, family=f"factory {factory}", content=content, shape=own, notes=tuple(notes))

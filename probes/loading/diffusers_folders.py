@@ -112,7 +112,8 @@ def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found
     tensors, _ = read_tensors(weights)
     check_plain(tensors, str(weights))
     load_into(net, {_today(name): value for name, value in tensors.items()}, _NETWORK, str(folder), _TOGETHER)
-    content = sha256_json([hash_tensors(net), sorted((key, str(value)) for key, value in settings.items())])
+    made_from = sorted((key, str(value)) for key, value in settings.items())
+    content = sha256_json([hash_tensors(net, str(weights)), made_from])
     notes = (f"Not used of config.json: {unused}.",) if unused else ()
     return Found(net=net, family=_NETWORK, content=content, shape=points, notes=notes)
 

@@ -15,7 +15,7 @@ from probes.diffusion import Prediction
 from probes.errors import InputError
 from probes.files.pickles import read_pickle
 from probes.files.sniffing import impostor
-from probes.files.weights import bare, entries, unwrap
+from probes.files.weights import bare, check_held, entries, unwrap
 from probes.loading.accountants import ACCOUNT
 from probes.loading.checkpoints import SUFFIXES, load_state_dict
 
@@ -51,14 +51,23 @@ def load_into(net: nn.Module, tensors: Mapping[str, Tensor], name: str, where: s
         fitted = fit(net, tensors, name)
     except InputError as error:
         raise InputError(error.message, where=where, hint=hint) from None
+    # Numbers of another type are copied.
+    check_held(fitted, where)
     weights = {key: value.float() if value.is_floating_point() else value for key, value in fitted.items()}
     net.load_state_dict(weights, assign=True)
 
 
-def hash_tensors(net: nn.Module) -> str:
-    """Return a hash of all weights and buffers, by name."""
-    digest = hashlib.sha256()
-    for name, value in sorted(net.state_dict().items()):
+def hash_tensors(net: nn.Module, where: str) -> str:
+    """Return a hash of all weights and buffers, by name.
+
+    Raises
+    ------
+    InputError
+        Where one claims more numbers than are stored for it.
+    """
+    digest, state = hashlib.sha256(), net.state_dict()
+    check_held(state, where)
+    for name, value in sorted(state.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode("utf-8", "surrogatepass"))
         # As bytes, since numpy has no bfloat16.
         digest.update(value.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
@@ -84,4 +93,5 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     if not tensors:
         what = f"The checkpoint holds no tensors by name, but a {type(found.content).__name__}."
         raise InputError(what, where=str(path), hint="Save model.state_dict().")
+    check_held(tensors, str(path))
     return bare(tensors), notes

@@ -220,7 +220,7 @@ def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...
         net = network_from(arch, tensors, shape)
     except InputError as error:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
-    return _Found(net, arch, hash_tensors(net), notes)
+    return _Found(net, arch, hash_tensors(net, str(path)), notes)
 
 
 def _from_factory(path: Path, role: str, factory: str) -> _Found:
@@ -241,7 +241,7 @@ def _from_factory(path: Path, role: str, factory: str) -> _Found:
                 hint="Give the weights of the network that --factory makes.",
             ) from error
     net = net.to("cpu", torch.float32)
-    return _Found(net, f"factory {factory}", sha256_json([hash_tensors(net), *made_from]), notes)
+    return _Found(net, f"factory {factory}", sha256_json([hash_tensors(net, str(path)), *made_from]), notes)
 
 
 def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:

@@ -5,7 +5,8 @@ something in a loop; of these only the values listed here are allowed, in the co
 """
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,17 @@ _STEERING: Mapping[str, tuple[tuple[object, ...], str]] = {
     "quantization_config": ((None, {}), "says that the weights are quantised"),
     "use_pretrained_backbone": ((None, False), "asks for weights from elsewhere"),
 }
-_MOST: tuple[tuple[tuple[str, ...], int], ...] = (
-    # Each layer and each label is an object of its own, made before anything is compared with the weights.
-    (("layers", "depth", "blocks", "n_layer"), 1000),
-    (("experts",), 2**12),
-    (("labels",), 2**17),
+_MOST_LAYERS, _MOST_EXPERTS, _MOST_LABELS, _MOST_WIDE = 1000, 2**15, 2**17, 2**24
+"""Each layer and each label is an object of its own, made before anything is compared with the weights."""
+_WIDTHS = re.compile(
+    "attends|bins|bottleneck|buckets|channels?|classes|clusters|codebooks?|codevectors?|coords|ctx|d|dff|dim|dimension|"
+    "dims|emb|embd|embed|embedding|embeddings|embeds|entity|feats|features|ff|ffn|filters|groups?|heads?|height|hidden|"
+    "inner|intermediate|kernel|langs|latents?|levels|loops|networks|patches|positions|quantizers|queries|rank|registers|"
+    "repeats|sizes?|speakers|stages|state|strides?|units|vocab|width|windows?"
 )
-_MOST_WIDE = 2**24
-_NO_SIZES = ("theta", "base")
-"""Parts of the names of numbers that are no sizes, such as the base of rotary positions."""
+"""Words in the names of sizes. Other numbers, such as seeds and counts of parameters, may have any size."""
+_NO_SIZES = {"theta", "base"}
+"""Words in the names of numbers that are no sizes, such as the base of rotary positions."""
 
 
 def check_config(folder: Path, config: Mapping[str, Any]) -> None:
@@ -54,11 +57,23 @@ def check_config(folder: Path, config: Mapping[str, Any]) -> None:
             # By type too, since 0 equals False.
             if not any(type(value) is type(one) and value == one for one in allowed):
                 raise _refusal(where, key, why.format(repr(str(value)[:80])))
-        most = next((most for parts, most in _MOST if any(part in key for part in parts)), _MOST_WIDE)
-        if most == _MOST_WIDE and any(part in key for part in _NO_SIZES):
-            continue
-        if any(type(number) is int and abs(number) > most for number in _items(value)):
+        most = _largest(key.split("_"))
+        if most is not None and any(type(number) is int and abs(number) > most for number in _items(value)):
             raise _refusal(where, key, f"is larger than {most}")
+
+
+def _largest(words: Sequence[str]) -> int | None:
+    """Return the largest number that a key of these words may have; None where it is no size of a model."""
+    # A largest depth is a distance in a picture; a convolution may be "depth separable".
+    last = words[-1] in ("layer", "depth", "depths") and words[-2:] not in (["max", "depth"], ["min", "depth"])
+    if last or not {"layers", "blocks"}.isdisjoint(words):
+        return _MOST_LAYERS
+    if "experts" in words:
+        return _MOST_EXPERTS
+    if "labels" in words:
+        return _MOST_LABELS
+    wide = _NO_SIZES.isdisjoint(words) and any(map(_WIDTHS.fullmatch, words))
+    return _MOST_WIDE if wide else None
 
 
 def _items(value: object) -> list[Any]:

@@ -92,6 +92,44 @@ def test_what_training_loops_save_is_read(name: str, zipped: bool, tmp_path: Pat
         assert found[key].untyped_storage().data_ptr() % 64 == 0
 
 
+LONG: dict[str, Callable[[], Any]] = {
+    "a history of steps": lambda: list(range(1_000_000)),
+    "numbers that are all alike": lambda: [1] * 1_000_000,
+    "rates by time": lambda: {place / 7: place for place in range(6000)},
+    "pairs of a tokenizer": lambda: {(f"a{place}", f"b{place % 7}"): place for place in range(50_000)},
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_plain_values_beside_weights_are_read(name: str, tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2), "more": LONG[name]()}, tmp_path / "a.pt")
+    found: Any = read_pickle(tmp_path / "a.pt")
+    assert found["more"] == LONG[name]()
+
+
+ENDLESS: dict[str, tuple[Callable[[], Any], str]] = {
+    "floats": (lambda: {place / 7: place for place in range(9000)}, "more than 8192 keys"),
+    "tuples of numbers": (lambda: {("a", place): place for place in range(9000)}, "more than 8192 keys"),
+    # The hash of a text without letters is known.
+    "tuples of no text": (lambda: {("",) * 2 + (f"{place}",): place for place in range(9000)}, "more than 8192 keys"),
+    "one in another": (lambda: [NESTED], r"more than 2\d{5} values"),
+    "tensors": (lambda: [torch.ones(1)] * 400_000, r"more than \d{6} containers"),
+}
+NESTED: list[Any] = []
+for _ in range(30):
+    NESTED = [NESTED, NESTED, 1]
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_refusal_of_too_many_values_names_the_limit(name: str, tmp_path: Path) -> None:
+    make, said = ENDLESS[name]
+    torch.save({"a": make()}, tmp_path / "a.pt")
+    start = time.monotonic()
+    with pytest.raises(InputError, match=said) as caught:
+        read_pickle(tmp_path / "a.pt")
+    assert NEEDLESS in caught.value.message and time.monotonic() - start < 10
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_tied_tensors_stay_one(zipped: bool, tmp_path: Path) -> None:
     one = torch.randn(3, 4)

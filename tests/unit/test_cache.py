@@ -163,7 +163,7 @@ def test_the_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "mode", "owner", "why"),
     [
-        (False, 0o755, 0, ""), (False, 0o775, 0, "its group"), (False, 0o757, 0, "everybody"),
+        (False, 0o755, 0, ""), (False, 0o775, 0, ""), (False, 0o775, 1, "another user"), (False, 0o757, 0, "everybody"),
         (False, 0o755, 1, "another user"), (True, 0o775, 1, ""), (True, 0o777, 0, "everybody"),
         (True, 0o1777, 1, "everybody"),
     ],
@@ -186,6 +186,42 @@ def test_a_cache_that_others_may_write_is_refused(
     with pytest.raises(InputError, match=why) as error:
         Cache.default()
     assert error.value.where == str(tmp_path / "miles") and "chmod go-w" in error.value.hint
+
+
+def test_the_cache_of_earlier_versions_is_closed_to_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILES_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "miles"
+    Cache(folder).write("kind", KEY, entry())
+    # As a plain mkdir made it under umask 002.
+    for place in (folder, folder / "kind"):
+        place.chmod(0o775)
+    cache = Cache.default()
+    # Folders inside are out of reach too.
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert same(cache.read("kind", KEY), entry())
+
+
+@pytest.mark.parametrize("harm", ["refused", "without effect"])
+def test_a_cache_that_cannot_be_closed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
+    def change(path: Path, mode: int) -> None:
+        if harm == "refused":
+            raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setenv("MILES_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "miles").mkdir()
+    (tmp_path / "miles").chmod(0o775)
+    monkeypatch.setattr(Path, "chmod", change)
+    with pytest.raises(InputError, match="its group may write it"):
+        Cache.default()
+
+
+def test_a_shared_cache_keeps_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o775)
+    monkeypatch.setenv("MILES_CACHE", str(tmp_path))
+    Cache.default()
+    assert tmp_path.stat().st_mode & 0o777 == 0o775
 
 
 def test_a_folder_that_cannot_be_written_says_how_to_go_on(tmp_path: Path) -> None:

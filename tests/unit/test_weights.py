@@ -8,12 +8,13 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from probes.files.weights import bare, entries, unwrap
+from probes.errors import InputError
+from probes.files.weights import bare, check_held, entries, unwrap
 from probes.fno.reading import load_operator
-from probes.loading.checkpoints import load_state_dict
+from probes.loading.checkpoints import ModelFolder, load_state_dict, read_weights
 from probes.loading.classifiers import load_classifier
 from probes.loading.denoisers import load_denoiser
-from probes.loading.found_networks import read_tensors
+from probes.loading.found_networks import hash_tensors, load_into, read_tensors
 from probes.loading.generators import load_discriminator, load_generator
 
 READERS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[Path], Any]]] = {
@@ -85,3 +86,44 @@ def test_wrappers_are_opened_by_their_keys() -> None:
 
 def test_what_torch_notes_beside_weights_is_no_weight() -> None:
     assert entries({"a": 1, "_metadata": {}, "n_averaged": 2, "b._extra_state": None, 3: 4}) == {"a": 1, "3": 4}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_tensor_of_more_numbers_than_are_stored_is_refused(kind: str, tmp_path: Path) -> None:
+    make, read = READERS[kind]
+    tensors = make()
+    name = next(name for name, value in tensors.items() if value.is_floating_point())
+    # Made contiguous, or turned into float32, it would take 64 GB.
+    torch.save({**tensors, name: torch.zeros(1).expand(2**34)}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"claims .* numbers, more than are stored") as caught:
+        read(tmp_path / "a.pt")
+    assert str(tmp_path / "a.pt") in caught.value.where and name in caught.value.message and caught.value.hint
+
+
+def test_weights_of_a_folder_hold_what_they_claim(tmp_path: Path) -> None:
+    torch.save({"a": torch.zeros(1).expand(2**34)}, path := tmp_path / "pytorch_model.bin")
+    folder = ModelFolder(reference="", path=tmp_path, family="bert", config={}, weights=(path,), sha256="")
+    with pytest.raises(InputError, match="claims 17179869184 numbers") as caught:
+        read_weights(folder)
+    assert caught.value.where == str(path)
+
+
+def test_a_network_is_neither_loaded_nor_hashed_with_more_numbers_than_are_stored() -> None:
+    net, wide = nn.Linear(2**17, 2**17, bias=False, device="meta"), torch.zeros(1).expand(2**17, 2**17)
+    with pytest.raises(InputError, match="weight claims 17179869184 numbers") as caught:
+        load_into(net, {"weight": wide}, "a", "a.pt", "Mend it.")
+    assert caught.value.where == "a.pt"
+    net.load_state_dict({"weight": wide}, assign=True)
+    with pytest.raises(InputError, match="weight claims 17179869184 numbers") as caught:
+        hash_tensors(net, "a.pt")
+    assert caught.value.where == "a.pt"
+
+
+def test_views_hold_what_they_claim() -> None:
+    whole = torch.ones(4, 6)
+    views = {"a": whole, "b": whole.T, "c": whole[1:3, ::2], "d": whole[0].expand(1, 6), "e": torch.empty(0)}
+    odd = {"f": torch.ones(3).to_sparse(), "g": torch.empty(5, device="meta"), "h": 3}
+    check_held({**views, **odd}, "a.pt")
+    # Its name does not reach the terminal as it is.
+    with pytest.raises(InputError, match=r"The tensor \\x1b claims 30 numbers"):
+        check_held({"\x1b": torch.ones(1).expand(5, 6)}, "a.pt")
