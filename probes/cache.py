@@ -280,8 +280,14 @@ def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> st
 
     about = json.dumps([path.stem, path.parts[-3], *labels, label, str(tensor.dtype), list(tensor.shape)])
     digest = hashlib.sha256(about.encode())
-    digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    digest.update(_in_a_row(tensor.detach().cpu()).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _in_a_row(tensor: "Tensor") -> "Tensor":
+    """Return the numbers of a tensor one behind the other: of a single one the stride may be anything."""
+    flat = tensor.reshape(-1)
+    return flat if flat.stride(0) == 1 else flat.new_empty(flat.shape).copy_(flat)
 
 
 def _written_hashes(entry: Any) -> dict[str, str]:

@@ -182,7 +182,11 @@ def _tensor(value: Any, blobs: list[memoryview], known: dict[Any, int]) -> int:
     kept = value.detach()
     key = (kept.data_ptr(), kept.dtype, tuple(kept.shape), tuple(kept.stride()))
     if kept.numel() == 0 or key not in known:
-        flat = kept.contiguous().reshape(-1)
+        flat = kept.reshape(-1)
+        # Of a single number the stride may be anything.
+        flat = (
+            flat if flat.stride(0) == 1 else torch.empty_like(flat, memory_format=torch.contiguous_format).copy_(flat)
+        )
         known[key] = _add(_bytes(flat.view(torch.uint8).numpy()), blobs)
     return known[key]
 

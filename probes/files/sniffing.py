@@ -53,7 +53,7 @@ _MAGIC = {
 def magic(head: bytes) -> str | None:
     """Name the kind of file that is no text by its first bytes; None where they may be text.
 
-    >>> magic(b"\x1f\x8b\x08"), magic(b"path,text")
+    >>> magic(bytes([31, 139, 8])), magic(b"path,text")
     ('a gzip file', None)
     """
     return next((what for start, what in _MAGIC.items() if head.startswith(start)), None)

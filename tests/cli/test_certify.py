@@ -857,7 +857,7 @@ def pickled_array(digits: Digits, folder: Path) -> Words:
     return with_data(digits, folder, y=np.array([{}] * 12, dtype=object))
 
 
-@case("damaged")
+@case("cut off")
 def data_cut_off(digits: Digits, folder: Path) -> Words:
     (folder / "wrong.npz").write_bytes(digits.data.read_bytes()[:-200])
     return digits.command(data=folder / "wrong.npz")

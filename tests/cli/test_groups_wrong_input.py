@@ -272,7 +272,7 @@ simple("by_missing", "--by", by="")
 simple("gate_of_no_estimate", ("names no estimate", "rate"), "--fail-if", "loss > 1")
 simple("name_not_utf8", "UTF-8", "--predictions", "b=" + os.fsdecode(b"caf\xe9.tsv"))
 simple("name_with_newline", "There is no such file", predictions="a=x\ny.tsv")
-simple("name_beyond_reason", "cannot be read", predictions="a=" + "x" * 5000)
+simple("name_beyond_reason", "name too long", predictions="a=" + "x" * 5000)
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,7 @@ holding("column_missing", ("no column 'text'", "wrong.csv:1"), "story,n\na b,1\n
 holding("column_twice", ("stands twice", "wrong.csv:1"), "text,text\na,b\n", file="wrong.csv")
 holding("row_short", ("has 1 fields", "wrong.csv:3"), "text,n\na b,1\nc d\n", file="wrong.csv")
 holding("quote_open", ("wrong.csv:2", "quotation mark"), 'text\n"a b\n', file="wrong.csv")
-holding("npz_of_text", ("neither an NPZ nor an NPY", "wrong.npz"), "a b\n" * 60, file="wrong.npz")
+holding("npz_of_text", ("not an NPZ or an NPY", "wrong.npz"), "a b\n" * 60, file="wrong.npz")
 holding("npz_cut", ("wrong.npz",), b"PK\x03\x04" + bytes(99), file="wrong.npz")
 holding("npy_cut", ("wrong.npy",), b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False,", file="wrong.npy")
 

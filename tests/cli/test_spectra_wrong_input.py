@@ -178,7 +178,7 @@ simple("data_from_nowhere", ("/nowhere.npz", "no such file"), data="/nowhere.npz
 simple("gate_on_another_name", ("--fail-if",), "--fail-if", "error > 0.5")
 simple("gate_on_another_coordinate", ("--fail-if", "33"), "--fail-if", "relative_l2[resolution=33] > 0.5")
 simple("gate_on_another_key", ("--fail-if", "layer"), "--fail-if", "mismatch[layer=output] > 0.5")
-simple("config_from_nowhere", ("--config",), "--config", "/nowhere.toml")
+simple("config_from_nowhere", ("no such file", "nowhere.toml"), "--config", "/nowhere.toml")
 
 
 @case("CHECKPOINT", "missing")
@@ -330,7 +330,7 @@ def data_cut_off(flow: Flow, folder: Path) -> Words:
     return flow.with_bytes(folder, flow.data.read_bytes()[:-300], "wrong.npz")
 
 
-@case("no file of arrays")
+@case("not a file of arrays")
 def data_of_words(flow: Flow, folder: Path) -> Words:
     return flow.with_bytes(folder, b"x,y\n1,2\n" * 30, "wrong.npz")
 
@@ -340,7 +340,7 @@ def data_a_page(flow: Flow, folder: Path) -> Words:
     return flow.with_bytes(folder, b"<!DOCTYPE html>\n<html><body>Not found</body></html>\n", "wrong.npz")
 
 
-@case("not an ordinary file")
+@case("This is a folder")
 def data_a_folder(flow: Flow, folder: Path) -> Words:
     (folder / "fields").mkdir()
     return flow.command(data=folder / "fields")

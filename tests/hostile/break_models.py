@@ -23,6 +23,7 @@ import opened_models as opening
 import small_models as small
 import torch
 
+from probes.contained import call
 from probes.errors import MilesError
 
 LONGEST = 60
@@ -44,6 +45,8 @@ class Watch:
 
     def __init__(self, inside: Path) -> None:
         self.inside, self.on, self.seen = str(inside), False, list[str]()
+        # The server of contained children is a program that we start.
+        call(len, "")
         sys.addaudithook(self.note)
 
     def note(self, event: str, values: tuple[Any, ...]) -> None:

@@ -288,7 +288,12 @@ def in_this_process() -> None:
     import probes.contained as contained
 
     def call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        return function(*args)
+        try:
+            return function(*args)
+        except Exception as error:
+            if isinstance(error, MilesError):
+                raise
+            raise contained.ContainedError(type(error).__name__, str(error)) from error
 
     class Session:
         def __init__(self, opener: Callable[..., Any], *args: Any, **named: Any) -> None:
@@ -379,20 +384,16 @@ def main(names: list[str]) -> None:
             if names and not any(word in case.name for word in names):
                 continue
             path = Path(place, case.name.rsplit("(", 1)[1].rstrip(")"))
-            # What a reader imports, it imports now.
             path.write_bytes(case.make(3))
-            met(case.read, path)
+            met(case.read, path)  # What a reader imports, it imports now.
             in_this_process()
             found = _round(case, path)
             # What others do on the machine makes a measurement longer, never shorter.
             for _ in range(ROUNDS - 1):
                 if not too_much(found):
                     break
-                found = [
-                    one if other["seconds"] is None or one["seconds"] < other["seconds"] else other
-                    for one, other in zip(found, _round(case, path), strict=False)
-                ]
-            path.unlink()
+                pairs = zip(found, _round(case, path), strict=False)
+                found = [a if b["seconds"] is None or a["seconds"] < b["seconds"] else b for a, b in pairs]
             print(json.dumps({"case": case.name, "mends": case.mends, "found": found}), flush=True)
 
 
