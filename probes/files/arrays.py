@@ -1,4 +1,4 @@
-"""Which arrays does a file hold, and how are a few samples of one read without the others?
+"""List the arrays of a file, and read a few samples of one without the others.
 
 NPZ, NPY, HDF5, MATLAB and torch files are told apart by content. Nothing is unpickled beyond tensors; headers are
 compared with what is there, and what is read may take only so much as the size of the file allows. NPZ, HDF5 and

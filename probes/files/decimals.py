@@ -1,4 +1,4 @@
-"""Do the numbers of a column have a decimal point, as in 2.31, or a decimal comma, as in 2,31?
+"""Tell columns of numbers with a decimal point, as in 2.31, from those with a decimal comma, as in 2,31.
 
 One value cannot say: 1,234 is a little more than one to some, and more than a thousand to others. A column mostly can.
 """

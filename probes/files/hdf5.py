@@ -1,4 +1,4 @@
-"""Which arrays does an HDF5 file hold (a MATLAB 7.3 file included), and may they be read?
+"""List the arrays of an HDF5 file (a MATLAB 7.3 file included), and which of them may be read.
 
 HDF5 can send a reader to other files: by external links, by virtual data sets, by storage outside the file. None of
 them is followed; soft links are resolved step by step so that they stay inside. Data are read by slices.

@@ -1,4 +1,4 @@
-"""Which arrays does a MATLAB file of version 5 to 7 hold? Headers are read here, values by scipy."""
+"""List the arrays of a MATLAB file of version 5 to 7: headers are read here, values by scipy."""
 
 import math
 import struct

@@ -1,4 +1,4 @@
-"""Which entries does a zip list? Only a zip that every reader reads alike is opened.
+"""List the entries of a zip that every reader reads alike; any other is refused.
 
 Readers of zips differ in where they look for the list of entries, in how many they expect, and in how they decode
 names. A file that shows one list to whoever checks it and another to whoever loads it has not been checked.
@@ -58,11 +58,6 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
     if any(info.is_dir() and info.file_size for info in infos):
         raise _damaged(path, "a folder in it has bytes")
     return infos
-
-
-def has_one_list(path: Path) -> bool:
-    """Tell whether the list of entries ends where the end of the file says, and nothing else could be taken for it."""
-    return _directory(path) is not None
 
 
 def _directory(path: Path) -> tuple[int, int, int] | None:
