@@ -48,6 +48,7 @@ def everything() -> dict[str, Any]:
         "tied": (weight, weight),
         "turned": weight.t(),
         "scalar": torch.tensor(3.5),
+        "lone": torch.ones(3).as_strided((1,), (0,)),
         "complex": torch.tensor([1 + 2j]),
         1: {"nested": {}},
     }

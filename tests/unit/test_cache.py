@@ -366,3 +366,10 @@ def test_an_example_that_cannot_be_written_is_told_with_its_place(tmp_path: Path
         cache.making(cache.examples("certify-0123456789ab")),
     ):
         pass
+
+
+def test_a_single_number_may_have_any_stride(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.write("kind", "key", {"one": torch.ones(3, dtype=torch.float64).as_strided((1,), (0,))})
+    found = cache.read("kind", "key")
+    assert found is not None and found["one"].tolist() == [1.0]

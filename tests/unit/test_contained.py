@@ -29,7 +29,7 @@ def test_every_kind_of_value_comes_back() -> None:
     assert found["array"].tolist() == made["array"].tolist() and found["empty"].shape == (0, 3)
     assert found["text"].tolist() == ["a", "bc"] and found[1] == {"nested": {}}
     assert found["tied"][0] is found["tied"][1] and torch.equal(found["tied"][0], made["tied"][0])
-    for name in ("turned", "scalar", "complex"):
+    for name in ("turned", "scalar", "lone", "complex"):
         assert torch.equal(found[name], made[name]) and found[name].dtype == made[name].dtype
     found["tied"][0].add_(1)
 
