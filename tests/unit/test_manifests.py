@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from probes.errors import InputError
+from probes.loading.audio import inspect_clip, load_clip
 from probes.loading.levels import bin_labels, parse_bins
 from probes.loading.manifests import ColumnMap, Manifest, read_manifest
 
@@ -212,14 +213,20 @@ def test_paths_stay_below_their_folder(tmp_path: Path) -> None:
     assert listing("near.wav") == inside.resolve() / "sub" / "y.wav"
     assert listing(str(outside / "x.wav")) == outside.resolve() / "x.wav"
     assert listing("x.wav", audio_root=outside) == outside.resolve() / "x.wav"
-    for name in ("../out/x.wav", "link.wav", "away/x.wav", "sub/../../out/x.wav", "..", "https://example.org/x.wav"):
+    for name in ("../out/x.wav", "link.wav", "away/x.wav", "sub/../../out/x.wav", ".."):
         error = refuse(write(inside, f"path,text,speaker\n{name},x,s\n"))
         assert error.where.endswith(":2")
     assert "--audio-root" in refuse(inside / "m.csv", audio_root=tmp_path / "nowhere").where
-    for name in (".", "./", "sub/.."):
-        error = refuse(write(inside, f"path,text,speaker\n{name},x,s\n"))
-        assert error.message == f"{name!r} is a folder, not a recording."
-        assert error.hint
+    # What is no file is refused where it would be opened, together with other bad clips.
+    for name, said in [(name, "a folder, not a recording") for name in (".", "./", "sub/..")] + [
+        ("https://example.org/x.wav", "an address, not a file")
+    ]:
+        (clip,) = read(write(inside, f"path,text,speaker\n{name},x,s\n")).clips
+        for opened in (inspect_clip, load_clip):
+            with pytest.raises(InputError) as caught:
+                opened(clip)
+            assert caught.value.message == f"{name!r} is {said}."
+            assert caught.value.where.endswith(f":2 ({name})") and caught.value.hint
 
 
 UNKNOWN = ["", " ", "NA", "n/a", "None", "NaN", "null", "Prefer not to say", "UNKNOWN"]
