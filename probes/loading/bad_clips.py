@@ -1,7 +1,7 @@
 """Clips of a manifest that cannot be used, collected so that all of them are named at once."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import ParamSpec, TypeVar
@@ -9,9 +9,8 @@ from typing import ParamSpec, TypeVar
 from probes.errors import InputError
 from probes.loading.audio import inspect_clip
 from probes.loading.manifests import Clip
+from probes.loading.several import SHOWN, counted, one_line, several
 
-SHOWN = 10
-"""Clips that are named; the others are counted."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -69,22 +68,17 @@ class BadClips:
         InputError
             Where a clip was refused.
         """
-        if not self._count:
-            return
-        hints = list(dict.fromkeys(error.hint for _, error in self._shown))
-        if self._count == 1:
-            _, error = self._shown[0]
-            hint = f"{error.hint} {self._advice}".rstrip()
-            raise InputError(error.message, where=error.where, hint=hint) from None
-        lines = _counted((_line(clip, error.message) for clip, error in self._shown), self._count)
-        mend = hints[0] if len(hints) == 1 else f"Of the first: {hints[0]}"
-        if self._count < self._given and self._skip not in mend:
-            mend += f" All of them are left out with {self._skip}."
-        raise InputError(
-            f"{self._count:,} of {self._given:,} clips cannot be used:\n" + "\n".join(lines),
-            where=str(self._manifest),
-            hint=f"{mend} {self._advice}".rstrip(),
-        )
+        if self._count:
+            shown = [(_name(clip), error) for clip, error in self._shown]
+            raise several(
+                shown,
+                self._count,
+                given=self._given,
+                what="clips",
+                where=str(self._manifest),
+                skip=self._skip,
+                advice=self._advice,
+            )
 
     def notes(self, left_out: Sequence[tuple[Clip, str]]) -> tuple[str, ...]:
         """Return what `left_out_notes` says, with the refusals of those clips that have one."""
@@ -109,16 +103,9 @@ def left_out_notes(
         return ()
     counts = Counter(reason for _, reason in left_out)
     why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
-    lines = (_line(clip, refusals.get(id(clip), reason)) for clip, reason in left_out[:SHOWN])
-    return (f"{len(left_out):,} of {given:,} clips are left out ({why}):", *_counted(lines, len(left_out)))
+    lines = (one_line(_name(clip), refusals.get(id(clip), reason)) for clip, reason in left_out[:SHOWN])
+    return (f"{len(left_out):,} of {given:,} clips are left out ({why}):", *counted(lines, len(left_out)))
 
 
-def _line(clip: Clip, said: str) -> str:
-    # A name or a path that holds the end of a line cannot pretend to be a line of its own.
-    return " ".join(f"line {clip.line} ({clip.name}): {said}".split())
-
-
-def _counted(lines: Iterable[str], count: int) -> list[str]:
-    shown = list(lines)
-    more = count - len(shown)
-    return [*shown, *[f"and {more:,} more"] * (more > 0)]
+def _name(clip: Clip) -> str:
+    return f"line {clip.line} ({clip.name})"

@@ -5,8 +5,9 @@ import pytest
 import soundfile
 
 from probes.errors import InputError
-from probes.loading.bad_clips import SHOWN, BadClips
+from probes.loading.bad_clips import BadClips
 from probes.loading.manifests import Clip
+from probes.loading.several import SHOWN
 
 
 def clips(folder: Path, *names: str) -> list[Clip]:
