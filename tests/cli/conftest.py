@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import drawn_once
 import pytest
 from refusals import everything, one_panel
 
@@ -148,8 +149,11 @@ def call_miles(
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> Callable[..., Outcome]:
     """Return a function that runs the command line in this process, which saves the imports."""
+    if request.node.get_closest_marker("drawn") is None:
+        monkeypatch.setattr("audits.rendering.figures.picture", drawn_once.picture)
 
     def call(*words: object, cwd: Path | None = None) -> Outcome:
         from miles_cli.main import main

@@ -116,6 +116,7 @@ def rows(draft: Draft, name: str, **where: str) -> dict[str, Estimate]:
     return {str(row.where["group"]).removeprefix("group="): row for row in wanted}
 
 
+@pytest.mark.slow
 def test_each_error_is_found_in_the_group_that_has_it(tmp_path: Path) -> None:
     plan = {
         "plain": Planted(speakers=30),
@@ -172,6 +173,7 @@ def truths(plan: Mapping[str, Planted], centroids: Mapping[str, Floats]) -> dict
     return found
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
     plan = {
         "plain": Planted(speakers=20),
@@ -203,6 +205,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
         assert missed[name] >= 3, f"{name} is hardly ever missed: too wide"
 
 
+@pytest.mark.slow
 def test_seldom_is_an_error_found_where_there_is_none(tmp_path: Path) -> None:
     plan = {name: Planted(speakers=speakers) for name, speakers in zip("abcd", (30, 25, 20, 15), strict=True)}
     found, trials = Counter[str](), 30

@@ -185,6 +185,7 @@ def test_a_collapse_to_copies_of_some_kinds_is_found_and_recall_is_lower(bench: 
         assert (apart.high or 0) < -0.1 and collapsed.value < 0.45
 
 
+@pytest.mark.slow
 def test_seldom_is_anything_said_of_candidates_that_are_as_the_reference(bench: Bench) -> None:
     found, trials = Counter[str](), 40
     for seed in range(trials):
@@ -377,6 +378,7 @@ def test_a_reference_of_40_texts_has_a_verdict_too(bench: Bench) -> None:
     assert short.where == {"candidate": "spoilt"} and "in quality" in short.statement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "k", "trials"), [((40, 40), 3, 30), ((88, 88), 5, 25), ((60, 70), 5, 5)])
 def test_seldom_is_anything_said_of_small_sets_of_one_source(
     sizes: tuple[int, int], k: int, trials: int, bench: Bench
