@@ -1,6 +1,7 @@
 """A world small enough for a whole audit in seconds: a random encoder, twenty speakers, three clips each."""
 
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import drawn_once
 import pytest
 from refusals import everything, one_panel
 
@@ -149,11 +149,8 @@ def call_miles(
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
 ) -> Callable[..., Outcome]:
     """Return a function that runs the command line in this process, which saves the imports."""
-    if request.node.get_closest_marker("drawn") is None:
-        monkeypatch.setattr("audits.rendering.figures.picture", drawn_once.picture)
 
     def call(*words: object, cwd: Path | None = None) -> Outcome:
         from miles_cli.main import main
@@ -191,6 +188,46 @@ def finish_run(environment: dict[str, str]) -> Callable[..., Path]:
         return out
 
     return run
+
+
+@pytest.fixture
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Spare the calls in this process their pages and pictures, most of a small run; return what writes them."""
+    from audits import registry, rendering
+
+    plain = rendering.write_pages
+    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
+    # What other packages add is looked for many times in each call, and is of no matter here.
+    monkeypatch.setattr(registry, "entry_points", lambda **_: ())
+    return plain
+
+
+@pytest.fixture
+def quick(
+    call_miles: Callable[..., Outcome], no_pages: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Path]:
+    """Return a function that carries a run out without figures and pages, and returns its folder."""
+    from audits import registry
+
+    packages = {entry.name: entry.target.partition(":")[0] for entry in registry.AUDITS}
+
+    def run(*words: object, name: str = "run", code: int = 0) -> Path:
+        folder = tmp_path / name
+        monkeypatch.setattr(f"{packages[str(words[0])]}.figures.figures", lambda *_: iter(()))
+        outcome = call_miles(*words, "--out", folder, "--quiet")
+        assert (outcome.code, outcome.out) == (code, ""), outcome.err
+        # Nothing is said but which gates failed.
+        gates = [line.startswith("✗ gate failed") for line in outcome.err.splitlines()]
+        assert gates == [True] * int(code == 1), outcome.err
+        # The encoder of JSON may write numbers that are none.
+        json.loads((folder / "report.json").read_text(encoding="utf-8"), parse_constant=_refuse)
+        return folder
+
+    return run
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} stands in the report")
 
 
 @pytest.fixture

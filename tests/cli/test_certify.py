@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 from refusals import Table, Words, one_panel
 
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
+
 Call = Callable[..., Any]
 COLUMNS = ["idx", "label", "predict", "radius", "correct", "p_lower", "draws", "seconds"]
 LOG = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.41\t1\t0:00:13.2\n1\t8\t-1\t0.0\t0\t0:00:13.1\n"
@@ -75,14 +78,6 @@ def certified(digits: Digits, finish_run: Call, tmp_path_factory: pytest.TempPat
     """Return a finished run that nobody may change."""
     folder: Path = finish_run(*digits.command("--by", "site"), out=tmp_path_factory.mktemp("certified") / "run")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages and pictures; runs in processes of their own make them."""
-    from audits import rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
+
 Call = Callable[..., Any]
 Row = dict[str, Any]
 WORDS = ("today", "green", "farmers", "found", "letters", "behind", "every", "narrow", "bridge", "again")
@@ -81,28 +84,6 @@ def done(corpus: Corpus, finish_run: Call, tmp_path_factory: pytest.TempPathFact
     """Return a finished run of both systems that nobody may change."""
     folder: Path = finish_run(*corpus.command("--control", "duration"), out=tmp_path_factory.mktemp("groups") / "run")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages and pictures."""
-    from audits import rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-
-
-@pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    monkeypatch.setattr("audits.speaker_groups.figures.figures", lambda *_: ())
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
-        return folder
-
-    return run
 
 
 def read(folder: Path) -> dict[str, Any]:

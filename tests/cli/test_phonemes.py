@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
+
 Call = Callable[..., Any]
 Row = dict[str, Any]
 FEW = ("--bootstrap", "200", "--permutations", "100", "--folds", "3", "--repeats", "1")
@@ -185,30 +188,6 @@ def heard(spoken: Spoken, finish_run: Call, tmp_path_factory: pytest.TempPathFac
     """Return a finished run on recordings that nobody may change."""
     folder: Path = finish_run(*spoken.listening(), out=tmp_path_factory.mktemp("phonemes") / "run")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages and pictures."""
-    from audits import rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-
-
-@pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.phoneme_errors import figures
-
-    monkeypatch.setattr(figures, "figures", lambda *_: [])
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
-        return folder
-
-    return run
 
 
 @pytest.fixture

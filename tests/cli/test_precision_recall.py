@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
+
 Call = Callable[..., Any]
 Row = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,36 +115,6 @@ def old_objects(model: Path) -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Spare the calls in this process their pages; return what writes them."""
-    from audits import rendering
-
-    plain = rendering.write_pages
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-    return plain
-
-
-@pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.precision_recall import figures
-
-    monkeypatch.setattr(figures, "figures", lambda *_: ())
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out) == (code, ""), outcome.err
-        assert outcome.err.count("\n") == outcome.err.count("✗ gate failed") == int(code == 1), outcome.err
-        # The encoder of JSON may write numbers that are none.
-        text = (folder / "report.json").read_text(encoding="utf-8")
-        assert "NaN" not in text and "Infinity" not in text
-        return folder
-
-    return run
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -14,9 +14,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-# Its runs are compared byte by byte, pictures too.
-pytestmark = pytest.mark.drawn
-
 Finished = tuple[Path, Any]
 Call = Callable[..., Any]
 

@@ -110,15 +110,13 @@ def heard(flow: Flow, finish_run: Call, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(autouse=True)
-def one_thread_and_no_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+def one_thread_and_no_pages(no_pages: Call, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Spare the calls in this process their pages and charts; runs in processes of their own make them."""
     import torch
 
-    from audits import rendering
     from audits.spectra import figures
 
     drawn = figures.figures
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
     monkeypatch.setattr(figures, "figures", lambda draft, counts: ())
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -546,6 +544,7 @@ def test_operators_of_one_and_three_dimensions_are_audited(
 # A kill in the middle.
 
 
+@pytest.mark.slow
 def test_a_run_killed_several_times_ends_in_the_same_report(
     flow: Flow, heard: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
