@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, read, records, stripped
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 from tokenizers import Tokenizer
@@ -137,30 +138,6 @@ def sound(folder: Path) -> None:
         assert all(0 <= place < len(report["estimates"]) for place in finding["evidence"])
         assert "nan" not in finding["statement"].lower().split()
     assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path, *without: str) -> str:
-    """Return report.json, letter by letter, without the parts in which equal runs may differ."""
-    left_out = ("created", "provenance", *without)
-    return json.dumps({key: value for key, value in read(folder).items() if key not in left_out})
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[Row]:
-    return [
-        row
-        for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]
 
 
 def estimate(folder: Path, name: str, **where: object) -> Row:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, files, read, records, stripped
 from scipy.stats import norm
 
 # Runs in processes of their own make their pages.
@@ -188,29 +189,6 @@ def quick(quick: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Callab
     return quick
 
 
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> str:
-    """Return report.json, letter by letter, without the two parts in which equal runs may differ."""
-    return json.dumps({key: value for key, value in read(folder).items() if key not in ("created", "provenance")})
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[Row]:
-    return [
-        row
-        for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]
-
-
 def estimate(folder: Path, name: str, **where: object) -> Row:
     (row,) = estimates(folder, name, **where)
     return row
@@ -225,10 +203,6 @@ def found(folder: Path) -> dict[str, list[Row]]:
 
 def warned(folder: Path) -> dict[str, str]:
     return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def attacks(folder: Path) -> set[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, read, records, stripped
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -117,29 +118,6 @@ def old_objects(model: Path) -> Iterator[None]:
     gc.unfreeze()
 
 
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> str:
-    """Return report.json, letter by letter, without the two parts in which equal runs may differ."""
-    return json.dumps({key: value for key, value in read(folder).items() if key not in ("created", "provenance")})
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[Row]:
-    return [
-        row
-        for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]
-
-
 def value(folder: Path, name: str, **where: object) -> float:
     (row,) = estimates(folder, name, **where)
     return float(row["value"])
@@ -154,10 +132,6 @@ def found(folder: Path) -> dict[str, list[Row]]:
 
 def warned(folder: Path) -> dict[str, str]:
     return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def of(folder: Path, name: str) -> list[Row]:

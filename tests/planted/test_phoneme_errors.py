@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import at_most
 from numpy.typing import NDArray
 from phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
-from scipy.stats import binom
 
 from audits.context import Cache, Context, Draft
 from audits.phoneme_errors import AUDIT, Options
@@ -38,11 +38,6 @@ def frozen() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import at_most
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from audits.context import Cache, Claim, Context, Draft
 from audits.precision_recall import AUDIT, Options
@@ -35,11 +35,6 @@ def frozen() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 def texts(rng: np.random.Generator, count: int, *, kinds: int = KINDS, spread: float = 1.0) -> Floats:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import at_most
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from audits.context import Draft
 from audits.groups import group_sets
@@ -28,11 +28,6 @@ from probes.synthetic import populations, transcripts
 from probes.synthetic.populations import Case, Effect, Plan, Population, draw_speakers, scenario
 
 Floats = NDArray[np.float64]
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 def asked(by: tuple[str, ...], **other: object) -> Options:
