@@ -35,11 +35,11 @@ from audits.statistics import (
     monte_carlo_p,
     on_scale,
     percentile_interval,
-    ratio,
     shuffle_labels,
     undefined,
     unscaled,
 )
+from audits.statistics.rank_correlation import spearman_rows
 
 FEWEST_LAYERS = 4
 """Layers under which no pattern over layers is estimated."""
@@ -226,8 +226,8 @@ class Comparison:
             return self._no_pattern("one on every layer", kind)
         columns, points = self.task.columns(layers), np.array([gaps[layer] for layer in layers])
         overall = self.task.errors.sum(0)[columns] / self.task.sizes.sum()
-        replicates = spearman(self._replicates[:, columns], self._gaps_drawn[kind][0][:, columns])
-        value = float(spearman(overall[None], points[None])[0])
+        replicates = spearman_rows(self._replicates[:, columns], self._gaps_drawn[kind][0][:, columns])
+        value = float(spearman_rows(overall[None], points[None])[0])
         interval = percentile_interval(replicates, UNWIDENED, level=self.cohort.level)
         if interval is None or not np.isfinite(value):
             return self._no_pattern("errors and gaps that differ", kind)
@@ -262,22 +262,6 @@ class Comparison:
         columns = self.task.columns(sure)
         held = self._gaps_drawn[kind][1][:, columns]
         level = self.cohort.level
-        interval = percentile_interval(spearman(self._replicates[:, columns], held), UNWIDENED, level=level)
+        interval = percentile_interval(spearman_rows(self._replicates[:, columns], held), UNWIDENED, level=level)
         ends = [correlation, interval or (0.0, 0.0)]
         return next((sign for sign in (1, -1) if all(min(sign * low, sign * high) > 0 for low, high in ends)), 0)
-
-
-def spearman(first: Floats, second: Floats) -> Floats:
-    """Return Spearman's rank correlation of every row; NaN where a row is constant.
-
-    Examples
-    --------
-    >>> spearman(np.array([[1.0, 2.0, 3.0]]), np.array([[10.0, 40.0, 20.0]])).round(2).tolist()
-    [0.5]
-    """
-    from scipy.stats import rankdata
-
-    ranks = [rankdata(part, axis=1) for part in (first, second)]
-    a, b = (rank - rank.mean(1, keepdims=True) for rank in ranks)
-    scale = np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    return ratio((a * b).sum(1), scale)
