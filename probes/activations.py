@@ -302,7 +302,7 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     if random_seed is None:
         # The mask embedding is of no use outside training, nor is the decoder of whisper.
         unused = ("decoder.",) if folder.family == "whisper" else ()
-        model, _ = hub_models.load_model(
+        model = hub_models.load_whole(
             meta,
             config,
             folder,

@@ -331,7 +331,7 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
     pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
     unread = (*_UNREAD, "decoder.") if pair else _UNREAD
     limits = hub_models.numbers_of(folder)
-    model, _ = hub_models.load_model(
+    model = hub_models.load_whole(
         meta, config, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
     )
     return model.get_encoder() if pair else model

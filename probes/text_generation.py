@@ -377,7 +377,7 @@ def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
     with hub_models.told("model", folder):
         meta = hub_models.described(loader, config, folder)
     limits = hub_models.numbers_of(folder)
-    return hub_models.load_model(meta, config, folder, limits=limits, dtype=dtype)[0]
+    return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
 
 
 def _wrong(folder: ModelFolder, message: str, hint: str) -> InputError:

@@ -8,6 +8,7 @@ tensors, not the folder, so that it cannot open another file than those whose ha
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -77,16 +78,19 @@ def configuration(folder: ModelFolder) -> Any:
         return transformers().AutoConfig.from_pretrained(folder.path, **LOCAL)
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model, the weights that it has no use for, and the parameters that the weight files lack, by their names."""
+
+    model: Any
+    unused: list[str]
+    lacking: list[str]
+
+
 def load_model(
-    meta: Any,
-    config: Any,
-    folder: ModelFolder,
-    *,
-    limits: Iterable[str],
-    used: Callable[[str], bool] = lambda name: True,
-    dtype: str | None = None,
-) -> tuple[Any, list[str]]:
-    """Load the model of a folder and list the weights that it has no use for; the random state is left as it was.
+    meta: Any, config: Any, folder: ModelFolder, *, limits: Iterable[str], dtype: str | None = None
+) -> Loaded:
+    """Load the model of a folder; the random state is left as it was.
 
     Parameters
     ----------
@@ -94,15 +98,13 @@ def load_model(
         The model without weights, of `described`, and the configuration that it was made from.
     limits
         Keys of the configuration to be named where sizes contradict the weights.
-    used
-        Whether the parameter of a name must be in the weight files.
     dtype
         None leaves it to transformers.
 
     Raises
     ------
     InputError
-        Where the weights do not belong to the configuration, or some are missing.
+        Where the weights do not belong to the configuration.
     """
     number = {} if dtype is None else {"dtype": getattr(torch, dtype)}
     if type(meta.config) is not type(config):
@@ -115,11 +117,36 @@ def load_model(
         )
     if info["mismatched_keys"]:
         raise contradiction(folder, sorted(info["mismatched_keys"]), limits)
-    missing = sorted(name for name in info["missing_keys"] if used(name))
+    return Loaded(model, sorted(info["unexpected_keys"]), sorted(info["missing_keys"]))
+
+
+def load_whole(
+    meta: Any,
+    config: Any,
+    folder: ModelFolder,
+    *,
+    limits: Iterable[str],
+    used: Callable[[str], bool] = lambda name: True,
+    dtype: str | None = None,
+) -> Any:
+    """Return the model of a folder, loaded as by `load_model`, all of whose parameters are in the weight files.
+
+    Parameters
+    ----------
+    used
+        Whether the parameter of a name must be there.
+
+    Raises
+    ------
+    InputError
+        Where the weights do not belong to the configuration, or some are missing.
+    """
+    loaded = load_model(meta, config, folder, limits=limits, dtype=dtype)
+    missing = [name for name in loaded.lacking if used(name)]
     if missing:
         raise InputError(
             f"The weights lack {len(missing)} parameters that config.json asks for, such as {missing[0]}.",
             where=str(folder.path),
             hint=TOGETHER,
         )
-    return model, sorted(info["unexpected_keys"])
+    return loaded.model

@@ -129,8 +129,9 @@ def test_the_model_that_is_loaded_is_the_one_that_is_hashed(tmp_path: Path) -> N
     # Even a key that the check would let pass leads nowhere: the tensors are handed over.
     config.transformers_weights = "other.safetensors"
     meta = hub_models.described(loader, config, found)
-    model, unused = hub_models.load_model(meta, config, found, limits=[])
-    assert unused == [] and all(torch.equal(model.state_dict()[name], value) for name, value in tensors.items())
+    loaded = hub_models.load_model(meta, config, found, limits=[])
+    assert loaded.unused == loaded.lacking == []
+    assert all(torch.equal(loaded.model.state_dict()[name], value) for name, value in tensors.items())
 
 
 def test_a_model_that_is_slow_to_describe_is_no_model_of_these_weights(tmp_path: Path) -> None:
