@@ -29,7 +29,7 @@ def limit_memory(size: int) -> None:
     """Let this process take so many bytes more than it has."""
     # RLIMIT_DATA counts what is private and can be written; of the address space, libraries reserve any amount.
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-    most = _held() + size
+    most = held_memory() + size
     hard = resource.getrlimit(kind)[1]
     # Some systems refuse a limit below what libraries have reserved.
     with suppress(ValueError, OSError):
@@ -59,7 +59,8 @@ def close_off(reads: Iterable[str]) -> None:
         allow_calls(system)
 
 
-def _held() -> int:
+def held_memory() -> int:
+    """Return the bytes of this process that its limit of memory counts."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     except (OSError, ValueError, IndexError):

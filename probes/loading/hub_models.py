@@ -13,12 +13,16 @@ from typing import Any
 
 import torch
 
+from probes.contained import LimitError, Limits, within
 from probes.errors import InputError, MilesError
 from probes.loading.checkpoints import ModelFolder, contradiction, read_weights
 from probes.loading.guarded import transformers
 
 LOCAL: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
 TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
+_TRUST = "Fetch the model again, or use one that you trust."
+_LIMITS = Limits(memory=2**31, seconds=60)
+"""Of what transformers makes of a configuration, without memory for weights: large models take a few seconds."""
 _INFORMED = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
 
@@ -32,6 +36,19 @@ def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise InputError(f"The {what} cannot be loaded: {reason}", where=str(folder.path), hint=hint) from error
+
+
+@contextmanager
+def _limited(folder: ModelFolder) -> Iterator[None]:
+    """Refuse a configuration that asks transformers for more than limits, whatever its keys look like."""
+    try:
+        with within(_LIMITS):
+            yield
+    except LimitError as error:
+        where = str(folder.path / "config.json")
+        raise InputError(
+            f"The model that it describes cannot be made: {error.text}.", where=where, hint=_TRUST
+        ) from None
 
 
 def numbers_of(folder: ModelFolder) -> list[str]:
@@ -52,7 +69,7 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
     InputError
         Where it has more parameters than the weight files can hold.
     """
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with _limited(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = loader.from_config(copy.deepcopy(config), trust_remote_code=False)
     asked = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
     held = sum(path.stat().st_size for path in folder.weights)
@@ -74,7 +91,7 @@ def configuration(folder: ModelFolder) -> Any:
     InputError
         Where it does not.
     """
-    with told("configuration", folder):
+    with told("configuration", folder), _limited(folder):
         return transformers().AutoConfig.from_pretrained(folder.path, **LOCAL)
 
 

@@ -4,11 +4,14 @@ import errno
 import json
 import os
 import pickle
+import resource
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import contained_jobs as jobs
 import pytest
 import torch
 
-from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm
+from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm, within
 from probes.contained.wire import Garbled, read_answer
 from probes.errors import InputError
 
@@ -201,6 +204,45 @@ def test_time_has_a_limit() -> None:
     with pytest.raises(LimitError, match="more than 1 seconds") as caught:
         call(jobs.spin, limits=SMALL)
     assert caught.value.what == "time"
+
+
+def test_this_process_goes_on_where_a_block_meets_a_limit() -> None:
+    before = [resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGPROF)]
+    with pytest.raises(LimitError, match="more than 1 seconds") as late, within(SMALL), suppress(Exception):
+        jobs.spin()
+    assert late.value.what == "time"
+    with within(SMALL):
+        assert jobs.allocate(2**26) == 2**26
+    assert before == [resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGPROF)]
+    assert not any(signal.getitimer(signal.ITIMER_PROF)) and jobs.allocate(2**29) == 2**29
+
+
+@LINUX
+@pytest.mark.parametrize("job", [jobs.allocate, lambda size: torch.empty(size, dtype=torch.uint8)])
+def test_a_block_has_a_limit_of_memory(job: Any) -> None:
+    with pytest.raises(LimitError) as large, within(SMALL):
+        job(2**30)
+    assert large.value.what == "memory"
+    with pytest.raises(RuntimeError, match="of its own"), within(SMALL):
+        raise RuntimeError("of its own")
+
+
+def test_a_block_in_a_thread_runs_without_a_clock() -> None:
+    found: list[int] = []
+
+    def work() -> None:
+        with within(SMALL):
+            found.append(jobs.allocate(5))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert found == [5]
+
+
+def test_work_is_done_until_a_child_answers() -> None:
+    seen: list[str] = []
+    assert call(jobs.allocate, 5, meanwhile=lambda: seen.append("done")) == 5 and seen == ["done"]
 
 
 def test_a_crash_costs_the_child_alone() -> None:
