@@ -308,7 +308,8 @@ class _Transformer:
 
 
 def _tokenizer(folder: ModelFolder) -> Any:
-    with hub_models.told("tokenizer", folder, "Save it again with the tokenizer's save_pretrained()."):
+    again = "Save it again with the tokenizer's save_pretrained()."
+    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder, again):
         tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
     # Texts are cut before tokenising too, so that it is always their beginning that counts.
     tokenizer.truncation_side = "right"

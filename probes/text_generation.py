@@ -364,7 +364,7 @@ def _tokeniser(folder: ModelFolder) -> Any:
         raise _wrong(folder, "The folder has no tokenizer.", hint)
     if (folder.path / "tokenizer.json").is_file():
         check_rules(folder.path / "tokenizer.json")
-    with hub_models.told("tokenizer", folder):
+    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder):
         tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
         empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
     if empty:

@@ -7,8 +7,9 @@ tensors, not the folder, so that it cannot open another file than those whose ha
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ LOCAL: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": Fals
 TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
 _TRUST = "Fetch the model again, or use one that you trust."
 _LIMITS = Limits(memory=2**31, seconds=60)
-"""Of what transformers makes of a configuration, without memory for weights: large models take a few seconds."""
+"""Of what transformers makes of files, without memory for weights: large models take a few seconds."""
 _INFORMED = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
 
@@ -39,16 +40,23 @@ def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]
 
 
 @contextmanager
-def _limited(folder: ModelFolder) -> Iterator[None]:
-    """Refuse a configuration that asks transformers for more than limits, whatever its keys look like."""
+def limited(what: str, file: Path) -> Iterator[None]:
+    """Refuse a file that asks transformers for more than limits, whatever it looks like.
+
+    Parameters
+    ----------
+    what
+        What is made of it.
+    """
     try:
         with within(_LIMITS):
             yield
     except LimitError as error:
-        where = str(folder.path / "config.json")
-        raise InputError(
-            f"The model that it describes cannot be made: {error.text}.", where=where, hint=_TRUST
-        ) from None
+        raise InputError(f"The {what} cannot be made: {error.text}.", where=str(file), hint=_TRUST) from None
+
+
+def _described(folder: ModelFolder) -> AbstractContextManager[None]:
+    return limited("model that it describes", folder.path / "config.json")
 
 
 def numbers_of(folder: ModelFolder) -> list[str]:
@@ -69,7 +77,7 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
     InputError
         Where it has more parameters than the weight files can hold.
     """
-    with _limited(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with _described(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = loader.from_config(copy.deepcopy(config), trust_remote_code=False)
     asked = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
     held = sum(path.stat().st_size for path in folder.weights)
@@ -91,7 +99,7 @@ def configuration(folder: ModelFolder) -> Any:
     InputError
         Where it does not.
     """
-    with told("configuration", folder), _limited(folder):
+    with told("configuration", folder), _described(folder):
         return transformers().AutoConfig.from_pretrained(folder.path, **LOCAL)
 
 

@@ -74,6 +74,26 @@ def test_a_configuration_that_passes_the_check_and_has_no_end_is_refused(
     assert caught.value.where == str(folder / "config.json") and caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("kind", "action", "name", "file"),
+    [("speech", speech, "AutoFeatureExtractor", "preprocessor_config.json"), ("causal", causal, "AutoTokenizer", "")],
+)
+def test_what_stands_beside_a_model_is_read_within_limits(
+    kind: str, action: Callable[[Path], None], name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_models.hub(kind)(tmp_path)
+
+    def endless(*args: object, **options: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(getattr(hub_models.transformers(), name), "from_pretrained", endless)
+    monkeypatch.setattr(hub_models, "_LIMITS", Limits(memory=2**30, seconds=1))
+    with pytest.raises(InputError, match="cannot be made: it takes more than 1 seconds") as caught:
+        action(folder)
+    assert caught.value.where == str(folder / file)
+
+
 def test_depths_are_counted_in_all(tmp_path: Path) -> None:
     check_config(tmp_path, {"depths": [3, 4, 23, 3]})
     with pytest.raises(InputError, match="more than 1000 layers in all"):
