@@ -309,7 +309,8 @@ class _Transformer:
 
 
 def _tokenizer(folder: ModelFolder) -> Any:
-    with hub_models.told("tokenizer", folder, "Save it again with the tokenizer's save_pretrained()."):
+    again = "Save it again with the tokenizer's save_pretrained()."
+    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder, again):
         tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
     # Texts are cut before tokenising too, so that it is always their beginning that counts.
     tokenizer.truncation_side = "right"
@@ -332,7 +333,7 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
     pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
     unread = (*_UNREAD, "decoder.") if pair else _UNREAD
     limits = hub_models.numbers_of(folder)
-    model, _ = hub_models.load_model(
+    model = hub_models.load_whole(
         meta, config, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
     )
     return model.get_encoder() if pair else model

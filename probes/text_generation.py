@@ -369,7 +369,7 @@ def _tokeniser(folder: ModelFolder) -> Any:
         raise _wrong(folder, "The folder has no tokenizer.", hint)
     if (folder.path / "tokenizer.json").is_file():
         check_rules(folder.path / "tokenizer.json")
-    with hub_models.told("tokenizer", folder):
+    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder):
         tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
         empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
     if empty:
@@ -382,7 +382,7 @@ def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
     with hub_models.told("model", folder):
         meta = hub_models.described(loader, config, folder)
     limits = hub_models.numbers_of(folder)
-    return hub_models.load_model(meta, config, folder, limits=limits, dtype=dtype)[0]
+    return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
 
 
 def _wrong(folder: ModelFolder, message: str, hint: str) -> InputError:
