@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.arrow import is_arrow
+from probes.files.delimited import Delimited
 from probes.files.json_values import parse_json
 from probes.files.names import suggest
-from probes.files.tables import read_table
-from probes.files.text import read_text
+from probes.files.tables import is_json, read_table
+from probes.files.text import numbered_lines, read_text
 from probes.loading.hashing import sha256_file
 
 NAME_COLUMNS = (
@@ -51,13 +53,15 @@ class Prediction:
 class Predictions:
     """What a file holds: the texts by the name of the recording as it is written there.
 
-    `form` is one of table, jsonl, json list, json map, kaldi text, sctk trn.
+    `form` is one of table, jsonl, json list, json map, kaldi text, sctk trn; `read_as` says in sentences what the
+    columns were read as, and how the table was read where that is unusual.
     """
 
     path: Path
     sha256: str
     form: str
     entries: Mapping[str, Prediction]
+    read_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +92,8 @@ class _Record:
 
 
 def read_predictions(path: Path) -> Predictions:
-    """Read a file of predictions: CSV, TSV, JSON lines (NeMo's too), JSON list, JSON map, Kaldi text or SCTK trn.
+    """Read a file of predictions: a table (CSV, TSV, Parquet, Arrow), JSON lines (NeMo's too), a JSON list or map,
+    Kaldi text or SCTK trn.
 
     An empty text and JSON's null mean that the recogniser wrote nothing.
 
@@ -98,8 +103,9 @@ def read_predictions(path: Path) -> Predictions:
         Where the file cannot be read, has no such form, lacks a column, holds a value that is no text, or holds
         two texts for one name.
     """
-    form, entries = _read(path, read_text(path))
-    return Predictions(path=path, sha256=sha256_file(path), form=form, entries=_collect(path, form, entries))
+    form, entries, read_as = _read(path)
+    entries = _collect(path, form, entries)
+    return Predictions(path=path, sha256=sha256_file(path), form=form, entries=entries, read_as=read_as)
 
 
 def match(names: Sequence[str], predictions: Predictions) -> Match:
@@ -137,26 +143,36 @@ def match(names: Sequence[str], predictions: Predictions) -> Match:
     return Match(texts=texts, unused=len(spare), examples=tuple(spare[:_EXAMPLES]))
 
 
-def _read(path: Path, text: str) -> tuple[str, Iterable[_Entry]]:
+def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+    """Return the form of a file, its entries, and what its columns were read as."""
     suffix = path.suffix.lower()
     if suffix == ".trn":
-        return "sctk trn", _trn(path, text)
-    if suffix in (".json", *_JSON_LINES) or text.lstrip()[:1] in ("{", "["):
-        return _json(path, text)
-    if suffix in _TABLES or _is_header(text.split("\n", 1)[0]):
-        rows = read_table(path).rows
-        return "table", _select(path, [_Record(row.line, f"{path}:{row.line}", row.values) for row in rows])
+        return "sctk trn", _trn(path), (f"{path.name} is read as SCTK's trn: the words (name).",)
+    if not is_arrow(path) and is_json(path):
+        return _json(path)
+    if is_arrow(path) or suffix in _TABLES or _names_columns(_header(path)):
+        table = read_table(path)
+        records = [_Record(row.line, f"{path}:{row.line}", row.values) for row in table.rows]
+        entries, read_as = _select(path, table.columns, records)
+        return "table", entries, (read_as, *table.notes)
     if suffix in _PLAIN:
-        return "kaldi text", _kaldi(path, text)
+        return "kaldi text", _kaldi(path), (f"{path.name} is read as Kaldi's text: a name and its words.",)
+    header = _header(path)
     raise InputError(
         f"A file that ends in {suffix!r} and has no header is no known form of predictions.",
         where=str(path),
-        hint="Give a table (.csv, .tsv), JSON (.json, .jsonl), Kaldi's text (.txt) or SCTK's trn (.trn).",
+        hint="Give a table (.csv, .tsv, .parquet), JSON (.json, .jsonl), Kaldi's text (.txt) or SCTK's trn (.trn)."
+        + f" As a table its columns would be: {', '.join(header)[:200]}." * (len(header) > 1),
     )
 
 
-def _is_header(line: str) -> bool:
-    return _names_columns(cell.strip(' \r"') for cell in line.split("\t" if "\t" in line else ","))
+def _header(path: Path) -> list[str]:
+    """Return the names of the columns, if the file is a table."""
+    try:
+        return [name.strip() for name in Delimited(path).header]
+    except InputError:
+        # No table: whoever reads it as text says what is wrong with that.
+        return []
 
 
 def _names_columns(cells: Iterable[str]) -> bool:
@@ -164,14 +180,14 @@ def _names_columns(cells: Iterable[str]) -> bool:
     return not there.isdisjoint(NAME_COLUMNS) and not there.isdisjoint(sum(TEXT_COLUMNS, ()))
 
 
-def _kaldi(path: Path, text: str) -> Iterator[_Entry]:
-    for line, content in _lines(text):
+def _kaldi(path: Path) -> Iterator[_Entry]:
+    for line, content in _lines(path):
         name, *rest = content.split(maxsplit=1)
         yield _Entry(line, f"{path}:{line}", name, rest[0] if rest else "")
 
 
-def _trn(path: Path, text: str) -> Iterator[_Entry]:
-    for line, content in _lines(text):
+def _trn(path: Path) -> Iterator[_Entry]:
+    for line, content in _lines(path):
         if content.startswith(";;"):
             continue
         where = f"{path}:{line}"
@@ -183,30 +199,45 @@ def _trn(path: Path, text: str) -> Iterator[_Entry]:
         yield _Entry(line, where, parts[2], parts[1].strip())
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for line, content in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
-        if content.strip():
-            yield line, content.strip()
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line that is not blank; CR alone ends a line too.
+
+    Raises
+    ------
+    InputError
+        Where there is none, or the file is no text.
+    """
+    number, empty = 0, True
+    for _, text in numbered_lines(path):
+        for line in text.split("\r"):
+            number += 1
+            if line.strip():
+                empty = False
+                yield number, line.strip()
+    if empty:
+        raise InputError("The file is empty.", where=str(path), hint="Give one prediction for each recording.")
 
 
-def _json(path: Path, text: str) -> tuple[str, Iterable[_Entry]]:
-    lines = list(_lines(text))
-    bare = text.lstrip()[:1] != "["
-    if bare and len(lines) > 1 and (path.suffix.lower() in _JSON_LINES or _is_json(lines[0][1])):
+def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+    lines = list(_lines(path))
+    listed = lines[0][1][:1] == "["
+    if not listed and len(lines) > 1 and (path.suffix.lower() in _JSON_LINES or _is_json(lines[0][1])):
         records = []
         for line, content in lines:
             where = f"{path}:{line}"
             records.append(_record(line, where, parse_json(content, where, once=True)))
-        return "jsonl", _select(path, records)
+        return "jsonl", *_selected(path, records)
+    text = read_text(path)
     # Keys of a map that stand twice are told apart from those that differ, further down.
-    value = parse_json(text, str(path), once=text.lstrip()[:1] == "[")
+    value = parse_json(text, str(path), once=listed)
     if isinstance(value, list):
         items = enumerate(value, start=1)
-        return "json list", _select(path, [_record(place, f"{path}, entry {place}", item) for place, item in items])
+        records = [_record(place, f"{path}, entry {place}", item) for place, item in items]
+        return "json list", *_selected(path, records)
     record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
     if _names_columns(record.values):
-        return "jsonl", _select(path, [record])
-    return "json map", _map(path, text)
+        return "jsonl", *_selected(path, [record])
+    return "json map", _map(path, text), (f"{path.name} is read as a JSON map: names and predictions.",)
 
 
 def _is_json(line: str) -> bool:
@@ -236,17 +267,25 @@ def _map(path: Path, text: str) -> Iterator[_Entry]:
         yield _Entry(place, where, name, _field(record, column) if record else value)
 
 
-def _select(path: Path, records: Sequence[_Record]) -> Iterator[_Entry]:
+def _selected(path: Path, records: Sequence[_Record]) -> tuple[Iterable[_Entry], tuple[str, ...]]:
+    """Return the entries of objects, whose columns are all the keys that they have."""
     if not records:
-        return
-    columns = list(dict.fromkeys(name for record in records for name in record.values))
+        return (), ()
+    entries, read_as = _select(
+        path, tuple(dict.fromkeys(name for record in records for name in record.values)), records
+    )
+    return entries, (read_as,)
+
+
+def _select(path: Path, columns: Sequence[str], records: Sequence[_Record]) -> tuple[Iterator[_Entry], str]:
+    """Return the entries of a table, and which columns they were read from."""
     lower = {column.casefold(): column for column in reversed(columns)}
     name = next((lower[usual] for usual in NAME_COLUMNS if usual in lower), None)
     if name is None:
         raise _no_column(path, "names the recording", NAME_COLUMNS, "path", columns)
     text = _text_column(path, columns)
-    for record in records:
-        yield _Entry(record.line, record.where, _field(record, name), _field(record, text))
+    entries = (_Entry(record.line, record.where, _field(record, name), _field(record, text)) for record in records)
+    return entries, f"Columns of {path.name} are read as: {name}: the recording; {text}: the prediction."
 
 
 def _text_column(path: Path, columns: Sequence[str]) -> str:

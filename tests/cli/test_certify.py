@@ -452,6 +452,56 @@ def test_a_dry_run_writes_nothing(
     assert set(Path(environment["MILES_CACHE"]).rglob("*")) == cached
 
 
+def pictures(folder: Path) -> list[Path]:
+    """Write the images of three classes as files, and return these."""
+    from PIL import Image
+
+    x, y = patterns(21)
+    files = []
+    for place, (image, label) in enumerate(zip(x, y, strict=True)):
+        files.append(folder / str(label) / f"{place:02d}.png")
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((255 * image[0]).round().astype(np.uint8)).save(files[-1])
+    return sorted(files)
+
+
+def cut(*files: Path) -> None:
+    """Leave a header that is right, and no pixels."""
+    for file in files:
+        file.write_bytes(file.read_bytes()[:45])
+
+
+def test_a_dry_run_decodes_every_image_that_will_be_certified(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    files = pictures(tmp_path / "data")
+    done = call_miles(*digits.command("--dry-run", data=tmp_path / "data"))
+    assert done.code == 0 and "decoded    21 images, without an error" in done.out, done.err
+    cut(files[12], files[20])
+    outcome = call_miles(*digits.command("--dry-run", data=tmp_path / "data"))
+    one_panel(outcome, "2 of 21 images cannot be used", "1/16.png: The file cannot be read as an image", "2/20.png")
+    assert call_miles(*digits.command("--dry-run", "--max", "12", data=tmp_path / "data")).code == 0
+    outcome = call_miles(*digits.command("--dry-run", "--skip", "4", data=tmp_path / "data"))
+    one_panel(outcome, "2 of 6 images cannot be used")
+    # One on which the model is tried comes with the others.
+    cut(files[1])
+    outcome = call_miles(*digits.command("--dry-run", data=tmp_path / "data"))
+    one_panel(outcome, "3 of 21 images cannot be used", "0/03.png", "1/16.png", "2/20.png")
+
+
+def test_an_image_that_max_leaves_out_stops_nothing(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    from PIL import Image
+
+    files = pictures(tmp_path / "data")
+    Image.new("RGB", (400, 300)).save(files[7])
+    files[9].write_bytes(b"")
+    files[11].write_bytes(b"no image")
+    cut(files[20])
+    words = digits.command("--max", "2", data=tmp_path / "data")
+    assert call_miles(*words, "--dry-run").code == 0
+    folder = finish(call_miles, words, tmp_path / "run")
+    assert [int(row["idx"]) for row in rows_of(folder)] == [0, 1]
+    assert read(folder)["coverage"]["given"] == 21
+
+
 def test_the_dry_run_of_a_model_that_was_run_before_still_costs_time(
     digits: Digits, certified: Path, call_miles: Call
 ) -> None:

@@ -478,7 +478,37 @@ def test_a_missing_transcript_can_stop_the_run(
     outcome = call_miles(*gaps, "--on-missing", "stop", "--out", tmp_path / "run")
     assert outcome.code == 2 and not (tmp_path / "run").exists()
     said = " ".join(outcome.err.replace("│", " ").split())
-    assert "b has no transcript of the clip." in said and f"{corpus.manifest}:2 (clips/s00-0.wav)" in said
+    assert "5 of 96 clips cannot be used" in said and str(corpus.manifest) in said and "--on-missing skip" in said
+    for line, row in enumerate(corpus.rows[:5], start=2):
+        assert f"line {line} ({row['path']}): b has no transcript of the clip." in said
+
+
+def test_a_dry_run_names_the_clips_that_are_left_out(corpus: Corpus, gaps: list[str], call_miles: Call) -> None:
+    outcome = call_miles(*gaps, "--dry-run")
+    notes = [line.split(maxsplit=1)[1] for line in outcome.out.splitlines() if line.startswith("  note ")]
+    at = notes.index("5 of 96 clips are left out (5 no transcript by b):")
+    assert notes[at + 1 : at + 6] == [
+        f"line {line} ({row['path']}): no transcript by b" for line, row in enumerate(corpus.rows[:5], start=2)
+    ]
+    assert "a: Columns of a.tsv are read as: path: the recording; prediction: the prediction." in notes
+    assert "b: b.json is read as a JSON map: names and predictions." in notes
+
+
+def test_predictions_in_parquet_give_the_figures_of_the_same_csv_file(
+    corpus: Corpus, quick: Any, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    runs = []
+    pairs = [{"path": path, "prediction": text} for path, text in corpus.heard("b").items()]
+    parquet.write_table(pa.Table.from_pylist(pairs), tmp_path / "b.parquet")
+    for file in (tmp_path / "b.parquet", write(tmp_path / "b.csv", pairs)):
+        folder = quick(*corpus.command("--predictions", f"b={file}", systems="a"), name=file.suffix)
+        runs.append((read(folder), records(folder)))
+    for part in ("estimates", "findings", "warnings", "coverage"):
+        assert runs[0][0][part] == runs[1][0][part]
+    assert runs[0][1] == runs[1][1] and runs[0][0]["estimates"]
 
 
 def test_a_null_in_json_is_a_missing_transcript_only_in_the_manifest(

@@ -882,6 +882,26 @@ def test_tokens_that_cannot_be_used_are_counted(planted: Planted, quick: Any, ca
     assert "rare" in warned(folder)["phones-not-shared"]
 
 
+def test_tokens_in_parquet_give_the_figures_of_the_same_csv_file(
+    planted: Planted, quick: Any, call_miles: Call, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.Table.from_pylist(list(planted.rows)), tmp_path / "tokens.parquet")
+    runs = [
+        read(quick(*planted.command(file=file), name=name))
+        for name, file in (("parquet", tmp_path / "tokens.parquet"), ("csv", planted.file))
+    ]
+    for part in ("estimates", "findings", "warnings", "coverage"):
+        assert runs[0][part] == runs[1][part]
+    plan = call_miles(*planted.command("--bin", "age=0,30", file=tmp_path / "tokens.parquet", by=("sex", "age")),
+                      "--dry-run").out  # fmt: skip
+    people = len({row["speaker"] for row in planted.rows})
+    assert f"Columns are read as: phone: the phone, {PHONES} of them; speaker: the speaker, {people} of them; " in plan
+    assert "sex: 2 levels; age: a number in bins, 2 levels; x0" in plan and "numbers." in plan
+
+
 def test_clips_that_cannot_be_used_are_counted(spoken: Spoken, quick: Any, call_miles: Call, tmp_path: Path) -> None:
     aligned = Path(shutil.copytree(spoken.aligned, tmp_path / "aligned"))
     (aligned / "clips" / "s01-0.csv").unlink()
@@ -893,6 +913,13 @@ def test_clips_that_cannot_be_used_are_counted(spoken: Spoken, quick: Any, call_
     rows[12]["speaker"] = ""
     words = spoken.command("--alignments", aligned, manifest=spoken.world.write(tmp_path / "spoilt.csv", rows))
     assert call_miles(*words, "--out", tmp_path / "no").code == 2
+    planned = call_miles(*words, "--on-bad", "skip", "--dry-run").out
+    assert (
+        f"5 of {len(rows)} clips are left out (2 no alignment, 1 no phone is left of the alignment, 1 no speaker, "
+        "1 unreadable recording):" in planned
+    )
+    assert f"line 11 ({tmp_path / 'noise.wav'}): The file cannot be read as sound" in planned
+    assert "(clips/s01-0.wav): no alignment" in planned
     folder = quick(*words, "--on-bad", "skip")
     coverage = read(folder)["coverage"]
     assert {skip["reason"]: skip["count"] for skip in coverage["skipped"]} == {
