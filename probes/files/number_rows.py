@@ -170,6 +170,6 @@ class NumberRows:
                 # Read in pieces, one column could get several types.
                 low_memory=False,
             )
-            return frame.to_numpy()
+            return np.asarray(frame.to_numpy())
         except (ValueError, OverflowError):
             raise self.fault() from None
