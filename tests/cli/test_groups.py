@@ -541,7 +541,8 @@ def test_the_named_decimal_mark_reads_counts_and_is_a_setting_only_where_it_is_g
         assert settings.get("decimal", "") == mark and ("decimal" in settings) == bool(mark)
         if mark:
             refused = call_miles("audit-groups", str(path), *short, "--out", "other", cwd=tmp_path)
-            assert refused.code == 2 and "may be 8000 or 8" in refused.err and not (tmp_path / "other").exists()
+            said = {".": "'1.000' may be 1000 or 1", ",": "'0,000' is no count"}[mark]
+            assert refused.code == 2 and said in refused.err and not (tmp_path / "other").exists()
     assert reports["."]["estimates"] == reports[","]["estimates"] == reports[""]["estimates"]
     refused = call_miles("audit-groups", str(path), *short, "--decimal", ";", cwd=tmp_path)
     assert refused.code == 2 and "is not a choice of --decimal" in refused.err
