@@ -33,7 +33,8 @@ from probes.files.names import suggest
 from probes.loading.bad_clips import BadClips
 from probes.loading.levels import Note
 from probes.loading.manifests import Clip, Manifest
-from probes.loading.predictions import Predictions, match, read_predictions
+from probes.loading.prediction_matching import match
+from probes.loading.predictions import Predictions, read_predictions
 
 NO_SPEAKER = "no speaker"
 MOST_LETTERS = 80

@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -281,6 +281,17 @@ class Levels:
                 text = f"{self.column}: {names} differ only in case and are kept apart; --values can unite them."
                 notes.append(Note("manifest.case", text, total(levels)))
         return notes
+
+
+def level_words(rule: Levels, levels: Collection[str]) -> str:
+    """Return what a column of groups was read as, in words.
+
+    >>> level_words(Levels("age", edges=(0, 30)), {"0-29", "30+", "unknown"})
+    'a number in bins, 2 levels'
+    """
+    known = len({*levels} - {UNKNOWN})
+    count = f"{known:,} level{'s' * (known != 1)}"
+    return f"a number in bins, {count}" if rule.edges else count
 
 
 def total(counts: Counter[str]) -> int:

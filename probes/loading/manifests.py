@@ -6,7 +6,7 @@ cannot reach for other files of this machine.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from probes.files.names import suggest
 from probes.files.tables import Row, Table
 from probes.loading.hashing import sha256_file, sha256_folder
 from probes.loading.known_layouts import advice_on_table, advised
-from probes.loading.levels import UNKNOWN, Levels, clean, is_unknown, read_value_map
+from probes.loading.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.loading.levels import Note as Note
 from probes.loading.manifest_folders import open_manifest
 from probes.loading.places import Places, is_name_of_file
@@ -242,17 +242,6 @@ def _read_as(
     if segment:
         found |= {segment[0]: "the start in seconds", segment[1]: f"the {'length' if segment[2] else 'end'} in seconds"}
     return found | {name: level_words(rule, {clip.attributes[name] for clip in clips}) for name, rule in levels.items()}
-
-
-def level_words(rule: Levels, levels: Collection[str]) -> str:
-    """Return what a column of groups was read as, in words.
-
-    >>> level_words(Levels("age", edges=(0, 30)), {"0-29", "30+", "unknown"})
-    'a number in bins, 2 levels'
-    """
-    known = len({*levels} - {UNKNOWN})
-    count = f"{known:,} level{'s' * (known != 1)}"
-    return f"a number in bins, {count}" if rule.edges else count
 
 
 def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:

@@ -19,8 +19,8 @@ from probes.errors import InputError
 from probes.files.names import suggest
 from probes.files.tables import Table, check_decimal
 from probes.loading.hashing import sha256_file
-from probes.loading.levels import Note, clean, is_unknown
-from probes.loading.manifests import ROLES, find_column, level_rules, level_words
+from probes.loading.levels import Note, clean, is_unknown, level_words
+from probes.loading.manifests import ROLES, find_column, level_rules
 from probes.loading.token_arrays import MAX_WIDTH, TokenArchive, layer_of, open_tokens
 from probes.loading.token_tables import TokenTable, read_token_table
 from probes.progress import Progress, Silent

@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, files, read, records, stripped
+
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
 
 Call = Callable[..., Any]
 Row = dict[str, Any]
@@ -81,54 +85,6 @@ def done(corpus: Corpus, finish_run: Call, tmp_path_factory: pytest.TempPathFact
     """Return a finished run of both systems that nobody may change."""
     folder: Path = finish_run(*corpus.command("--control", "duration"), out=tmp_path_factory.mktemp("groups") / "run")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages and pictures."""
-    from audits import rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-
-
-@pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    monkeypatch.setattr("audits.speaker_groups.figures.figures", lambda *_: ())
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
-        return folder
-
-    return run
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> dict[str, Any]:
-    """Return report.json without the two parts in which equal runs may differ."""
-    return {key: value for key, value in read(folder).items() if key not in ("created", "provenance")}
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[dict[str, Any]]:
-    return [
-        row for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]  # fmt: skip
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 # What a run leaves.

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from probes.errors import InputError
 from probes.files.tables import SEMICOLONS
-from probes.loading.predictions import Match, Prediction, Predictions, match, read_predictions
+from probes.loading.prediction_matching import Match, match
+from probes.loading.predictions import Prediction, Predictions, read_predictions
 
 TEXTS = {"clips/a.wav": 'say "no", please', "b.wav": "", "utt.1": "yes"}
 NEMO = [
