@@ -474,7 +474,7 @@ def test_an_image_that_max_leaves_out_stops_nothing(digits: Digits, call_miles: 
     words = digits.command("--max", "2", data=tmp_path / "data")
     assert call_miles(*words, "--dry-run").code == 0
     folder = finish(call_miles, words, tmp_path / "run")
-    assert [int(row["idx"]) for row in rows_of(folder)] == [0, 1]
+    assert [int(row["idx"]) for row in records(folder)] == [0, 1]
     assert read(folder)["coverage"]["given"] == 21
 
 
