@@ -2,12 +2,26 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from audits.options import option
 
 DATA, GROUPS, WORKERS = "Data", "Groups and statistics", "Workers"
 """Headings of the help."""
 BACKENDS = ("loky", "dask", "ray")
+
+
+def decimal_mark(panel: str = DATA, **spec: Any) -> Any:
+    """Declare `--decimal` of an audit that reads tables of numbers."""
+    return option(
+        "Decimal mark of the numbers in a CSV or TSV. Default: a point, and between semicolons also a comma where that "
+        "is clear.",
+        choices=(",", "."),
+        metavar=",|.",
+        panel=panel,
+        later=True,
+        **spec,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +40,7 @@ class Corpus:
         metavar="COLUMN=N,...",
         panel=DATA,
     )
+    decimal: str | None = decimal_mark(not_with=("preset",))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,8 @@ class OptionSpec:
         Bounds of a number; the first two are allowed themselves.
     only_with, not_with
         Names of options without which, or beside which, this one has no meaning.
+    later
+        Older versions do not know it: a report whose run was not given it has no such setting, as theirs have not.
     """
 
     help: str
@@ -43,6 +45,7 @@ class OptionSpec:
     under: float | None = None
     only_with: tuple[str, ...] = ()
     not_with: tuple[str, ...] = ()
+    later: bool = False
 
     @property
     def bounds(self) -> str:

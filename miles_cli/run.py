@@ -11,6 +11,7 @@ from typing import Any
 from audits import gates, runner
 from audits.context import Cache, Context, Draft, Plan
 from audits.errors import InputError
+from audits.options import specs_of
 from audits.records import GateResult, Report
 from audits.registry import AuditSpec
 from audits.report_file import dumps, fingerprint, write_bytes, write_records, write_report
@@ -114,7 +115,13 @@ def _check(common: Common) -> None:
 
 
 def _settings(options: Any, common: Common) -> dict[str, Any]:
-    settings = {item.name: _plain(getattr(options, item.name)) for item in fields(options)}
+    specs = specs_of(type(options))
+    settings = {
+        item.name: _plain(value)
+        for item in fields(options)
+        for value in (getattr(options, item.name),)
+        if not (specs[item.name].later and value == item.default)
+    }
     shared = {item.name: _plain(getattr(common, item.name)) for item in fields(common)}
     return settings | {key: value for key, value in shared.items() if key not in PRESENTATION}
 

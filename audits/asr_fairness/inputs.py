@@ -126,6 +126,7 @@ def _read(options: Options) -> Manifest:
         bins=bins,
         audio_root=options.audio_root,
         needs=needs,
+        decimal=options.decimal,
     )
 
 

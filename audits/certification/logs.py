@@ -12,7 +12,7 @@ import numpy as np
 from audits.certification.bounds import Floats
 from audits.certification.certificates import ABSTAIN, Verdict
 from probes.errors import InputError
-from probes.files.text import read_text
+from probes.files.delimited import Delimited
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
 USUAL_ALPHAS = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0001)
@@ -20,6 +20,7 @@ USUAL_ALPHAS = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0001)
 Rounding = Literal["nearest", "down"]
 ROUNDINGS: tuple[Rounding, ...] = ("nearest", "down")
 """How a number can have been brought to the digits that were printed; down: the others were cut off."""
+_HINT = f"A log of certificates has, separated by tabs: {' '.join(COLUMNS)}."
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
 
 
@@ -58,46 +59,31 @@ class Log:
 
 
 def read_log(path: Path) -> Log:
-    """Read `idx label predict radius correct time`, separated by tabs; time in seconds or as H:MM:SS.
+    """Read `idx label predict radius correct time`, separated by tabs or commas; time in seconds or as H:MM:SS.
 
     Raises
     ------
     InputError
         Where a column is missing or a value cannot be read; line and column are named.
     """
-    lines = read_text(path).splitlines()
-    header = lines[0].split("\t") if lines else []
-    missing = [name for name in COLUMNS if name not in header]
+    file = Delimited(path)
+    missing = [name for name in COLUMNS if name not in map(str.strip, file.header)]
     if missing:
-        raise InputError(
-            f"The log has no column {', '.join(missing)}.",
-            where=f"{path}, line 1",
-            hint=f"A log of certificates has, separated by tabs: {' '.join(COLUMNS)}.",
-        )
-    columns = [header.index(name) for name in COLUMNS]
+        said = f"The log has no column {', '.join(missing)}."
+        raise InputError(said, where=f"{path}:{file.header_line}", hint=_HINT)
+    columns = [file.names.index(name) for name in COLUMNS]
     verdicts, contradictions, digits, decimals = [], [], 3, 1
     seen: set[int] = set()
-    for number, line in enumerate(lines[1:], start=2):
-        if not line.strip():
-            continue
-        cells = line.split("\t")
-        if len(cells) != len(header):
-            raise InputError(
-                f"{len(cells)} cells, where the header has {len(header)}.",
-                where=f"{path}, line {number}",
-                hint="Cells are parted by tabs, one for each column of the header.",
-            )
+    for line, cells in file.rows():
+        where = f"{path}:{line}"
         texts = [cells[column].strip() for column in columns]
-        verdict, agrees = _row(texts, f"{path}, line {number}")
+        verdict, agrees = _row(texts, where)
         verdicts.append(verdict)
-        contradictions += [] if agrees else [number]
+        contradictions += [] if agrees else [line]
         digits, decimals = max(digits, _digits(texts[3])), max(decimals, _decimals(texts[3]))
         if verdict.index in seen:
-            raise InputError(
-                f"The idx {verdict.index} stands twice.",
-                where=f"{path}, line {number}",
-                hint="An image counts once: take its other rows out.",
-            )
+            hint = "An image counts once: take its other rows out."
+            raise InputError(f"The idx {verdict.index} stands twice.", where=where, hint=hint)
         seen.add(verdict.index)
     if not verdicts:
         raise InputError("The log has no rows.", where=str(path), hint="One row per image below the header.")

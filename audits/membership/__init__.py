@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from audits.measures import Measure
-from audits.option_groups import Workers
+from audits.option_groups import Workers, decimal_mark
 from audits.options import option
 from audits.registry import AuditSpec
 
@@ -52,6 +52,7 @@ class Options(Workers):
         least=0,
         only_with=("scores",),
     )
+    decimal: str | None = decimal_mark("Points", only_with=("scores",))
     tier: str = _points("What the attacker held who made the scores.", "full", choices=TIERS, metavar="|".join(TIERS))
     samples: Path | None = _model("What the model generated, in the forms of --members.", metavar="PATH")
     model: str | None = _model("The released model: a diffusers folder, or weights with --arch.", metavar="PATH")

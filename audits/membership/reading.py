@@ -14,7 +14,6 @@ from audits.membership.settings import Settings
 from audits.records import Source
 from probes.errors import InputError
 from probes.loading.membership_scores import ScoreSet, ShadowScores, read_scores
-from probes.loading.score_folders import read_score_folder
 
 if TYPE_CHECKING:
     from audits.membership.releases import Release
@@ -153,9 +152,7 @@ def check_coins(member: Bools) -> None:
 def _read(path: Path, options: Options) -> ScoreSet | ShadowScores:
     if not path.exists():
         raise InputError("There is no such file or folder.", where=f"--scores {path}", hint="Check the path.")
-    if path.is_dir():
-        return read_score_folder(path, higher_is=options.higher_is, target=options.target)
-    return read_scores(path, higher_is=options.higher_is, target=options.target)
+    return read_scores(path, higher_is=options.higher_is, target=options.target, decimal=options.decimal)
 
 
 def _from_points(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:

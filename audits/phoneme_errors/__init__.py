@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audits.measures import Measure
-from audits.option_groups import Groups
+from audits.option_groups import Groups, decimal_mark
 from audits.options import argument, option
 from audits.registry import AuditSpec
 
@@ -65,6 +65,7 @@ class Options(Groups):
         metavar="COLUMN=N,...",
         panel=_TOKENS,
     )
+    decimal: str | None = decimal_mark(_TOKENS, not_with=("preset",))
     on_bad: str = option(
         "A token or a clip that cannot be used stops the audit, or is skipped and counted.",
         "stop",

@@ -216,6 +216,7 @@ def _read(path: Path, options: Options, context: Context) -> Tokens:
         transform=options.transform,
         layers=None,
         on_bad=options.on_bad,
+        decimal=options.decimal,
         progress=context.progress,
     )
 

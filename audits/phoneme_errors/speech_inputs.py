@@ -123,6 +123,7 @@ def _manifest(options: Options) -> Manifest:
         bins=bins,
         audio_root=options.audio_root,
         needs=needs,
+        decimal=options.decimal,
     )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from audits.speaker_groups import Options
 from probes.errors import InputError
+from probes.files.decimals import in_thousands
 from probes.files.names import suggest
 from probes.files.tables import Table
 from probes.loading.corpora import read_corpus
@@ -22,6 +23,7 @@ NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filen
 PARTS = {"substitutions": "substitution", "deletions": "deletion", "insertions": "insertion"}
 PROFILES = "speaker profiles"
 WORDS = "words"
+_MARKS = {".": "point", ",": "comma"}
 _CORRECT = (
     "Correct the counts of this clip: errors = substitutions + deletions + insertions, and no more substitutions and "
     "deletions than words."
@@ -33,11 +35,15 @@ PREDICTION_COLUMNS = ("prediction", "pred_text", "hypothesis", "hyp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountColumns:
-    """Columns that count the errors of one system, and those of each kind by name where they are there."""
+    """Columns that count the errors of one system, and those of each kind by name where they are there.
+
+    `decimal` is the mark in them, where the user names it.
+    """
 
     errors: str
     words: str
     parts: Mapping[str, str]
+    decimal: str | None = None
 
 
 def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
@@ -55,7 +61,7 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
             opened=False,
         )
         return manifest, manifest.columns
-    table = open_manifest(options.manifest)
+    table = open_manifest(options.manifest, options.decimal)
     advice = advice_on_table(options.manifest, table.columns)
     with advised(advice):
         needs = _needs(table, options)
@@ -123,7 +129,7 @@ def counted_systems(columns: Sequence[str], options: Options) -> dict[str, Count
                 where=str(options.manifest),
                 hint="Name every system apart: errors_NAME.",
             )
-        found[name] = CountColumns(errors=column, words=WORDS, parts=own)
+        found[name] = CountColumns(errors=column, words=WORDS, parts=own, decimal=options.decimal)
     return found
 
 
@@ -133,12 +139,15 @@ def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArr
     Raises
     ------
     InputError
-        Where a count is no whole number, is negative, or the kinds do not add up to the errors.
+        Where a count is no whole number, may be one of thousands or is negative, or the kinds do not add up to the
+        errors.
     """
     wanted = {"errors": columns.errors, "words": columns.words, **columns.parts}
     for column in wanted.values():
         require_free(clips, column, "a count")
-    rows = {name: np.array([_count(clip, column) for clip in clips]) for name, column in wanted.items()}
+    rows = {
+        name: np.array([_count(clip, column, columns.decimal) for clip in clips]) for name, column in wanted.items()
+    }
     if columns.parts:
         wrong = np.flatnonzero(sum(rows[name] for name in columns.parts) != rows["errors"])
         if len(wrong):
@@ -155,20 +164,37 @@ def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArr
     return rows
 
 
-def _count(clip: Clip, column: str) -> float:
+def _count(clip: Clip, column: str, decimal: str | None) -> float:
     text = (clip.extras.get(column) or "").strip()
+    where = f"{clip.where}, column {column}"
+    _check_mark(text, decimal, where)
     try:
         # A data frame writes whole numbers so where the comma is the decimal mark.
-        number = float(text.removesuffix(",0"))
+        number = float(text.replace(",", ".") if decimal else text.removesuffix(",0"))
     except ValueError:
         number = math.nan
     if not (number >= 0 and number.is_integer() and number < 2**40):
         raise InputError(
             f"{text!r} is no count." if text else "The count is missing.",
-            where=f"{clip.where}, column {column}",
+            where=where,
             hint="Counts are whole numbers from 0 up.",
         )
     return number
+
+
+def _check_mark(text: str, decimal: str | None, where: str) -> None:
+    """Refuse a count whose mark is not the decimal one, or may be one of thousands."""
+    marks = {mark for mark in _MARKS if mark in text}
+    if decimal is not None and marks - {decimal}:
+        said = f"{text[:60]!r} has a {_MARKS[(marks - {decimal}).pop()]}, and --decimal says that numbers have a "
+        hint = "Write counts without marks between thousands."
+        raise InputError(f"{said}decimal {_MARKS[decimal]}.", where=where, hint=hint)
+    if decimal is None and len(marks) == 1 and in_thousands(text):
+        mark = marks.pop()
+        digits, fraction = text.replace(mark, ""), f"{float(text.replace(mark, '.')):g}"
+        said = f"{text!r} may be {digits} or {fraction}: three digits follow its {_MARKS[mark]}."
+        hint = f"Write counts as whole numbers, such as {digits}, or say --decimal {mark} if that is the decimal mark."
+        raise InputError(said, where=where, hint=hint)
 
 
 def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[NDArray[np.int64], str]:

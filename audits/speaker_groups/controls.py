@@ -15,7 +15,7 @@ from audits.speaker_groups.columns import WORDS, require_free
 from audits.speaker_groups.counts import MANY_LEVELS
 from audits.wording import many
 from probes.errors import InputError
-from probes.files.decimals import has_unit, with_decimal_commas, with_point
+from probes.files.decimals import NumberColumn, has_unit, with_decimal_commas, with_point
 from probes.files.names import suggest
 from probes.loading.levels import Note, clean, is_unknown
 from probes.loading.manifests import Clip, Manifest
@@ -81,15 +81,18 @@ def controls_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
                 hint=suggest(name, manifest.columns),
             )
         require_free(clips, name, "a control", option="--control")
-        found[name], more = _read(name, clips, options)
+        found[name], more = _read(name, clips, manifest, options)
         notes += more
     return found, notes
 
 
-def _read(name: str, clips: Sequence[Clip], options: Options) -> tuple[Values, list[Note]]:
+def _read(name: str, clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[Values, list[Note]]:
     texts = [clean(clip.extras.get(name)) for clip in clips]
     known = Counter(text for text in texts if not is_unknown(text))
-    comma = with_decimal_commas(sorted(known), column=name, where=f"{options.manifest}, --control")
+    if options.decimal is not None:
+        NumberColumn(name, manifest.path, options.decimal).look(texts, [clip.line for clip in clips])
+    where = f"{options.manifest}, --control"
+    comma = with_decimal_commas(sorted(known), column=name, where=where, decimal=options.decimal)
     numbers = {text: _number(with_point(text) if comma else text) for text in known}
     numeric = _numeric(name, clips, texts, numbers)
     if len({numbers[text] if numeric else text for text in known}) < 2:

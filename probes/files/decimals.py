@@ -15,8 +15,10 @@ _IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 _WITH_UNIT = re.compile(r"[+-]?[\d.,']*\d\s*([^\W\d_]{1,12}\.?|%|\u00b0)", re.ASCII | re.IGNORECASE)
 
 
-def with_decimal_commas(texts: Collection[str], *, column: str, where: str) -> bool:
+def with_decimal_commas(texts: Collection[str], *, column: str, where: str, decimal: str | None = None) -> bool:
     """Tell whether the numbers among these values have a decimal comma; words beside them say nothing.
+
+    The mark is `decimal` where that is known.
 
     Raises
     ------
@@ -30,6 +32,8 @@ def with_decimal_commas(texts: Collection[str], *, column: str, where: str) -> b
     >>> with_decimal_commas(["2.31", "4", "0,5"], column="duration", where="--control")
     False
     """
+    if decimal is not None:
+        return decimal == ","
     commas = [text for text in texts if _WITH_COMMA.fullmatch(text) or _IN_THOUSANDS.fullmatch(text)]
     points = [text for text in texts if _NUMBER.fullmatch(text)]
     if not commas or any("." in text for text in points):
@@ -46,23 +50,26 @@ def _unclear(text: str, column: str, where: str) -> InputError:
         f"{text!r} of {column} may be {text.replace(',', '')} or {text.replace(',', '.', 1)}: every "
         "comma in this column has three digits behind it.",
         where=where,
-        hint="Write its numbers with a decimal point, and without commas between thousands.",
+        hint="Write its numbers with a decimal point, and without commas between thousands; or say --decimal , where "
+        "the command takes it.",
     )
 
 
 class NumberColumn:
-    """A column of numbers between semicolons, looked at block by block: it has decimal points or commas, not both.
+    """A column of numbers, looked at block by block: it has decimal points or commas, not both.
 
     Parameters
     ----------
     name, path
         The column, and the file that holds it.
+    decimal
+        The mark that the user names.
     """
 
-    def __init__(self, name: str, path: Path) -> None:
-        self._name, self._path = name, path
-        self._point = self._decimal = False
-        self._comma: tuple[str, int] | None = None
+    def __init__(self, name: str, path: Path, decimal: str | None = None) -> None:
+        self._name, self._path, self._named = name, path, decimal
+        self._point, self._decimal = decimal == ".", decimal == ","
+        self._comma: tuple[str, int] | None = ("", 0) if decimal == "," else None
 
     def look(self, cells: Iterable[str | None], lines: Sequence[int]) -> None:
         """Look at the next cells of the column.
@@ -92,10 +99,13 @@ class NumberColumn:
         else:
             return
         if self._point and self._comma:
+            said = f"other numbers of {self._name} have a {others}"
+            mark = "point" if self._named is None else others
             raise InputError(
-                f"{text[:60]!r} has a decimal {here}, and other numbers of {self._name} have a {others}.",
+                f"{text[:60]!r} has a {'decimal ' * (self._named is None)}{here}, and "
+                f"{said if self._named is None else f'--decimal says that numbers have a decimal {others}'}.",
                 where=f"{self._path}:{line}, {self._name}",
-                hint="Write all numbers of the column with a decimal point, and without commas between thousands.",
+                hint=f"Write all numbers of the column with a decimal {mark}, and without marks between thousands.",
             )
 
     def finish(self) -> bool:
@@ -106,10 +116,21 @@ class NumberColumn:
         InputError
             Where the commas may as well be those of thousands.
         """
+        if self._named is not None:
+            return self._named == ","
         if self._comma is not None and not self._decimal:
             text, line = self._comma
             raise _unclear(text, self._name, f"{self._path}:{line}, {self._name}")
         return self._comma is not None
+
+
+def in_thousands(text: str) -> bool:
+    """Tell whether the mark of a number may be one of thousands: three digits follow it.
+
+    >>> in_thousands("1.000"), in_thousands("1,000"), in_thousands("3.0"), in_thousands("0.125")
+    (True, True, False, False)
+    """
+    return _IN_THOUSANDS.fullmatch(text.replace(".", ",")) is not None and sum(map(text.count, ".,")) == 1
 
 
 def with_point(text: str) -> str:

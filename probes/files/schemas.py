@@ -15,7 +15,7 @@ from probes.files.arrow import is_arrow
 from probes.files.decimals import NumberColumn
 from probes.files.delimited import Delimited
 from probes.files.names import suggest
-from probes.files.tables import SEMICOLONS, is_json, read_table
+from probes.files.tables import check_decimal, decimal_notes, is_json, read_table
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -100,7 +100,7 @@ class Schema:
 
 
 class SchemaReader:
-    """A file whose header fits a schema, read block by block.
+    """A file whose header fits a schema, read block by block; the user may name its decimal mark.
 
     Attributes
     ----------
@@ -119,12 +119,13 @@ class SchemaReader:
         Where the file cannot be read, names a column twice, or lacks one.
     """
 
-    def __init__(self, path: Path, schema: Schema) -> None:
-        self.path, self._schema, self.notes = path, schema, list[str]()
-        self._decimal_comma = False
+    def __init__(self, path: Path, schema: Schema, decimal: str | None = None) -> None:
+        self.path, self._schema, self._decimal = path, schema, decimal
+        semicolons = False
         self._blocks: Iterator[tuple[Sequence[int], list[Cells]]]
         arrow = is_arrow(path)
         if arrow or is_json(path):
+            check_decimal(path, decimal)
             table = read_table(path)
             self.form, header, line = "Parquet or Arrow" if arrow else "JSON", table.columns, ""
             self._blocks = (
@@ -138,10 +139,10 @@ class SchemaReader:
         else:
             file = Delimited(path)
             self.form, header, line = file.dialect.name, tuple(file.header), f":{file.header_line}"
-            self._decimal_comma = file.dialect.decimal_comma
+            semicolons = file.dialect.decimal_comma
             self._blocks = ((block.lines, list(zip(*block.rows, strict=True))) for block in file.blocks())
-        if self._decimal_comma:
-            self.notes.append(SEMICOLONS)
+        self.notes = [*decimal_notes(semicolons, decimal)]
+        self._decimal_comma = semicolons if decimal is None else decimal == ","
         self._where = f"{path}{line}"
         self.names = tuple(name.strip().casefold() for name in header)
         self.columns = self._resolved()
@@ -157,9 +158,9 @@ class SchemaReader:
         """
         count = 0
         numbers = {
-            name: NumberColumn(name, self.path)
+            name: NumberColumn(name, self.path, self._decimal)
             for name, column in self.columns.items()
-            if self._decimal_comma and column.kind == "number"
+            if (self._decimal_comma or self._decimal) and column.kind == "number"
         }
         for lines, cells in self._blocks:
             count += len(lines)

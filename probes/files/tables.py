@@ -49,7 +49,8 @@ class Row:
 class Table:
     """What a file holds; `sources` are all files that it was made of, `notes` how it was read where that is unusual.
 
-    Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true.
+    Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
+    or points where the user names the mark, `decimal`.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class Table:
     sources: tuple[Path, ...]
     notes: tuple[str, ...] = ()
     decimal_comma: bool = False
+    decimal: str | None = None
 
     def with_points(self, names: Collection[str]) -> "Table":
         """Return the table with decimal points in columns of numbers.
@@ -67,56 +69,85 @@ class Table:
         InputError
             Where a column has decimal points and commas, or its commas may be those of thousands.
         """
-        if not self.decimal_comma:
+        if not self.decimal_comma and self.decimal is None:
             return self
-        return replace(self, rows=with_points(self.rows, names, self.path))
+        return replace(self, rows=with_points(self.rows, names, self.path, self.decimal))
 
 
-def with_points(rows: tuple[Row, ...], names: Collection[str], path: Path) -> tuple[Row, ...]:
-    """Return rows between semicolons, as `Table.with_points` does."""
+def with_points(rows: tuple[Row, ...], names: Collection[str], path: Path, decimal: str | None) -> tuple[Row, ...]:
+    """Return rows whose numbers may have decimal commas, as `Table.with_points` does."""
     lines = [row.line for row in rows]
-    commas = [name for name in names if _has_commas(name, rows, lines, path)]
+    commas = [name for name in names if _has_commas(name, rows, lines, NumberColumn(name, path, decimal))]
     if not commas:
         return rows
     return tuple(
-        replace(row, values={**row.values, **{name: with_point((row.values[name] or "").strip()) for name in commas}})
+        replace(row, values={**row.values, **{name: with_point((get(name) or "").strip()) for name in commas}})
         for row in rows
+        for get in (row.values.get,)
     )
 
 
-def _has_commas(name: str, rows: Sequence[Row], lines: Sequence[int], path: Path) -> bool:
-    column = NumberColumn(name, path)
-    column.look((row.values[name] for row in rows), lines)
+def _has_commas(name: str, rows: Sequence[Row], lines: Sequence[int], column: NumberColumn) -> bool:
+    column.look((row.values.get(name) for row in rows), lines)
     return column.finish()
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path, decimal: str | None = None) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
-    Cells are given as they stand: in a file with semicolons, `Table.with_points` reads decimal commas.
+    Cells are given as they stand: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
+    names the mark, `decimal`.
 
     Raises
     ------
     InputError
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
-    decimal_comma = False
+    semicolons = False
     if is_arrow(path):
+        check_decimal(path, decimal)
         columns, values = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
         rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
     elif is_json(path):
+        check_decimal(path, decimal)
         rows = _limited(path, _json_rows(path))
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
         table = Delimited(path)
         columns = table.names
         rows = _limited(path, _delimited_rows(table))
-        decimal_comma = table.dialect.decimal_comma
+        semicolons = table.dialect.decimal_comma
     if not rows:
         said = "The file has a header but no rows." if columns else "The file holds no rows."
         raise InputError(said, where=str(path), hint=HINT)
-    notes = (SEMICOLONS,) if decimal_comma else ()
-    return Table(path, columns, tuple(rows), sources=(path,), notes=notes, decimal_comma=decimal_comma)
+    return Table(
+        path,
+        columns,
+        tuple(rows),
+        sources=(path,),
+        notes=decimal_notes(semicolons, decimal),
+        decimal_comma=semicolons if decimal is None else decimal == ",",
+        decimal=decimal,
+    )
+
+
+def decimal_notes(semicolons: bool, decimal: str | None) -> tuple[str, ...]:
+    """Return how fields are separated and numbers written, where that is unusual, in a sentence.
+
+    >>> decimal_notes(True, "."), decimal_notes(False, None)
+    (('Fields are separated by semicolons; numbers have decimal points.',), ())
+    """
+    if decimal is None:
+        return (SEMICOLONS,) if semicolons else ()
+    mark = f"numbers have decimal {'commas' if decimal == ',' else 'points'}"
+    return (f"Fields are separated by semicolons; {mark}." if semicolons else f"{mark[0].upper()}{mark[1:]}.",)
+
+
+def check_decimal(path: Path, decimal: str | None) -> None:
+    """Refuse a decimal comma of a file that is neither CSV nor TSV."""
+    if decimal == ",":
+        said = "The file is neither CSV nor TSV: its numbers have no decimal commas."
+        raise InputError(said, where=f"{path}, --decimal", hint="Leave out --decimal.")
 
 
 def is_json(path: Path) -> bool:

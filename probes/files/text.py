@@ -3,6 +3,7 @@
 What is no text is refused with what it is instead, and with the line that shows it.
 """
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -10,7 +11,7 @@ from string import ascii_letters
 
 from probes.errors import InputError
 from probes.files.opening import read_head, unreadable
-from probes.files.sniffing import magic
+from probes.files.sniffing import IN_EXCEL, magic, wide_encoding
 
 LONGEST_LINE = 2**26
 """Bytes of the longest line that is read, where a reader sets no other limit."""
@@ -22,27 +23,47 @@ MARK = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8."""
 
 _BLOCK = 2**15
-_WIDE = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 _AROUND = 2**15
 
 
-def read_text(path: Path, *, hint: str = HINT) -> str:
+def read_text(path: Path, *, hint: str = HINT, largest: int = LARGEST, wide: bool = False) -> str:
     """Return a text file, decoded from UTF-8 with or without a byte order mark.
 
     Parameters
     ----------
     hint
         What to do where there is no text.
+    largest
+        Bytes of a file after which it is refused.
+    wide
+        UTF-16 with a byte order mark is read too, as Praat writes it.
 
     Raises
     ------
     InputError
-        Where it is missing, a folder, unreadable, empty, binary, in another encoding or larger than `LARGEST`.
+        Where it is missing, a folder, unreadable, empty, binary, in another encoding or too large.
     """
-    check_size(path, LARGEST)
-    text = "".join(block.decode() for block in byte_blocks(path, hint=hint, longest=LARGEST, size=2**22))
+    check_size(path, largest)
+    if wide and read_head(path, wanted="text", hint=hint).startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        text = _from_utf16(path)
+    else:
+        text = "".join(block.decode() for block in byte_blocks(path, hint=hint, longest=largest, size=2**22))
     if not text.strip():
         raise InputError("The file is empty.", where=str(path), hint=hint)
+    return text
+
+
+def _from_utf16(path: Path) -> str:
+    try:
+        text = path.read_bytes().decode("utf-16")
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        said = f"The byte 0x{error.object[error.start]:02x} at offset {error.start} is not UTF-16 text."
+        raise InputError(said, where=str(path), hint="Save it as UTF-8.") from None
+    if "\0" in text:
+        where = f"{path}:{text.count(chr(10), 0, text.index(chr(0))) + 1}"
+        raise InputError("The file holds a NUL byte: it is not text.", where=where, hint="Save it as UTF-8.")
     return text
 
 
@@ -122,12 +143,13 @@ def too_long(line: bytes, where: str, longest: int) -> InputError:
 
 def _check_head(path: Path, hint: str) -> None:
     head = read_head(path, wanted="text", hint=hint)
-    what = magic(head)
-    if what:
-        raise InputError(f"This is {what}, not text.", where=str(path), hint=hint)
-    wide = next((name for start, name in _WIDE.items() if head.startswith(start)), None)
+    found = magic(head)
+    if found:
+        said = f"This is {found.what}, not text."
+        raise InputError(said, where=str(path), hint=f"{found.hint} {hint}".lstrip())
+    wide = wide_encoding(head)
     if wide:
-        raise InputError(f"The text is in {wide}.", where=f"{path}:1", hint="Save it as UTF-8.")
+        raise InputError(f"The text is in {wide}.", where=f"{path}:1", hint=f"Save it as UTF-8. {IN_EXCEL}.")
 
 
 def _checked(data: bytes, path: Path, lines: int) -> bytes:

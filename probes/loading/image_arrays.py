@@ -1,15 +1,10 @@
-"""Which images and labels does an NPZ or a CSV file hold, exactly as stored?
+"""Images and labels of an NPZ or a CSV file, exactly as stored; scales and ranges are not judged here."""
 
-A CSV is read at once by pandas; where that fails, the file is read again line by line to say which field is wrong.
-Scales and ranges are not judged here.
-"""
-
-import io
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +15,12 @@ from probes.errors import InputError
 from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.files.json_values import json_text
 from probes.files.names import suggest
+from probes.files.number_rows import NumberRows, counts_up, is_plain_number
 from probes.files.sniffing import impostor
-from probes.files.text import read_text
 
 _KINDS = "USiufb"
 _SAVE = "Save both: numpy.savez_compressed(file, x=images, y=labels)."
 _MAX_NUMBER = 2**31
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _LABEL_NAMES = frozenset({"label", "labels", "class", "target", "y"})
 
 Shape = tuple[int, int, int]
@@ -193,45 +187,30 @@ def _texts(column: StoredArray) -> list[str | None]:
 
 
 def _read_csv(path: Path, layout: str, shape: Shape | None) -> Arrays:
-    import pandas as pd
-
-    text = read_text(path)
-    first_line, first = next(_records(text))
-    skipped = first_line if _is_header(first, path, first_line) else 0
-    if skipped and next(_records(text, skipped), None) is None:
-        raise InputError("The file has a header but no rows.", where=str(path), hint="Give one row per image.")
-    channels, height, width = found = _row_shape(len(first) - 1, shape, f"{path}:{first_line}")
-    try:
-        frame = pd.read_csv(
-            io.StringIO(text),
-            header=None,
-            skiprows=skipped,
-            sep=_separator(text),
-            # NA is a fault here, not a number that is missing.
-            keep_default_na=False,
-            skipinitialspace=True,
-            # Read in pieces, one column could get several types.
-            low_memory=False,
-        )
-        values = frame.to_numpy()
-    except (ValueError, OverflowError):
-        values = np.empty((1, 1), dtype=object)
-    labels, pixels = values[:, 0], values[:, 1:]
-    # A short row is filled with NaN, which a file can also hold in words.
-    if values.dtype.kind not in "iuf" or pixels.shape[1] != math.prod(found) or np.isnan(pixels[:, -1]).any():
-        raise _fault(text, skipped, len(first), path)
-    if pixels.dtype.kind in "iu" and pixels.min() >= 0 and pixels.max() <= 255:
-        pixels = pixels.astype(np.uint8)
+    file = NumberRows(path, is_header=_is_header, largest=_MAX_NUMBER, row="a label and then pixels")
+    channels, height, width = found = _row_shape(len(file.first) - 1, shape, f"{path}:{file.line}")
+    labels, pixels = [], []
+    for block in file.blocks():
+        labels.append(block[:, 0].copy())
+        pixels.append(_small(block[:, 1:]))
     last = channels > 1 and layout == "hwc"
+    semicolons = " between semicolons" * file.semicolons + ", with decimal commas" * file.decimal_comma
     return Arrays(
-        values=pixels,
-        labels=labels.copy(),
+        values=np.concatenate(pixels),
+        labels=np.concatenate(labels),
         order=partial(_unfold, (height, width, channels) if last else found, last),
         shape=found,
-        layout=f"CSV rows {'h,w' if channels == 1 else ','.join(layout)}",
+        layout=f"CSV rows {'h,w' if channels == 1 else ','.join(layout)}{semicolons}",
         columns={},
-        locate=partial(_line, path, skipped),
+        locate=partial(_place, file),
     )
+
+
+def _small(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers from 0 to 255 in one byte each, and others as they are."""
+    if pixels.dtype.kind in "iu" and pixels.size and pixels.min() >= 0 and pixels.max() <= 255:
+        return pixels.astype(np.uint8)
+    return pixels.copy()
 
 
 def _unfold(sides: Shape, last: bool, row: NDArray[Any]) -> NDArray[Any]:
@@ -239,28 +218,13 @@ def _unfold(sides: Shape, last: bool, row: NDArray[Any]) -> NDArray[Any]:
     return image.transpose(2, 0, 1) if last else image
 
 
-def _separator(text: str) -> str:
-    first = text.lstrip().split("\n", 1)[0]
-    return "\t" if "\t" in first and "," not in first else ","
-
-
-def _records(text: str, skipped: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the fields of each row after the first `skipped` lines, without blank ones."""
-    separator = _separator(text)
-    for line, content in enumerate(io.StringIO(text, newline=None), start=1):
-        if line > skipped and content.strip():
-            yield line, [field.strip().strip('"') for field in content.split(separator)]
-
-
-def _is_header(fields: Sequence[str], path: Path, line: int) -> bool:
+def _is_header(fields: Sequence[str], where: str) -> bool:
     """Tell whether a first row names the columns; a row whose label alone is no number does not."""
-    where = f"{path}:{line}"
-    if _NUMBER.fullmatch(fields[0]):
-        # What a data frame without names of its own writes above its rows.
-        return len(fields) > 2 and list(fields) == [str(place) for place in range(len(fields))]
+    if is_plain_number(fields[0]):
+        return len(fields) > 2 and counts_up(fields)
     rest = fields[1:]
-    counted = any(rest == [str(place + start) for place in range(len(rest))] for start in (0, 1))
-    if not counted and all(_NUMBER.fullmatch(name) for name in rest):
+    counted = counts_up(rest) or counts_up(rest, 1)
+    if not counted and all(map(is_plain_number, rest)):
         raise InputError(
             f"The label {fields[0]!r} is not a number.", where=f"{where}, column 1", hint="Give the index of the class."
         )
@@ -294,28 +258,7 @@ def _row_shape(count: int, expected: Shape | None, where: str) -> Shape:
     )
 
 
-def _fault(text: str, skipped: int, width: int, path: Path) -> InputError:
-    """Return the first thing in a CSV that is wrong."""
-    for line, fields in _records(text, skipped):
-        if len(fields) != width:
-            return InputError(
-                f"The row has {len(fields)} fields, the first one {width}.",
-                where=f"{path}:{line}",
-                hint="Every row is a label and then the same number of pixels.",
-            )
-        for place, content in enumerate(fields, start=1):
-            number = _NUMBER.fullmatch(content)
-            if not number or abs(float(content)) > _MAX_NUMBER:
-                wrong = "too large" if number else "not a number"
-                return InputError(
-                    f"{content!r} is {wrong}." if content else "The field is empty.",
-                    where=f"{path}:{line}, column {place}",
-                    hint="Every row is a label and then pixels.",
-                )
-    return InputError("The rows cannot be read as numbers.", where=str(path), hint="Write plain numbers and commas.")
-
-
-def _line(path: Path, skipped: int, index: int, place: int | None) -> str:
+def _place(file: NumberRows, index: int, place: int | None) -> str:
     """Say where a value stands in a CSV; the file is read again, which only an error needs."""
-    lines = [line for line, _ in _records(read_text(path), skipped)]
-    return f"{path}:{lines[index]}, column {1 if place is None else place + 2}"
+    line, _ = next(islice(file.rows(), index, None))
+    return f"{file.path}:{line}, column {1 if place is None else place + 2}"

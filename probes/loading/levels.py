@@ -154,6 +154,7 @@ class Levels:
     column: str
     mapping: Mapping[str, str] = field(default_factory=dict)
     edges: Sequence[float] = ()
+    decimal: str | None = None
     _labels: tuple[str, ...] = ()
     _unknown: Counter[str] = field(default_factory=Counter)
     _mapped: Counter[str] = field(default_factory=Counter)
@@ -180,7 +181,7 @@ class Levels:
             texts = {clean(value) for value in values}
             known = {self.mapping.get(text, text) for text in texts}
             known = {text for text in known if not is_unknown(text)}
-            self._comma = with_decimal_commas(sorted(known), column=self.column, where="--bin")
+            self._comma = with_decimal_commas(sorted(known), column=self.column, where="--bin", decimal=self.decimal)
             texts = {with_point(text) for text in known} if self._comma else known
             numbers = [float(text) for text in texts if _NUMBER.fullmatch(text)]
             # A bin 0-1 that holds 1.9 would be misread.

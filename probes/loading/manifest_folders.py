@@ -5,7 +5,7 @@ from pathlib import Path
 
 from probes.errors import InputError
 from probes.files.json_values import parse_json
-from probes.files.tables import Row, Table, read_table
+from probes.files.tables import Row, Table, check_decimal, read_table
 from probes.files.text import read_text
 from probes.loading.known_layouts import advice_on_folder
 from probes.loading.places import check_link
@@ -15,8 +15,8 @@ _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 _AGAIN = "Save the dataset again with save_to_disk."
 
 
-def open_manifest(path: Path) -> Table:
-    """Read the table of a manifest: a file, or a folder that `table_of_folder` knows.
+def open_manifest(path: Path, decimal: str | None = None) -> Table:
+    """Read the table of a manifest: a file, or a folder that `table_of_folder` knows; `decimal` as of `read_table`.
 
     Raises
     ------
@@ -24,15 +24,15 @@ def open_manifest(path: Path) -> Table:
         Where it cannot be read; of a folder that is laid out as a corpus, the hint names the preset.
     """
     if path.is_dir():
-        table = table_of_folder(path)
+        table = table_of_folder(path, decimal)
         if table is not None:
             return table
         advice = advice_on_folder(path)
         raise InputError("This is a folder, not a file.", where=str(path), hint=advice or "Name the file in it.")
-    return read_table(path)
+    return read_table(path, decimal)
 
 
-def table_of_folder(folder: Path) -> Table | None:
+def table_of_folder(folder: Path, decimal: str | None = None) -> Table | None:
     """Return the table of a folder that `save_to_disk` wrote, or that holds a table of metadata; None of any other.
 
     Raises
@@ -44,13 +44,14 @@ def table_of_folder(folder: Path) -> Table | None:
         named = [place.parent.name for place in sorted(folder.glob(f"*/{_STATE}"))]
         raise _several(folder, "a dataset of several splits", named)
     if (folder / _STATE).is_file() and (folder / _INFO).is_file():
+        check_decimal(folder, decimal)
         return _saved(folder)
     found = [name for name in METADATA if (folder / name).is_file()]
     if len(found) > 1:
         raise _several(folder, "several tables of metadata", found)
     if found:
         check_link(folder / found[0], folder)
-        return read_table(folder / found[0])
+        return read_table(folder / found[0], decimal)
     splits = sorted({place.parent.name for name in METADATA for place in folder.glob(f"*/{name}")})
     if splits:
         raise _several(folder, "a folder of splits, each with its own metadata", splits)

@@ -116,6 +116,7 @@ def read_manifest(
     bins: Mapping[str, Sequence[float]],
     audio_root: Path | None = None,
     needs: frozenset[str],
+    decimal: str | None = None,
 ) -> Manifest:
     """Read a manifest: CSV, TSV, JSON lines (NeMo's too), a JSON list of objects, Parquet, Arrow, or a folder of one.
 
@@ -133,6 +134,8 @@ def read_manifest(
         Folder of relative paths; default the folder of the manifest.
     needs
         What the audit cannot do without: any of path, text, speaker.
+    decimal
+        The decimal mark of numbers, where the user names it.
 
     Raises
     ------
@@ -140,7 +143,7 @@ def read_manifest(
         Where a column is missing or ambiguous, a row cannot be read, or a path is listed twice or leaves its
         folder.
     """
-    table = open_manifest(path)
+    table = open_manifest(path, decimal)
     return assemble(
         table,
         columns=columns,
@@ -319,7 +322,7 @@ def level_rules(
         )
     # Only to refuse what is unclear, by its line: the levels themselves read decimal commas, and count them.
     table.with_points([name for name in bins if name not in mapping])
-    return {name: Levels(name, mapping.get(name, {}), tuple(bins.get(name, ()))) for name in by}
+    return {name: Levels(name, mapping.get(name, {}), tuple(bins.get(name, ())), table.decimal) for name in by}
 
 
 def _clip(

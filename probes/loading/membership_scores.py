@@ -12,6 +12,7 @@ import numpy as np
 
 from probes.errors import InputError
 from probes.files.names import suggest
+from probes.files.tables import check_decimal
 from probes.loading.hashing import sha256_file
 from probes.loading.score_arrays import FORMS, Flags, Floats, ScoreArchive
 from probes.loading.score_folders import read_score_folder
@@ -60,7 +61,9 @@ class ScoreSet:
     notes: tuple[str, ...]
 
 
-def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> ScoreSet | ShadowScores:
+def read_scores(
+    path: Path, *, higher_is: str | None, target: int | None, decimal: str | None = None
+) -> ScoreSet | ShadowScores:
     """Read a file of scores, or a folder that another tool wrote (see `score_folders`).
 
     Parameters
@@ -69,6 +72,8 @@ def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> Sco
         Whether more means "member" or "nonmember"; columns and arrays named `loss` need no such word.
     target
         Index of the audited model in a file of several; None: the one that the file names, or the last.
+    decimal
+        The decimal mark of a table, where the user names it.
 
     Raises
     ------
@@ -79,9 +84,11 @@ def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> Sco
         said = f"{higher_is!r} is neither member nor nonmember."
         raise InputError(said, where="--higher-is", hint="Say for whom the scores are higher.")
     if path.is_dir():
+        check_decimal(path, decimal)
         return read_score_folder(path, higher_is=higher_is, target=target)
     head = _head(path)
     if head[:2] == b"PK" or (head and path.suffix.lower() == ".npz"):
+        check_decimal(path, decimal)
         archive = ScoreArchive(path)
         # Only a file of several models has to say which of them was trained on which point.
         if "keep" in archive.names:
@@ -91,7 +98,7 @@ def read_scores(path: Path, *, higher_is: str | None, target: int | None) -> Sco
         hint = "Save both: numpy.savez(file, scores=scores, member=member)."
         raise InputError("The array does not say who is a member.", where=str(path), hint=hint)
     else:
-        layout, rows = read_score_table(path, higher_is)
+        layout, rows = read_score_table(path, higher_is, decimal)
     if target is not None:
         raise InputError("The file is of one model.", where=f"{path}, target", hint="Leave the option out.")
     return _used(path, layout, rows)

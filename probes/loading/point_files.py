@@ -4,29 +4,24 @@ Of images only headers are read while listing. What would change pixels silently
 size) is refused with the file's name.
 """
 
-import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
-from probes.files.delimited import Delimited
 from probes.files.image_folders import OUTSIDE, ImageFile, ImageFolder
 from probes.files.images import Header
-from probes.files.text import text_blocks
+from probes.files.number_rows import NumberRows, counts_up, is_plain_number
 
 Singles = NDArray[np.float32]
 
 _FORMATS = ("PNG", "JPEG")
 _PLAIN = ("RGB", "P")
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,69 +147,28 @@ def read_number_rows(path: Path) -> Source:
     InputError
         Where it is no text, or a field is no number that float32 holds.
     """
-    file = Delimited(path, numbers=True)
-    header = _is_header(file.header, f"{path}:{file.header_line}")
-    width = len(file.header)
-    try:
-        singles = np.concatenate([*_blocks(path, file, file.header_line - (not header))])
-    except (ValueError, OverflowError):
-        # pandas is fast, but does not say where it failed: `_fault` reads again, row by row.
-        singles = np.empty((0, 0), dtype=np.float32)
-    if singles.shape[1] != width or not np.isfinite(singles).all():
-        raise _fault(file, header)
-    commas = file.dialect.decimal_comma
+    largest = float(np.finfo(np.float32).max)
+    file = NumberRows(path, is_header=_is_header, largest=largest, row="a point", dtype=np.float64)
+    with np.errstate(over="ignore"):
+        singles = np.concatenate([block.astype(np.float32) for block in file.blocks()])
+    if not np.isfinite(singles).all():
+        raise file.fault()
     return Source(
-        shape=(width,),
+        shape=(len(file.first),),
         pixels=False,
         names=tuple(map(str, range(len(singles)))),
-        layout=f"CSV of {width} numbers a row, {'with' if header else 'without'} a header",
-        notes=("Fields are separated by semicolons; a comma is a decimal comma.",) if commas else (),
+        layout=f"CSV of {len(file.first)} numbers a row, {'with' if file.header else 'without'} a header",
+        notes=("Fields are separated by semicolons; a comma is a decimal comma.",) if file.semicolons else (),
         rows=lambda start, stop: singles[start:stop].copy(),
         spot=lambda index: f"{path}, row {index}",
     )
 
 
-def _blocks(path: Path, file: Delimited, skipped: int) -> Iterator[Singles]:
-    """Yield the numbers of some rows at once, without the first lines."""
-    import pandas as pd
-
-    for text in text_blocks(path, size=2**22):
-        lines = io.StringIO(text)
-        for _ in range(skipped):
-            lines.readline()
-        skipped = 0
-        # Semicolons separate numbers with points too.
-        decimal = "," if file.dialect.decimal_comma and "," in text else "."
-        if text[lines.tell() :].strip():
-            frame = pd.read_csv(lines, header=None, sep=file.dialect.separator, decimal=decimal, dtype=np.float64)
-            with np.errstate(over="ignore"):
-                yield frame.to_numpy().astype(np.float32)
-
-
 def _is_header(fields: Sequence[str], where: str) -> bool:
     """Tell whether a first row names the columns: none of its fields is a number, or they count from 0."""
-    if not any(_NUMBER.fullmatch(name) for name in fields):
-        if not all(name.strip() for name in fields):
+    if not any(map(is_plain_number, fields)):
+        if not all(fields):
             hint = "If it counts the rows, save without it (pandas: index=False)."
             raise InputError("A column has no name.", where=where, hint=hint)
         return True
-    # What a data frame without names of its own writes above its rows.
-    return len(fields) > 2 and list(fields) == [str(place) for place in range(len(fields))]
-
-
-def _fault(file: Delimited, header: bool) -> InputError:
-    """Return the first thing in a file that is wrong."""
-    path, commas, line = file.path, file.dialect.decimal_comma, 0
-    rows = file.rows() if header else chain([(file.header_line, file.header)], file.rows())
-    for line, fields in rows:
-        for place, content in enumerate(fields, start=1):
-            plain = content.replace(",", ".") if commas else content
-            number = _NUMBER.fullmatch(plain)
-            if not number or abs(float(plain)) > float(np.finfo(np.float32).max):
-                wrong = "is too large for float32" if number else "is not a finite number"
-                said = f"{content[:40]!r} {wrong}." if content.strip() else "The field is empty."
-                where = f"{path}:{line}, column {place}"
-                return InputError(said, where=where, hint="Give numbers only, a point a row.")
-    if not line:
-        return InputError("The file has a header but no rows.", where=str(path), hint="Give a point a row.")
-    return InputError("The rows cannot be read as numbers.", where=str(path), hint="Write plain numbers and commas.")
+    return len(fields) > 2 and counts_up(fields)

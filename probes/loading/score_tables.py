@@ -87,9 +87,9 @@ def check_chances(chance: Floats, count: int, where: str) -> None:
         raise InputError(said, where=where, hint="Give each point's probability, between 0 and 1.")
 
 
-def read_score_table(path: Path, higher_is: str | None) -> tuple[str, ScoreRows]:
+def read_score_table(path: Path, higher_is: str | None, decimal: str | None = None) -> tuple[str, ScoreRows]:
     """Read a table in blocks, of which only numbers, ids and groups are kept."""
-    reader, where = SchemaReader(path, SCHEMA), str(path)
+    reader, where = SchemaReader(path, SCHEMA, decimal), str(path)
     attacks = _attacks(reader, where)
     side = next(name for name in reader.names if name in SIDES)
     # Beside scores, the option does not speak of losses.

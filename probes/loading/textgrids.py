@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from probes.errors import InputError
+from probes.files import text
 from probes.files.names import suggest
-from probes.files.sniffing import impostor
 
 MAX_BYTES = 200 * 2**20
 PHONE_TIERS = frozenset({"phones", "phone", "phoneme", "phonemes", "segments", "mau", "phonetic"})
@@ -53,21 +53,8 @@ def read_number(text: str) -> float | None:
 
 
 def check_size(path: Path) -> None:
-    """Refuse what is no file, or one of more than `MAX_BYTES`."""
-    try:
-        size = path.stat().st_size if path.is_file() else -1
-    except OSError as error:
-        raise InputError(
-            f"The file cannot be read: {error.strerror}.", where=str(path), hint="Check the path and its permissions."
-        ) from error
-    if size < 0:
-        raise InputError("This is not a file.", where=str(path), hint="Check the path.")
-    if size > MAX_BYTES:
-        raise InputError(
-            f"The file has {size / 2**20:,.0f} MiB; at most {MAX_BYTES // 2**20} are read.",
-            where=str(path),
-            hint="Give a folder of smaller files, for example one for each clip.",
-        )
+    """Refuse a file of more than `MAX_BYTES`."""
+    text.check_size(path, MAX_BYTES, hint="Give a folder of smaller files, for example one for each clip.")
 
 
 def read_plain(path: Path) -> str:
@@ -76,30 +63,11 @@ def read_plain(path: Path) -> str:
     Raises
     ------
     InputError
-        Where it is too large, unreadable, binary or in another encoding.
+        Where it is too large, unreadable, empty, binary or in another encoding.
     """
     check_size(path)
-    where = str(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"The file cannot be read: {error.strerror}.", where=where, hint="Check the path and its permissions."
-        ) from error
-    disguise = impostor(data[:512])
-    if disguise:
-        raise InputError(f"This is {disguise.what}, not an alignment.", where=where, hint=disguise.hint)
-    encoding = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "UTF-8"
-    try:
-        text = data.decode("utf-16" if encoding == "UTF-16" else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        met = f"The byte 0x{data[error.start]:02x} at offset {error.start} is not {encoding} text."
-        raise InputError(met, where=where, hint="Save it as UTF-8.") from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        met = "The file holds a NUL byte: it is not text."
-        raise InputError(met, where=f"{where}:{line}", hint="Save it as a text file in UTF-8.")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    found = text.read_text(path, hint="Give an alignment in text form.", largest=MAX_BYTES, wide=True)
+    return found.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_textgrid(path: Path) -> list[Tier]:
@@ -110,11 +78,11 @@ def read_textgrid(path: Path) -> list[Tier]:
     InputError
         Where the file is no TextGrid in text form, ends early, or holds more or less than its counts say.
     """
-    text = read_plain(path)
-    tokens = _Tokens(path, text)
+    content = read_plain(path)
+    tokens = _Tokens(path, content)
     head = [tokens.header(), tokens.header()]
     if not head[0].startswith("ooTextFile") or head[1] != "TextGrid":
-        met = f"This is no TextGrid: it begins with {(head[0] or text.lstrip())[:60]!r}."
+        met = f"This is no TextGrid: it begins with {(head[0] or content.lstrip())[:60]!r}."
         raise InputError(met, where=str(path), hint="In Praat: Save as text file, or Save as short text file.")
     for what in ("the start", "the end"):
         tokens.number(what)

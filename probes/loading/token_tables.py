@@ -22,7 +22,7 @@ MAX_CELLS = 30_000_000
 _ROWS = 1024
 
 
-def read_token_table(path: Path) -> "TokenTable":
+def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
     """Read a table that is small enough to be held, which is judged before it is read."""
     cells = 0
     # A file that says itself how large it is is judged by its reader.
@@ -35,8 +35,8 @@ def read_token_table(path: Path) -> "TokenTable":
         said = f"The table has about {cells} cells; up to {MAX_CELLS} are read as text."
         hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
         raise InputError(said, where=str(path), hint=hint)
-    table = read_table(path)
-    return TokenTable(path, table.columns, table.rows, notes=table.notes, decimal_comma=table.decimal_comma)
+    table = read_table(path, decimal)
+    return TokenTable(path, table.columns, table.rows, (), table.notes, table.decimal_comma, decimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ class TokenTable:
     packed: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
     decimal_comma: bool = False
+    decimal: str | None = None
 
     def numeric(self, labels: Sequence[str]) -> list[str]:
         """Return the names of columns besides the labels that hold numbers in the first rows."""
@@ -105,7 +106,7 @@ class TokenTable:
     ) -> HeldVectors:
         """Return columns of numbers as vectors; a cell that is neither a number nor missing is refused."""
         chosen_layers(layers, (0,), self.path)
-        rows = with_points(self.rows, names, self.path) if self.decimal_comma else self.rows
+        rows = with_points(self.rows, names, self.path, self.decimal) if self.decimal_comma else self.rows
         values = np.empty((count, len(names)), dtype=np.float32)
         for start in range(0, count, _ROWS):
             places = range(start, min(start + _ROWS, count))

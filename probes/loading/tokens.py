@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from probes.errors import InputError
 from probes.files.names import suggest
-from probes.files.tables import Table
+from probes.files.tables import Table, check_decimal
 from probes.loading.hashing import sha256_file
 from probes.loading.levels import Note, clean, is_unknown, level_words
 from probes.loading.manifests import ROLES, find_column, level_rules
@@ -105,6 +105,7 @@ def read_tokens(
     transform: str = "none",
     layers: Sequence[int] | None = None,
     on_bad: str = "stop",
+    decimal: str | None = None,
     progress: Progress = Silent(),
 ) -> Tokens:
     """Read phone tokens from a CSV, TSV, JSON lines, Parquet, Arrow or NPZ file.
@@ -122,6 +123,8 @@ def read_tokens(
         As for `probes.loading.manifests.read_manifest`.
     transform
         "none", or "log": the natural logarithm.
+    decimal
+        The decimal mark of a table, where the user names it.
     on_bad
         "stop" or "skip", where a token has no phone or no speaker.
 
@@ -133,8 +136,10 @@ def read_tokens(
     for option, value, usual in (("transform", transform, ("none", "log")), ("on-bad", on_bad, ("stop", "skip"))):
         if value not in usual:
             raise InputError(f"{value!r} is unknown.", where=f"--{option}", hint=suggest(value, usual))
-    source = open_tokens(path) if _is_archive(path) else read_token_table(path)
-    table = Table(path=path, columns=source.names, rows=(), sources=(path,))
+    if _is_archive(path):
+        check_decimal(path, decimal)
+    source = open_tokens(path) if _is_archive(path) else read_token_table(path, decimal)
+    table = Table(path=path, columns=source.names, rows=(), sources=(path,), decimal=decimal)
     rules = level_rules(table, by, values, bins)
     names = PHONE_NAMES[:1] if "phone" in map(str.casefold, source.names) else PHONE_NAMES
     # Where a column is needed and none is found, this raises.

@@ -964,7 +964,7 @@ def log_without_rows(digits: Digits, folder: Path) -> Words:
     return with_log(digits, folder, LOG.splitlines()[0] + "\n")
 
 
-@case("line 3")
+@case("log.tsv:3")
 def log_with_a_short_row(digits: Digits, folder: Path) -> Words:
     return with_log(digits, folder, LOG.replace("\t0:00:13.1", ""))
 

@@ -475,3 +475,32 @@ def test_a_null_in_json_is_a_missing_transcript_only_in_the_manifest(
     report = read(quick(*alone(as_lines(tmp_path / "m.jsonl", rows))))
     assert report["coverage"]["skipped"] == [{"reason": "no transcript by prediction", "count": 1}]
     assert "wrote nothing for 1 of 95 clips" in " ".join(warning["message"] for warning in report["warnings"])
+
+
+def test_the_named_decimal_mark_reads_counts_and_is_a_setting_only_where_it_is_given(
+    call_miles: Call, corpus: Corpus, tmp_path: Path
+) -> None:
+    rows = [
+        {"path": row["path"], "speaker": row["speaker"], "gender": row["gender"], "words": LENGTH, "errors": at % 3}
+        for at, row in enumerate(corpus.rows)
+    ]
+    short = ("--by", "gender", "--bootstrap", "200", "--permutations", "100", "--min-speakers", "6")
+    reports = {}
+    for mark in ("", ".", ","):
+        cells = [row | {name: f"{row[name]}{mark}{'000' * bool(mark)}" for name in ("words", "errors")} for row in rows]
+        path = write(tmp_path / f"t{len(mark)}.csv", cells)
+        more = ("--decimal", mark) if mark else ()
+        done = call_miles("audit-groups", str(path), *short, *more, "--out", "run", "--force", cwd=tmp_path)
+        assert done.code == 0, done.err
+        reports[mark] = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
+        settings = reports[mark]["settings"]
+        assert settings.get("decimal", "") == mark and ("decimal" in settings) == bool(mark)
+        if mark:
+            refused = call_miles("audit-groups", str(path), *short, "--out", "other", cwd=tmp_path)
+            said = {".": "'1.000' may be 1000 or 1", ",": "'0,000' is no count"}[mark]
+            assert refused.code == 2 and said in refused.err and not (tmp_path / "other").exists()
+    assert reports["."]["estimates"] == reports[","]["estimates"] == reports[""]["estimates"]
+    refused = call_miles("audit-groups", str(path), *short, "--decimal", ";", cwd=tmp_path)
+    assert refused.code == 2 and "is not a choice of --decimal" in refused.err
+    refused = call_miles("audit-groups", str(path), *short, "--decimal", ",", "--preset", "kaldi", cwd=tmp_path)
+    assert refused.code == 2 and "--decimal and --preset exclude each other" in refused.err

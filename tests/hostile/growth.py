@@ -225,13 +225,26 @@ CASES: tuple[Case, ...] = (
     _known(
         "rows", "log.tsv", _rows("idx\tlabel\tpredict\tradius\tcorrect\ttime\n", "{0}\t1\t1\t0.5\t1\t0:00:01\n"), 2000
     ),
+    _known(
+        "empty lines",
+        "log.tsv",
+        lambda n: b"idx\tlabel\tpredict\tradius\tcorrect\ttime\n" + b"\n" * n + b"1\t1\t1\t0.5\t1\t1\n",
+        100_000,
+    ),
     _known("rows", "tokens.csv", _rows("phone,speaker,dialect,x0,x1\n", "a,s{1},n{2},{3},1\n"), 2000),
     _known("rows", "tokens.jsonl", _rows("", '{{"phone": "a", "speaker": "s{1}", "x0": {3}}}\n'), 2000),
     _known("rows", "points.csv", _rows("", "{0},{3}\n"), 10000),
     _known("columns", "points.csv", lambda n: b"1," * n + b"2\n", 1000),
+    _known("decimal commas", "points.csv", _rows("", "{0},5;{1},25\n"), 10000),
+    _known("commas of thousands", "points.csv", _rows("", "1,234;2,567\n"), 10000),
+    _known("digits", "points.csv", lambda n: b"0;1\n" + b"0" * n + b";1,5\n", 100_000),
     _known("rows", "images.csv", _rows("", "{2},0,255,3,4\n"), 3000),
+    _known("decimal commas", "images.csv", _rows("", "{2};0,5;2,55;3;4\n"), 3000),
+    _known("columns", "images.csv", lambda n: b"1" + b",2" * n + b"\n", 2500),
+    _known("lines above", "images.csv", lambda n: b"\n" * n + b"1,2,3,4,5\n", 100_000),
     _known("intervals", "a.TextGrid", _grid, 2000),
     _known("intervals", "b.TextGrid", _grid, 2000),
+    _known("letters of two bytes", "a.TextGrid", lambda n: _grid(n).decode().encode("utf-16"), 2000),
     _known("rows", "a.ctm", _rows("", "a 1 {0} 0.5 AH\n"), 5000),
     _known("rows", "a.phn", _rows("", "{0} {0} ah\n"), 8000),
     _known(

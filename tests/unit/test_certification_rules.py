@@ -515,26 +515,26 @@ def test_columns_may_stand_in_any_order_among_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "place"),
     [
-        (["0\t3\t3\t0.3\t1\t1.0", "x\t3\t3\t0.3\t1\t1.0"], "line 3, column idx"),
-        (["0\t3.5\t3\t0.3\t1\t1.0"], "line 2, column label"),
-        (["0\t3\t\t0.3\t1\t1.0"], "line 2, column predict"),
-        (["0\t3\t3\tabc\t1\t1.0"], "line 2, column radius"),
-        (["0\t3\t3\t-0.3\t1\t1.0"], "line 2, column radius"),
-        (["0\t3\t3\tnan\t1\t1.0"], "line 2, column radius"),
-        (["0\t3\t3\tinf\t1\t1.0"], "line 2, column radius"),
-        (["0\t3\t-1\t0.3\t0\t1.0"], "line 2, column radius"),
-        (["0\t3\t3\t0.3\tyes\t1.0"], "line 2, column correct"),
-        (["0\t3\t3\t0.3\t1\tlater"], "line 2, column time"),
-        (["0\t3\t3\t0.3\t1\t-2"], "line 2, column time"),
-        (["0\t3\t3\t0.3\t1\t1.0", "", "20\t3\t3\t0.3\t1"], "line 4"),
-        (["0\t3\t3\t0.3\t1\t1.0\t9"], "line 2"),
+        (["0\t3\t3\t0.3\t1\t1.0", "x\t3\t3\t0.3\t1\t1.0"], ":3, column idx"),
+        (["0\t3.5\t3\t0.3\t1\t1.0"], ":2, column label"),
+        (["0\t3\t\t0.3\t1\t1.0"], ":2, column predict"),
+        (["0\t3\t3\tabc\t1\t1.0"], ":2, column radius"),
+        (["0\t3\t3\t-0.3\t1\t1.0"], ":2, column radius"),
+        (["0\t3\t3\tnan\t1\t1.0"], ":2, column radius"),
+        (["0\t3\t3\tinf\t1\t1.0"], ":2, column radius"),
+        (["0\t3\t-1\t0.3\t0\t1.0"], ":2, column radius"),
+        (["0\t3\t3\t0.3\tyes\t1.0"], ":2, column correct"),
+        (["0\t3\t3\t0.3\t1\tlater"], ":2, column time"),
+        (["0\t3\t3\t0.3\t1\t-2"], ":2, column time"),
+        (["0\t3\t3\t0.3\t1\t1.0", "", "20\t3\t3\t0.3\t1"], ":4"),
+        (["0\t3\t3\t0.3\t1\t1.0\t9"], ":2"),
     ],
 )
 def test_what_cannot_be_read_is_named_by_line_and_column(tmp_path: Path, rows: list[str], place: str) -> None:
     path = log_of(tmp_path, *rows)
     with pytest.raises(InputError) as raised:
         read_log(path)
-    assert raised.value.where == f"{path}, {place}"
+    assert raised.value.where == f"{path}{place}"
 
 
 @pytest.mark.parametrize("header", ["idx\tlabel\tpredict\tcorrect\ttime", "idx label predict radius correct time", ""])
@@ -542,7 +542,22 @@ def test_a_log_without_its_columns_is_refused(tmp_path: Path, header: str) -> No
     with pytest.raises(InputError, match="no column") as raised:
         read_log(log_of(tmp_path, "0\t3\t3\t1\t1.0", header=header))
     assert "radius" in str(raised.value)
-    assert str(raised.value.where).endswith("line 1")
+    assert str(raised.value.where).endswith("log.tsv:1" if header else "log.tsv:2")
+
+
+@pytest.mark.parametrize(
+    ("name", "separator"), [("log", "\t"), ("log.csv", ","), ("log.txt", ","), ("log.csv", "\t"), ("log.txt", ";")]
+)
+def test_a_log_is_read_whatever_separates_its_cells(tmp_path: Path, name: str, separator: str) -> None:
+    plain = read_log(log_of(tmp_path, "0\t3\t3\t0.378\t1\t15.4", "20\t7\t-1\t0.0\t0\t0:00:13"))
+    path = tmp_path / name
+    path.write_text((tmp_path / "log.tsv").read_text().replace("\t", separator).replace("\n", "\r\n"))
+    assert read_log(path).verdicts == plain.verdicts
+
+
+def test_a_log_with_a_column_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'idx' stands twice"):
+        read_log(log_of(tmp_path, "0\t3\t3\t0.3\t1\t1.0\t5", header=f"{HEADER}\tidx"))
 
 
 def test_a_log_without_rows_is_refused(tmp_path: Path) -> None:

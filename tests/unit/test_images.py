@@ -354,7 +354,7 @@ def test_the_shape_of_a_row_may_be_given(tmp_path: Path) -> None:
     [
         ("1,2,3,4,5\n1,2,3,4\n", "4 fields", ":2"),
         ("1,2,3,4,5\n\n1,2,3,4,5,6\n", "6 fields", ":3"),
-        ("1,2,3,4,5\n1,2,x,4,5\n", "'x' is not a number", ":2, column 3"),
+        ("1,2,3,4,5\n1,2,x,4,5\n", "'x' is not a finite number", ":2, column 3"),
         ("label,a,b,c,d\n1,2,,4,5\n", "empty", ":2, column 3"),
         ("1,2,3,4,5\n1,2,3,4,\n", "empty", ":2, column 5"),
         ("1,2,3,4,5\n1,2,NA,4,5\n", "'NA'", ":2, column 3"),

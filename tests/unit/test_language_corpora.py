@@ -219,7 +219,7 @@ FILES = [
     (b"same sentence\n" * 500, "No sentence is left for training: 499 are equal to one of the 1 held out"),
     (numbered(30).encode("utf-16"), "in UTF-16. | DIR/en.txt:1 | Save it as UTF-8."),
     (numbered(30).encode("utf-32"), "in UTF-32. | DIR/en.txt:1"),
-    (numbered(30).encode("utf-16-le"), "a NUL byte: it is not text, or not in UTF-8. | DIR/en.txt:1 "),
+    (numbered(30).encode("utf-16-le"), "in UTF-16. | DIR/en.txt:1"),
     (numbered(30).encode() + LATIN.encode("latin-1"), "0xe9 is not UTF-8 text: it looks like Latin-1"),
     (numbered(30).encode() + LATIN.encode("latin-1"), "DIR/en.txt:31 "),
     (RUSSIAN.encode("cp1251"), "older encoding of its script, such as Windows-1251"),

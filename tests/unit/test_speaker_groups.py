@@ -609,8 +609,50 @@ def test_counts_between_semicolons_may_be_whole_numbers_with_a_decimal_comma(hea
     # So a data frame writes a column of counts that was not whole somewhere.
     rows = [row | {"errors": f"{row['errors']},0"} for row in counted(clips())]
     assert hear(rows, delimiter=";").draft.estimates == plain.draft.estimates
-    with pytest.raises(InputError, match="'1,000' is no count"):
+    with pytest.raises(InputError, match="'1,000' may be 1000 or 1: three digits follow its comma"):
         hear([row | {"errors": "1,000"} for row in counted(clips())], delimiter=";")
+
+
+@pytest.mark.parametrize("cell", ["{}.0", "{}.00", "{}.", "{}e0", "+{}"])
+def test_counts_may_be_whole_numbers_with_a_decimal_point(hear: Hear, plain: Heard, cell: str) -> None:
+    assert hear([row | {"errors": cell.format(row["errors"])} for row in counted(clips())]).draft.estimates == (
+        plain.draft.estimates
+    )
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("column", ["words", "errors"])
+def test_a_count_that_may_be_one_of_thousands_is_refused_with_its_line(
+    hear: Hear, plain: Heard, delimiter: str, column: str
+) -> None:
+    rows = counted(clips())
+    rows[4] |= {column: "1.000"}
+    with pytest.raises(InputError, match=r"'1\.000' may be 1000 or 1: three digits follow its point") as caught:
+        hear(rows, delimiter=delimiter)
+    assert ":6 " in str(caught.value.where) and str(caught.value.where).endswith(f"column {column}")
+    assert "such as 1000, or say --decimal . if" in caught.value.hint
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_counts_with_three_decimals_are_read_by_the_named_mark(hear: Hear, plain: Heard, mark: str) -> None:
+    rows = [row | {"errors": f"{row['errors']}{mark}000"} for row in counted(clips())]
+    assert hear(rows, decimal=mark).draft.estimates == plain.draft.estimates
+    words = {".": "point", ",": "comma"}
+    other = "," if mark == "." else "."
+    said = f"has a {words[mark]}, and --decimal says that numbers have a decimal {words[other]}"
+    with pytest.raises(InputError, match=said):
+        hear(rows, decimal=other)
+
+
+def test_a_control_is_read_by_the_named_mark(hear: Hear) -> None:
+    plain = hear(lasting(lambda seconds: f"{seconds:.3f}"), control=("duration",))
+    rows = lasting(lambda seconds: f"{seconds:.3f}".replace(".", ","))
+    # Without the mark it cannot be known where all numbers are as large as these.
+    assert hear(rows, control=("duration",), decimal=",").draft.estimates == plain.draft.estimates
+    rows[7] |= {"duration": "1.5"}
+    with pytest.raises(InputError, match=r"'1\.5' has a point, and --decimal says") as caught:
+        hear(rows, control=("duration",), decimal=",")
+    assert ":9, duration" in str(caught.value.where)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])

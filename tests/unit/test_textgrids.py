@@ -155,13 +155,14 @@ def test_long_and_short_form_hold_the_same_intervals(tiers: list[tuple[str, Inte
         (SHORT.replace('"TextGrid"', '"Collection"'), "", "This is no TextGrid: it begins with 'ooTextFile'."),
         ('"Praat chronological TextGrid text file"\n0 1\n', "", "it begins with 'Praat chronological TextGrid text"),
         ("start,end,phone\n0,1,a\n", "", "it begins with 'start,end,phone"),
-        ("", "", "it begins with ''."),
+        ("", "", "The file is empty."),
         (b"ooBinaryFile\x08TextGrid\x00\x00", ":1", "holds a NUL byte"),
-        (SHORT.encode("utf-16-le"), ":1", "holds a NUL byte"),
-        (SHORT.encode("latin-1", "replace").replace(b"DH", b"\xe9"), "", "The byte 0xe9 at offset "),
+        (SHORT.encode("utf-16-le"), ":1", "The text is in UTF-16."),
+        (SHORT.encode("latin-1", "replace").replace(b"DH", b"\xe9"), ":26",
+         "The byte 0xe9 is not UTF-8 text: it looks like Latin-1"),
         (codecs.BOM_UTF16_LE + b"\x00\xd8a\x00", "", "is not UTF-16 text."),
-        ("<!DOCTYPE html><html>", "", "This is a web page, not an alignment."),
-        ("version https://git-lfs.github.com/spec/v1\n", "", "This is a Git LFS pointer, not an alignment."),
+        ("<!DOCTYPE html><html>", "", "This is a web page, not text."),
+        ("version https://git-lfs.github.com/spec/v1\n", "", "This is a Git LFS pointer, not text."),
     ],
 )  # fmt: skip
 def test_a_broken_textgrid_is_refused_with_its_place(
@@ -187,7 +188,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.TextGrid")
-    with pytest.raises(InputError, match="This is not a file"):
+    with pytest.raises(InputError, match="This is not an ordinary file"):
         read_textgrid(tmp_path / "x.TextGrid")
     assert find_files(tmp_path) == ([], [])
 

@@ -237,7 +237,7 @@ def test_texts_are_not_held_twice(tmp_path, name) -> None:
         ("a.csv", "\n\n", ("The file is empty.", "a header")),
         ("a.csv", '""\n', ("no column 'text'", "FILE:1")),
         ("a.txt", "a\nb".encode("utf-16"), ("UTF-16", "UTF-8")),
-        ("a.jsonl", '"ab"\n'.encode("utf-16-le"), ("NUL byte", "FILE:1")),
+        ("a.jsonl", '"ab"\n'.encode("utf-16-le"), ("UTF-16", "FILE:1")),
         ("a.csv", "text\na".encode("utf-16"), ("UTF-16",)),
         ("a.json", "[]".encode("utf-16"), ("UTF-16",)),
         ("a.txt", b"a\nb\xe9\n", ("byte 0xe9 is not UTF-8", "FILE:2")),

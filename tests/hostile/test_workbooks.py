@@ -1,0 +1,69 @@
+"""Is a spreadsheet, or a packed file, that stands where a reader wants something else named, with the way out?"""
+
+import bz2
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from hostile.test_parsers import READERS
+
+from probes.errors import InputError
+from probes.files.tables import read_table
+
+
+def book(first: str) -> bytes:
+    """Return a zip whose first members are those of a workbook."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in dict.fromkeys((first, "[Content_Types].xml", "_rels/.rels", "xl/workbook.xml")):
+            archive.writestr(name, "<Types/>")
+    return file.getvalue()
+
+
+BOOKS = {
+    "Excel": book("[Content_Types].xml"),
+    "openpyxl": book("docProps/app.xml"),
+    "XlsxWriter": book("xl/worksheets/sheet1.xml"),
+    "XLS": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504),
+}
+PACKED = {
+    "a ZIP archive": book("table.csv"),
+    "a gzip file": gzip.compress(b"path,text\na.wav,up\n"),
+    "a bzip2 file": bz2.compress(b"path,text\na.wav,up\n"),
+}
+
+
+def refusal(path: Path, content: bytes, read: object = read_table) -> InputError:
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read(path)  # type: ignore[operator]
+    return caught.value
+
+
+# `langs.csv` and `en.txt` are found by their names in a folder, which their readers are given.
+@pytest.mark.parametrize("name", sorted(READERS.keys() - {"tokenizer.json", "report.json", "config.toml"}))
+def test_a_workbook_is_named_with_the_way_out(tmp_path: Path, name: str) -> None:
+    error = refusal(tmp_path / name, BOOKS["Excel"], READERS[name][1])
+    assert "This is a document of Office, such as an Excel workbook" in error.message
+    assert error.hint.startswith("In Excel: File, Save As, CSV UTF-8.") and str(tmp_path / name) in str(error.where)
+
+
+@pytest.mark.parametrize("book", BOOKS)
+def test_whoever_wrote_the_workbook(tmp_path: Path, book: str) -> None:
+    assert "an Excel workbook" in refusal(tmp_path / "t.csv", BOOKS[book]).message
+
+
+@pytest.mark.parametrize("what", PACKED)
+def test_a_packed_table_is_to_be_unpacked(tmp_path: Path, what: str) -> None:
+    error = refusal(tmp_path / "t.csv", PACKED[what])
+    assert error.message == f"This is {what}, not text."
+    assert error.hint == "Unpack it, and name the file inside. Give a table with a header and rows."
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_the_unicode_text_of_excel_is_named(tmp_path: Path, encoding: str) -> None:
+    error = refusal(tmp_path / "t.txt", "path\ttext\na.wav\tun été\n".encode(encoding))
+    assert error.message == f"The text is in {encoding[:6].upper()}." and error.where == f"{tmp_path / 't.txt'}:1"
+    assert error.hint == "Save it as UTF-8. In Excel: File, Save As, CSV UTF-8."

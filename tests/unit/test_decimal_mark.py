@@ -1,0 +1,131 @@
+"""The decimal mark that a user names, `--decimal`: in every kind of table of numbers, and contradicted by its cells."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probes.errors import InputError
+from probes.files.tables import read_table
+from probes.loading.manifests import ColumnMap, Manifest, read_manifest
+from probes.loading.membership_scores import ScoreSet, read_scores
+from probes.loading.tokens import read_tokens
+
+
+def write(folder: Path, rows: list[list[str]], name: str = "t.csv", separator: str = ",") -> Path:
+    """Write a table; a cell that holds the separator stands between quotation marks."""
+    lines = [separator.join(f'"{cell}"' if separator in cell else cell for cell in row) for row in rows]
+    path = folder / name
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+FORMS = [("t.csv", ","), ("t.csv", ";"), ("t.tsv", "\t")]
+
+
+def scores(path: Path, decimal: str | None) -> ScoreSet:
+    found = read_scores(path, higher_is="member", target=None, decimal=decimal)
+    assert isinstance(found, ScoreSet)
+    return found
+
+
+def manifest(path: Path, decimal: str | None) -> Manifest:
+    return read_manifest(
+        path,
+        columns=ColumnMap(start="from", end="to"),
+        by=("age",),
+        values=None,
+        bins={"age": (0, 1, 2)},
+        needs=frozenset(),
+        decimal=decimal,
+    )
+
+
+@pytest.mark.parametrize(("name", "separator"), FORMS)
+def test_scores_have_the_named_mark(tmp_path: Path, name: str, separator: str) -> None:
+    # Three digits behind every comma: without the mark they may be thousands.
+    cells = [("1.234", "1"), ("2.500", "0"), ("3", "1"), ("-1.125", "0")]
+    plain = scores(write(tmp_path, [["score", "member"], *map(list, cells)], "plain.csv"), None)
+    path = write(
+        tmp_path, [["score", "member"], *([one.replace(".", ","), two] for one, two in cells)], name, separator
+    )
+    found = scores(path, ",")
+    assert np.array_equal(found.scores["score"], plain.scores["score"])
+    assert any("umbers have decimal commas" in note for note in found.notes)
+    with pytest.raises(InputError, match=r"may be|is not a number"):
+        scores(path, None)
+    points = write(tmp_path, [["score", "member"], *map(list, cells)], name, separator)
+    assert np.array_equal(scores(points, ".").scores["score"], plain.scores["score"])
+
+
+@pytest.mark.parametrize(("name", "separator"), FORMS)
+@pytest.mark.parametrize(("decimal", "wrong", "right"), [(",", "1.5", "1,5"), (".", "1,5", "1.5")])
+def test_a_cell_that_contradicts_the_mark_is_refused_with_line_and_column(
+    tmp_path: Path, name: str, separator: str, decimal: str, wrong: str, right: str
+) -> None:
+    words = {".": "point", ",": "comma"}
+    other = "," if decimal == "." else "."
+    said = f"{wrong!r} has a {words[other]}, and --decimal says that numbers have a decimal {words[decimal]}."
+    rows = [["score", "member"], [right, "1"], [right, "0"], [wrong, "1"]]
+    for read in (scores, lambda path, mark: read_table(path, mark).with_points(["score"])):
+        with pytest.raises(InputError) as caught:
+            read(write(tmp_path, rows, name, separator), decimal)
+        assert caught.value.message == said and caught.value.where == f"{tmp_path / name}:4, score"
+
+
+@pytest.mark.parametrize(("name", "separator"), FORMS)
+def test_manifests_have_the_named_mark(tmp_path: Path, name: str, separator: str) -> None:
+    head = ["path", "from", "to", "age"]
+    rows = [["a.wav", "0.250", "1.500", "1.500"], ["b.wav", "1.125", "2.750", "0.125"]]
+    plain = manifest(write(tmp_path, [head, *rows]), None)
+    commas = [[row[0], *(cell.replace(".", ",") for cell in row[1:])] for row in rows]
+    path = write(tmp_path, [head, *commas], name, separator)
+    found = manifest(path, ",")
+    assert [(clip.start, clip.end, clip.attributes) for clip in found.clips] == [
+        (clip.start, clip.end, clip.attributes) for clip in plain.clips
+    ]
+    assert any("umbers have decimal commas" in text for text in found.form)
+    with pytest.raises(InputError, match="--decimal says") as caught:
+        manifest(path, ".")
+    assert caught.value.where == f"{path}:2, from"
+
+
+@pytest.mark.parametrize(("name", "separator"), FORMS)
+def test_tokens_have_the_named_mark(tmp_path: Path, name: str, separator: str) -> None:
+    head, labels = ["phone", "speaker", "x0", "x1"], [["a", "s"], ["b", "s"], ["a", "t"]]
+    numbers = [["1.250", "2.000"], ["3", "NA"], ["1.125", "4.500"]]
+    plain = read_tokens(write(tmp_path, [head, *map(list.__add__, labels, numbers)]), by=())
+    commas = [[cell.replace(".", ",") for cell in row] for row in numbers]
+    path = write(tmp_path, [head, *map(list.__add__, labels, commas)], name, separator)
+    found = read_tokens(path, by=(), decimal=",")
+    assert next(found.vectors.chunks(0, 9)).tobytes() == next(plain.vectors.chunks(0, 9)).tobytes()
+    commas[2][1] = "4.5"
+    with pytest.raises(InputError, match=r"'4\.5' has a point, and --decimal says") as caught:
+        read_tokens(write(tmp_path, [head, *map(list.__add__, labels, commas)], name, separator), by=(), decimal=",")
+    assert caught.value.where == f"{path}:4, x1"
+
+
+def test_words_are_left_alone_and_a_named_point_needs_no_commas(tmp_path: Path) -> None:
+    path = write(tmp_path, [["text", "age"], ["1.5 km", "2,5"], ["1,5", "3"]], separator=";")
+    table = read_table(path, ",").with_points(["age"])
+    assert [dict(row.values) for row in table.rows] == [
+        {"text": "1.5 km", "age": "2.5"}, {"text": "1,5", "age": "3"}
+    ]  # fmt: skip
+    assert read_table(path, ".").notes == ("Fields are separated by semicolons; numbers have decimal points.",)
+
+
+def test_a_file_whose_numbers_have_types_has_no_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps({"score": 1.5, "member": 1}) + "\n" + json.dumps({"score": 0.5, "member": 0}) + "\n")
+    np.savez(tmp_path / "t.npz", scores=np.ones(2), member=np.array([True, False]))
+    for read in (scores, read_table):
+        with pytest.raises(InputError, match="neither CSV nor TSV") as caught:
+            read(path, ",")
+        assert caught.value.where == f"{path}, --decimal"
+        read(path, ".")
+    for file in (tmp_path / "t.npz", tmp_path):
+        with pytest.raises(InputError, match="neither CSV nor TSV"):
+            scores(file, ",")
+    with pytest.raises(InputError, match="neither CSV nor TSV"):
+        read_tokens(tmp_path / "t.npz", by=(), decimal=",")
