@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import opened_models as opening
 from hostile.test_parsers import READERS, _tokenizer
+from hostile.uncontained import in_this_process
 
 from audits import gates
 from probes.errors import MilesError
@@ -281,35 +282,6 @@ CASES: tuple[Case, ...] = (
     Case("digits (gate)", lambda n: b"gap.low > " + b"9" * n, _gate, 200_000),
     Case("spaces (selection)", lambda n: b"a[" + b" " * n + b"x", _selection, 250),
 )
-
-
-def in_this_process() -> None:
-    """Let contained work be done here, where it is counted."""
-    import probes.contained as contained
-
-    def call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        try:
-            return function(*args)
-        except Exception as error:
-            if isinstance(error, MilesError):
-                raise
-            raise contained.ContainedError(type(error).__name__, str(error)) from error
-
-    class Session:
-        def __init__(self, opener: Callable[..., Any], *args: Any, **named: Any) -> None:
-            self._object = opener(*args)
-
-        def ask(self, method: str, *args: Any) -> Any:
-            return getattr(self._object, method)(*args)
-
-        def close(self) -> None:
-            pass
-
-    real = {contained.call: call, contained.Session: Session}
-    for module in [module for name, module in sys.modules.items() if name.startswith(("probes", "audits"))]:
-        for name in ("call", "Session"):
-            if getattr(module, name, None) in real:
-                setattr(module, name, real[getattr(module, name)])
 
 
 def _peak(reset: bool = False) -> int:
