@@ -303,10 +303,11 @@ def _copy(asked: dict[str, Any], log: Path, kept: Path, unfinished: Path | None)
     _linked(places, kept, unfinished)
     # What the copy has tidied up in its last moments this process still needs.
     for place, path in places.items():
-        for file in (before / place).rglob("*"):
+        for file in [before / place, *(before / place).rglob("*")]:
             there = path / file.relative_to(before / place)
-            if file.is_file() and not there.exists():
-                there.parent.mkdir(parents=True, exist_ok=True)
+            if file.is_dir():
+                there.mkdir(parents=True, exist_ok=True)
+            elif file.is_file() and not there.exists():
                 os.link(file, there)
     shutil.rmtree(before)
     file_events.Events.paused = False
