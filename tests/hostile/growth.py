@@ -89,9 +89,21 @@ def _grid(n: int) -> bytes:
 
 
 def _report(n: int) -> bytes:
-    row = {"name": "gap", "value": 0.5, "low": None, "high": None, "level": 0.95, "method": "exact", "n": 3,
+    row = {"name": "gap", "value": 0.5, "low": 0.4, "high": 0.6, "level": 0.95, "method": "Wilson", "n": 3,
            "unit": "rows", "where": {"by": "a"}}  # fmt: skip
-    return json.dumps({"schema": "miles.report/1", "estimates": [row] * n}).encode()
+    words = {"audit": "audit-groups", "title": "t", "question": "q", "created": "2026-01-15T09:30:00Z"}
+    told = {
+        "findings": [{"id": "groups.gap", "severity": "low", "statement": "s", "where": {}, "evidence": [0]}],
+        "warnings": [{"id": "few", "message": "m", "where": {}}],
+        "gates": [{"expression": "gap.low > 0.1", "outcome": "fail", "rows": [0]}],
+        "figures": [{"id": "gaps", "title": "t", "caption": "c", "file": "gaps", "spec": {"mark": "bar"}}],
+        "coverage": {"given": n, "used": n, "skipped": []},
+    }
+    made = {"miles": "0.1", "python": "3.11", "packages": {}, "platform": "Linux", "device": "cpu", "dtype": "float32",
+            "threads": 1, "seed": 0, "command": ["miles"], "seconds": {"total": 1}}  # fmt: skip
+    empty: dict[str, Any] = {"subject": None, "data": [], "settings": {}, "limitations": [], "measures": {}}
+    whole = {"schema": "miles.report/1", **words, **told, **empty, "provenance": made, "estimates": [row] * n}
+    return json.dumps(whole).encode()
 
 
 def _words(n: int) -> bytes:
