@@ -45,7 +45,7 @@ def check(options: Options, context: Context) -> Plan:
     layers = _layers(options, folder)
     vocabulary = read_vocabulary(folder) if "asr" in options.tasks else ""
     manifest = _read(options)
-    recordings, skipped = _recordings(manifest, folder, options, context)
+    recordings, skipped, left_out = _recordings(manifest, folder, options, context)
     _check_groups(recordings, options)
     _check_speakers(recordings, options)
     sets = group_sets([item.clip.attributes for item in recordings], options.by, max_order=options.max_order)
@@ -78,6 +78,7 @@ def check(options: Options, context: Context) -> Plan:
         preview=(
             *manifest.preview(),
             *(note.message for note in manifest.notes),
+            *left_out,
             *preview_of(inputs, options, context.level),
         ),
         coordinates=coordinates_of(inputs, options),
@@ -134,24 +135,18 @@ def _root(manifest: Manifest) -> Path:
 
 def _recordings(
     manifest: Manifest, folder: ModelFolder, options: Options, context: Context
-) -> tuple[list[Recording], list[tuple[Clip, str]]]:
-    """Return the clips that can be used and those that cannot, with why; stop at these only once all were checked."""
+) -> tuple[list[Recording], list[tuple[Clip, str]], tuple[str, ...]]:
+    """Return the clips that can be used, those that cannot with why, and notes on these; stop once all were checked."""
     kept: list[Recording] = []
     skipped: list[tuple[Clip, str]] = []
     bad = BadClips(options.manifest, len(manifest.clips), skip="--on-bad-clip skip", advice=manifest.advice)
-    if options.on_bad_clip == "stop":
-        with context.progress.phase("Looking for recordings", len(manifest.clips), "clips") as advance:
-            for clip in manifest.clips:
-                bad.keep(clip, _check_row, clip, options, bad)
-                advance(1)
-        bad.refuse()
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
-            found = bad.keep(clip, _recording, clip, folder, options)
+            found = bad.keep(clip, _recording, clip, folder, options, bad)
             if isinstance(found, Recording):
                 kept.append(found)
             else:
-                skipped.append((clip, found or UNREADABLE))
+                skipped.append((clip, found or _lacking(clip, options) or UNREADABLE))
             advance(1)
     if options.on_bad_clip == "stop":
         bad.refuse()
@@ -161,32 +156,31 @@ def _recordings(
             where=str(options.manifest),
             hint="Mend the recordings or texts that the reasons name; --on-bad-clip stop names the first ten.",
         )
-    return kept, skipped
+    return kept, skipped, bad.notes(skipped)
 
 
-def _check_row(clip: Clip, options: Options, bad: BadClips) -> None:
-    """Refuse a clip without a text or a speaker, or without a file that begins as sound does."""
-    if "asr" in options.tasks and not normalise(clip.text or "", options.normalise):
+def _recording(clip: Clip, folder: ModelFolder, options: Options, bad: BadClips) -> Recording | str:
+    """Return a clip that can be used, or why the encoder cannot take it.
+
+    Raises
+    ------
+    InputError
+        Where it has no text or no speaker, or no usable sound.
+    """
+    lacking = _lacking(clip, options)
+    if lacking == NO_TEXT:
         raise InputError(
             f"The transcript is empty after --normalise {options.normalise}.",
             where=clip.where,
             hint="Mend the text, use --tasks sid, or leave such clips out with --on-bad-clip skip.",
         )
-    if clip.speaker is None:
+    if lacking == NO_SPEAKER:
         raise InputError(
             "The clip has no speaker, and everything here is counted by speakers.",
             where=clip.where,
             hint="Name its speaker, or leave such clips out with --on-bad-clip skip.",
         )
     bad.check_header(clip)
-
-
-def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording | str:
-    text = normalise(clip.text or "", options.normalise)
-    if "asr" in options.tasks and not text:
-        return NO_TEXT
-    if clip.speaker is None:
-        return NO_SPEAKER
     sound = measure_sound(clip, folder)
     if isinstance(sound, str):
         return sound
@@ -194,11 +188,18 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options) -> Recording |
         clip=clip,
         sha256=sound.sha256,
         samples=sound.samples,
-        text=text,
+        text=normalise(clip.text or "", options.normalise),
         rate=sound.rate,
         channels=sound.channels,
         silent=sound.silent,
     )
+
+
+def _lacking(clip: Clip, options: Options) -> str:
+    """Return which part of a clip is missing in the manifest, if one is."""
+    if "asr" in options.tasks and not normalise(clip.text or "", options.normalise):
+        return NO_TEXT
+    return NO_SPEAKER if clip.speaker is None else ""
 
 
 def _check_groups(recordings: Sequence[Recording], options: Options) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from audits.certification import Options
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log, read_log
-from audits.certification.model_and_images import Work, batch_of, described, find_work, lipschitz_of
+from audits.certification.model_and_images import Work, batch_of, decode, described, find_work, lipschitz_of
 from audits.certification.parts import class_name, distinct
 from audits.certification.rules import Rule, rule_of
 from audits.certification.sampling import Drawn
@@ -83,6 +84,8 @@ def _check_images(options: Options, context: Context) -> Plan:
         cost=_cost(rule, len(chosen), work.seconds),
         notes=(*classifier.notes, *described(images), *images.notes),
         coordinates=coordinates_of(inputs, [int(images.labels[index]) for index in chosen]),
+        # Arrays are held, and were looked at whole.
+        measure=(lambda: decode(images, chosen, context.progress)) if Path(images.path).is_dir() else None,
     )
 
 

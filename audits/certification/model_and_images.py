@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audits.certification import ARCHITECTURES, Options
 from audits.certification.rules import asserted
@@ -12,6 +13,11 @@ from audits.options import numbers
 from probes.errors import InputError
 from probes.loading.classifiers import Classifier, check_classifier, load_classifier
 from probes.loading.images import Images, load_images
+from probes.loading.several import SHOWN, several
+from probes.progress import Progress
+
+if TYPE_CHECKING:
+    import torch
 
 FEW = 8
 CHECKS = "classifier-checks"
@@ -94,19 +100,49 @@ def _loaded(options: Options) -> tuple[Classifier, Images]:
     return classifier, images
 
 
+def decode(images: Images, chosen: Sequence[int], progress: Progress) -> tuple[tuple[str, str], ...]:
+    """Decode all images that are certified, and return how many these were, for the plan.
+
+    Raises
+    ------
+    InputError
+        Where some of them cannot be decoded, with the first of these.
+    """
+    bad: list[tuple[str, InputError]] = []
+    with progress.phase("Decoding images", len(chosen), "images") as advance:
+        for index in chosen:
+            try:
+                images.read(index)
+            except InputError as error:
+                bad.append((images.names[index], error))
+            advance(1)
+    if bad:
+        raise several(bad[:SHOWN], len(bad), given=len(chosen), what="images", where=images.path)
+    return (("decoded", f"{len(chosen):,} image{'s' * (len(chosen) > 1)}, without an error"),)
+
+
+def _first_few(images: Images, chosen: Sequence[int], context: Context) -> "torch.Tensor":
+    """Return the images on which the model is tried; where one is broken, all that are is said."""
+    import torch
+
+    try:
+        return torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
+    except InputError:
+        decode(images, chosen, context.progress)
+        raise
+
+
 def _checked(
     classifier: Classifier, images: Images, chosen: tuple[int, ...], context: Context
 ) -> tuple[int, float, object]:
     """Return classes and seconds a forward pass, from the cache where this model was checked before."""
-    import torch
-
     key = [classifier.sha256, images.sha256, list(chosen[:FEW]), context.device, context.dtype]
     labels = [int(images.labels[index]) for index in chosen]
     stored = context.cache.read(CHECKS, key)
     # Labels are not in the key: one beyond the outputs needs the whole check, which refuses it.
     if stored is not None and max(labels) < int(stored["classes"]):
         return int(stored["classes"]), float(stored["seconds"]), key
-    few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
+    few = _first_few(images, chosen, context)
     check = check_classifier(classifier, few, labels=labels, device=context.device, dtype=context.dtype)
     return check.classes, check.seconds, key
 

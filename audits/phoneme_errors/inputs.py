@@ -13,6 +13,7 @@ from audits.phoneme_errors.values import TESTS, TRAININGS
 from audits.records import Coordinate
 from probes.errors import InputError
 from probes.frames import RATE
+from probes.loading.tokens import Tokens
 
 _PRODUCTS = 4e10
 """Products and sums a second of one core of a small virtual machine."""
@@ -48,7 +49,12 @@ def check(options: Options, context: Context) -> Plan:
 def _remarks(inputs: Inputs, options: Options) -> tuple[str, ...]:
     """Return what the inputs already show of how little a run could say."""
     said = list(inputs.manifest.preview()) if inputs.manifest is not None else []
+    if inputs.speech is None and inputs.tokens is not None:
+        said += inputs.tokens.preview()
+    if isinstance(inputs.second, Tokens):
+        said += inputs.second.preview(str(options.against))
     said += [note.message for note in inputs.notes]
+    said += inputs.speech.left_out if inputs.speech is not None else ()
     if inputs.corpus is not None:
         said += [warning.message for warning in group_warnings(inputs.corpus, options)]
     return tuple(said)

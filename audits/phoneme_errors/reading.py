@@ -14,12 +14,13 @@ from audits.phoneme_errors.speech_inputs import read_speech, subject_of
 from audits.records import Source, Subject
 from audits.value_maps import value_map_sources
 from probes.errors import InputError
+from probes.files.arrow import ARROW, PARQUET
 from probes.loading.checkpoints import ModelFolder, find_model
 from probes.loading.levels import Note, parse_bins
 from probes.loading.manifests import Manifest
 from probes.loading.tokens import Tokens, read_tokens
 
-TOKEN_FORMS = (".csv", ".tsv", ".jsonl", ".json", ".npz")
+TOKEN_FORMS = frozenset({".csv", ".tsv", ".jsonl", ".json", ".npz"}) | PARQUET | ARROW
 """Suffixes of files of tokens, in any case."""
 
 

@@ -65,6 +65,8 @@ class Speech:
     ----------
     skipped
         Left-out clips with the reason.
+    left_out
+        Which these are, in words.
     """
 
     folder: ModelFolder
@@ -72,6 +74,7 @@ class Speech:
     skipped: tuple[tuple[Clip, str], ...]
     aligner: Aligner | None
     notes: tuple[Note, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def placed(speech: Speech, options: Options, context: Context) -> Speech:

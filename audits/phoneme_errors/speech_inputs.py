@@ -61,7 +61,8 @@ def read_speech(
         )
     manifest = _manifest(options)
     skipped: list[tuple[Clip, str]] = []
-    heard = _sounds(manifest, folders, options, context, skipped)
+    bad = BadClips(options.manifest or Path(), len(manifest.clips), skip="--on-bad skip", advice=manifest.advice)
+    heard = _sounds(manifest, folders, options, context, skipped, bad)
     sources = [
         Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
         Source(
@@ -72,17 +73,28 @@ def read_speech(
         ),
         *value_map_sources(options.values),
     ]
-    if options.alignments is not None:
-        speech, source = _aligned(folder, heard, skipped, options, options.alignments)
-    else:
-        speech, source = _unaligned(folder, heard, skipped, options, manifest)
+    try:
+        if options.alignments is not None:
+            speech, source = _aligned(folder, heard, skipped, options, options.alignments, bad)
+        else:
+            speech, source = _unaligned(folder, heard, skipped, options, manifest, bad)
+    except InputError:
+        # Without the clips that cannot be used, the alignments may be in order.
+        _stop(bad, options)
+        raise
+    _stop(bad, options)
     if not speech.recordings:
         raise InputError(
             "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
             where=str(options.manifest),
             hint="Check that --manifest, the alignments and --phone-map belong together.",
         )
-    return speech, manifest, (*sources, source)
+    return replace(speech, left_out=bad.notes(skipped)), manifest, (*sources, source)
+
+
+def _stop(bad: BadClips, options: Options) -> None:
+    if options.on_bad == "stop":
+        bad.refuse()
 
 
 def subject_of(folder: ModelFolder, path: str) -> Subject:
@@ -120,43 +132,33 @@ def _sounds(
     options: Options,
     context: Context,
     skipped: list[tuple[Clip, str]],
+    bad: BadClips,
 ) -> list[tuple[Clip, Sound]]:
     """Return the clips that every encoder can take, with what they are; the others are added to `skipped`."""
     kept: list[tuple[Clip, Sound]] = []
-    bad = _bad_clips(options, len(manifest.clips), manifest.advice)
-    if options.on_bad == "stop":
-        with context.progress.phase("Looking for recordings", len(manifest.clips), "clips") as advance:
-            for clip in manifest.clips:
-                bad.keep(clip, _check_row, clip, options, bad)
-                advance(1)
-        bad.refuse()
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
-            found = bad.keep(clip, _sound, clip, folders)
+            found = bad.keep(clip, _sound, clip, folders, options, bad)
             if isinstance(found, Sound):
                 kept.append((clip, found))
             else:
                 skipped.append((clip, found or UNREADABLE))
             advance(1)
-    if options.on_bad == "stop":
-        bad.refuse()
     return kept
 
 
-def _bad_clips(options: Options, given: int, advice: str = "") -> BadClips:
-    return BadClips(options.manifest or Path(), given, skip="--on-bad skip", advice=advice)
+def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options, bad: BadClips) -> Sound | str:
+    """Return what a clip is, or why an encoder cannot take it.
 
-
-def _check_row(clip: Clip, options: Options, bad: BadClips) -> None:
-    """Refuse a clip without a speaker, or without a file that begins as sound does."""
+    Raises
+    ------
+    InputError
+        Where it has no speaker and may not be left out, or no usable sound.
+    """
     if clip.speaker is None:
         _stopped(clip, NO_SPEAKER, options)
-    bad.check_header(clip)
-
-
-def _sound(clip: Clip, folders: Sequence[ModelFolder]) -> Sound | str:
-    if clip.speaker is None:
         return NO_SPEAKER
+    bad.check_header(clip)
     found = [measure_sound(clip, folder) for folder in folders]
     return next((one for one in found if isinstance(one, str)), found[0])
 
@@ -177,6 +179,7 @@ def _aligned(
     skipped: list[tuple[Clip, str]],
     options: Options,
     path: Path,
+    bad: BadClips,
 ) -> tuple[Speech, Source]:
     found = read_alignments(
         path,
@@ -188,7 +191,6 @@ def _aligned(
         keep_stress=options.keep_stress,
     )
     recordings = []
-    bad = _bad_clips(options, len(heard))
     for (clip, sound), aligned in zip(heard, found.clips, strict=True):
         if aligned is not None and aligned.phones:
             recordings.append(Recording(clip=clip, sound=sound, phones=aligned.phones))
@@ -198,7 +200,6 @@ def _aligned(
             shown = f"{place}{unread if aligned is None else ''}"
             bad.keep(clip, _stopped, clip, reason, options, shown)
             skipped.append((clip, reason))
-    bad.refuse()
     speech = Speech(
         folder=folder, recordings=tuple(recordings), skipped=tuple(skipped), aligner=None, notes=found.notes
     )
@@ -219,6 +220,7 @@ def _unaligned(
     skipped: list[tuple[Clip, str]],
     options: Options,
     manifest: Manifest,
+    bad: BadClips,
 ) -> tuple[Speech, Source]:
     """Return the recordings with the transcripts by which a CTC checkpoint will place their phones."""
     model = find_model(str(options.align_with))
@@ -233,7 +235,6 @@ def _unaligned(
     column = _phones_column(options, manifest)
     names = phone_names(options.phone_map, keep_stress=options.keep_stress)
     recordings, left_out = [], 0
-    bad = _bad_clips(options, len(heard))
     for clip, sound in heard:
         transcript = (clip.text if column is None else clip.extras.get(column)) or ""
         if column is not None:
@@ -246,7 +247,6 @@ def _unaligned(
         else:
             bad.keep(clip, _stopped, clip, NO_TRANSCRIPT, options)
             skipped.append((clip, NO_TRANSCRIPT))
-    bad.refuse()
     notes = [Note("phonemes.own-alignment", OWN_ALIGNMENT, len(recordings))]
     if column is None:
         notes.append(Note("phonemes.letters", LETTERS, len(recordings)))

@@ -38,6 +38,8 @@ class Inputs:
         Missing transcripts that count as empty, by system.
     wordless
         How many of the clips have no word of reference.
+    read_as
+        What the transcripts or counts were read from, in sentences.
     """
 
     manifest: Manifest
@@ -53,6 +55,7 @@ class Inputs:
     notes: tuple[Note, ...]
     empty: Mapping[str, int]
     wordless: int = 0
+    read_as: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> tuple[Skipped, ...]:

@@ -15,6 +15,7 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import (
     ONE_SYSTEM,
+    CountColumns,
     counted_systems,
     prediction_column,
     read_counts,
@@ -29,9 +30,11 @@ from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
 from audits.value_maps import value_map_sources
 from probes.errors import InputError
 from probes.files.names import suggest
+from probes.loading.bad_clips import BadClips
 from probes.loading.levels import Note
 from probes.loading.manifests import Clip, Manifest
-from probes.loading.predictions import Predictions, match, read_predictions
+from probes.loading.prediction_matching import match
+from probes.loading.predictions import Predictions, read_predictions
 
 NO_SPEAKER = "no speaker"
 MOST_LETTERS = 80
@@ -93,6 +96,7 @@ def check(options: Options, context: Context) -> Plan:
         notes=(*manifest.notes, *notes, *more_notes),
         empty=empty,
         wordless=sum(not words[at] for at in kept),
+        read_as=_read_as(files, counted, manifest, options),
     )
     if options.faas and inputs.unit != "speakers":
         raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
@@ -115,6 +119,18 @@ def check(options: Options, context: Context) -> Plan:
         preview=preview_of(inputs, options, context.level),
         warnings=tuple(warnings_of(inputs, options)),
     )
+
+
+def _read_as(
+    files: Mapping[str, Predictions], counted: Mapping[str, CountColumns], manifest: Manifest, options: Options
+) -> tuple[str, ...]:
+    """Return what the transcripts or counts of each system are read from, in sentences."""
+    if counted:
+        pairs = ((name, (columns.errors, columns.words, *columns.parts.values())) for name, columns in counted.items())
+        return tuple(f"{name}: counts are read from {', '.join(columns)}." for name, columns in pairs)
+    if not files:
+        return (f"{ONE_SYSTEM}: transcripts are read from {prediction_column(manifest, options)}.",)
+    return tuple(f"{name}: {text}" for name, found in files.items() for text in found.read_as)
 
 
 def _check_files(named: Mapping[str, Path], options: Options) -> None:
@@ -230,19 +246,19 @@ def _transcribed(
         return list(clips), dict(texts), [], {name: count for name, count in missing.items() if count}
     kept: list[int] = []
     skipped: list[tuple[Clip, str]] = []
+    bad = BadClips(options.manifest, len(clips), skip="--on-missing skip")
     for number, clip in enumerate(clips):
         lacking = [name for name, rows in texts.items() if rows[number] is None]
         if not lacking:
             kept.append(number)
             continue
         if options.on_missing == "stop":
-            raise InputError(
-                f"{lacking[0]} has no transcript of the clip.",
-                where=clip.where,
-                hint="Add it, or see --on-missing skip and --on-missing empty.",
-            )
+            said = f"{lacking[0]} has no transcript of the clip."
+            hint = "Add it, or see --on-missing skip and --on-missing empty."
+            bad.add(clip, InputError(said, where=clip.where, hint=hint))
         whom = lacking[0] if len(lacking) == 1 else f"{len(lacking)} systems" if len(texts) > 2 else "both systems"
         skipped.append((clip, NO_PREDICTION.format(whom)))
+    bad.refuse()
     chosen = {name: tuple(rows[number] for number in kept) for name, rows in texts.items()}
     return [clips[number] for number in kept], chosen, skipped, {}
 

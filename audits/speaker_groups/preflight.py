@@ -16,6 +16,7 @@ from audits.speaker_groups.indices import INDICES, PARTS
 from audits.speaker_groups.references import wordless
 from audits.speaker_groups.systems import TEST
 from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, enough_permutations, few_resamples, out_of_reach
+from probes.loading.bad_clips import left_out_notes
 
 CORRECTIONS = ("none", "holm", "bh")
 
@@ -72,8 +73,8 @@ def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...
     """Return what the inputs already show of how little a run could say."""
     tests = len([groups for groups in inputs.sets if "&" not in groups.by]) * len(inputs.systems)
     # How the columns of --by and --control were read stands among the rows of the plan.
-    notes = [*inputs.manifest.preview(besides=options.by), *(note.message for note in inputs.notes)]
-    notes += [f"{item.count:,} clips are left out: {item.reason}." for item in inputs.reasons]
+    notes = [*inputs.manifest.preview(besides=options.by), *inputs.read_as, *(note.message for note in inputs.notes)]
+    notes += left_out_notes(inputs.skipped, len(inputs.manifest.clips))
     notes += [
         f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()
     ]

@@ -103,9 +103,16 @@ class ImageFolder:
         InputError
             At the first file that is no image, or none whose pixels can be used as they are.
         """
+        yield from map(_accepted, self.header_answers(files))
+
+    def header_answers(self, files: Sequence[ImageFile]) -> Iterator[Header | InputError]:
+        """Yield what the header of each image says, or why the file is refused."""
         for start in range(0, len(files), _HEADERS):
             for answer in self._ask("headers", files[start : start + _HEADERS]):
-                mode, width, height, transparent, rotated = _accepted(answer)
+                if isinstance(answer, InputError):
+                    yield answer
+                    continue
+                mode, width, height, transparent, rotated = answer
                 yield Header(str(mode), int(width), int(height), bool(transparent), bool(rotated))
 
     def pixels(self, files: Sequence[ImageFile], shape: Shape, *, resize: bool = False) -> Iterator[Bytes]:

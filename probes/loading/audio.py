@@ -17,6 +17,7 @@ from probes.files.sound import LARGE, UNKNOWN_LENGTH, Sound, SoundHeader, check_
 from probes.loading import guarded
 from probes.loading.hashing import sha256_file
 from probes.loading.manifests import Clip
+from probes.loading.places import check_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,8 +71,9 @@ def inspect_clip(clip: Clip) -> ClipInfo:
     Raises
     ------
     InputError
-        Where the file is missing, unreadable, not audio, empty, or too short for the clip's part of it.
+        Where the file is missing, an address, unreadable, not audio, empty, or too short for the clip's part of it.
     """
+    check_name(clip.name, clip.where)
     size = check_sound(clip.path, clip.where).st_size
     with opened_sound(clip.path, clip.where, size=size) as sound:
         header = sound.header
@@ -110,6 +112,7 @@ def load_clip(clip: Clip, *, rate: int = RATE) -> LoadedClip:
     InputError
         Where there is no usable sound; `where` names the line of the manifest.
     """
+    check_name(clip.name, clip.where)
     status = check_sound(clip.path, clip.where)
     size, data = status.st_size, None
     if clip.start is None and clip.end is None and size < LARGE:

@@ -1,21 +1,22 @@
 """Clips of a manifest that cannot be used, collected so that all of them are named at once."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
 from probes.errors import InputError
 from probes.loading.audio import inspect_clip
 from probes.loading.manifests import Clip
+from probes.loading.several import SHOWN, counted, one_line, several
 
-SHOWN = 10
-"""Clips that a refusal names; the others it counts."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class BadClips:
-    """The refusals of clips, in the order of the manifest.
+    """The refusals of clips, in the order in which they were found.
 
     Parameters
     ----------
@@ -37,10 +38,14 @@ class BadClips:
         try:
             return function(*args, **named)
         except InputError as error:
-            self._count += 1
-            if len(self._shown) < SHOWN:
-                self._shown.append((clip, error))
+            self.add(clip, error)
             return None
+
+    def add(self, clip: Clip, error: InputError) -> None:
+        """Keep a refusal."""
+        self._count += 1
+        if len(self._shown) < SHOWN:
+            self._shown.append((clip, error))
 
     def check_header(self, clip: Clip) -> None:
         """Refuse a clip whose file is not there or does not begin as sound does; nothing is decoded.
@@ -63,22 +68,44 @@ class BadClips:
         InputError
             Where a clip was refused.
         """
-        if not self._count:
-            return
-        hints = list(dict.fromkeys(error.hint for _, error in self._shown))
-        if self._count == 1:
-            _, error = self._shown[0]
-            hint = f"{error.hint} {self._advice}".rstrip()
-            raise InputError(error.message, where=error.where, hint=hint) from None
-        # A name or a path that holds the end of a line cannot pretend to be a line of its own.
-        lines = [" ".join(f"line {clip.line} ({clip.name}): {error.message}".split()) for clip, error in self._shown]
-        more = self._count - len(lines)
-        lines += [f"and {more:,} more"] * (more > 0)
-        mend = hints[0] if len(hints) == 1 else f"Of the first: {hints[0]}"
-        if self._count < self._given and self._skip not in mend:
-            mend += f" All of them are left out with {self._skip}."
-        raise InputError(
-            f"{self._count:,} of {self._given:,} clips cannot be used:\n" + "\n".join(lines),
-            where=str(self._manifest),
-            hint=f"{mend} {self._advice}".rstrip(),
-        )
+        if self._count:
+            shown = [(_name(clip), error) for clip, error in self._shown]
+            raise several(
+                shown,
+                self._count,
+                given=self._given,
+                what="clips",
+                where=str(self._manifest),
+                skip=self._skip,
+                advice=self._advice,
+            )
+
+    def notes(self, left_out: Sequence[tuple[Clip, str]]) -> tuple[str, ...]:
+        """Return what `left_out_notes` says, with the refusals of those clips that have one."""
+        return left_out_notes(left_out, self._given, {id(clip): error.message for clip, error in self._shown})
+
+
+def left_out_notes(
+    left_out: Sequence[tuple[Clip, str]], given: int, refusals: Mapping[int, str] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Return how many clips are left out and why, then which: the first ten, each in a note of its own.
+
+    Parameters
+    ----------
+    left_out
+        All of them, each with its reason in a few words.
+    given
+        How many clips there are.
+    refusals
+        What there is to say besides, by `id` of the clip.
+    """
+    if not left_out:
+        return ()
+    counts = Counter(reason for _, reason in left_out)
+    why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
+    lines = (one_line(_name(clip), refusals.get(id(clip), reason)) for clip, reason in left_out[:SHOWN])
+    return (f"{len(left_out):,} of {given:,} clips are left out ({why}):", *counted(lines, len(left_out)))
+
+
+def _name(clip: Clip) -> str:
+    return f"line {clip.line} ({clip.name})"

@@ -20,6 +20,7 @@ from probes.files.image_folders import ImageFile, ImageFolder, ImageRun
 from probes.files.images import FORMATS, Header
 from probes.files.names import suggest
 from probes.files.tables import read_table
+from probes.loading.several import SHOWN, several
 
 # Held-out images first: what a model says of images that it was trained on proves little.
 _SPLITS = ("test", "validation", "valid", "val", "dev", "train")
@@ -267,8 +268,12 @@ def _check_headers(
     """Return the shape of all images, and what will be done to how many of them."""
     counts: Counter[str] = Counter()
     expected = "the model takes"
-    files = listing.files[taken]
-    for file, header in zip(files, folder.headers(files), strict=True):
+    files, names = listing.files[taken], listing.names[taken]
+    bad: list[tuple[str, InputError]] = []
+    for file, name, header in zip(files, names, folder.header_answers(files), strict=True):
+        if isinstance(header, InputError):
+            bad.append((name, header))
+            continue
         if shape is None:
             if resize:
                 raise InputError(
@@ -277,17 +282,18 @@ def _check_headers(
                     hint="Write the size into the model's preprocessor_config.json.",
                 )
             shape = (3, header.height, header.width)
-            expected = f"the first one ({listing.names[0]}) has"
+            expected = f"the first one ({name}) has"
         counts.update(_changes(header, shape[0]))
         if (header.height, header.width) != shape[1:]:
             if not resize:
-                raise InputError(
-                    f"The image has {header.width} x {header.height} pixels (w x h), "
-                    f"{expected} {shape[2]} x {shape[1]}.",
-                    where=file.where,
-                    hint="Bring all images to one size first: none is resized here.",
-                )
+                said = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
+                said += f"{shape[2]} x {shape[1]}."
+                hint = "Bring all images to one size first: none is resized here."
+                bad.append((name, InputError(said, where=file.where, hint=hint)))
+                continue
             counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1
+    if bad:
+        raise several(bad[:SHOWN], len(bad), given=len(files), what="images", where=str(folder.root))
     assert shape is not None
     return shape, [text.format(_count(number, "image")) for text, number in sorted(counts.items())]
 

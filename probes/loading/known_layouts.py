@@ -46,9 +46,13 @@ def advice_on_table(path: Path, columns: Sequence[str]) -> str:
 
 def advice_on_folder(folder: Path) -> str:
     """Return which preset reads a folder; empty where none is known to."""
-    for preset, corpus, patterns in _FOLDERS:
-        if all(next(folder.glob(pattern), None) is not None for pattern in patterns):
-            return _advice(preset, corpus)
+    try:
+        for preset, corpus, patterns in _FOLDERS:
+            if all(next(folder.glob(pattern), None) is not None for pattern in patterns):
+                return _advice(preset, corpus)
+    except OSError:
+        # A folder that may not be looked at, or is gone by now: whoever reads it says so.
+        pass
     return ""
 
 

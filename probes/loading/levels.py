@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -67,13 +67,13 @@ def parse_bins(texts: Iterable[str]) -> dict[str, tuple[float, ...]]:
     return bins
 
 
-def bin_labels(edges: Sequence[float]) -> tuple[str, ...]:
-    """Name the bins [edge, next edge), the last one without an upper end.
+def bin_labels(edges: Sequence[float], *, whole: bool = True) -> tuple[str, ...]:
+    """Name the bins [edge, next edge), the last one without an upper end; `whole` says that all numbers are.
 
     >>> bin_labels([0, 13, 18])
     ('0-12', '13-17', '18+')
-    >>> bin_labels([0, 0.5])
-    ('0-<0.5', '0.5+')
+    >>> bin_labels([0, 13, 18], whole=False), bin_labels([0, 0.5])
+    (('0-<13', '13-<18', '18+'), ('0-<0.5', '0.5+'))
     """
     if not edges or any(not math.isfinite(edge) for edge in edges):
         raise InputError("A bin has no finite lower end.", where="--bin", hint="Write column=0,13,18,30,50.")
@@ -83,7 +83,7 @@ def bin_labels(edges: Sequence[float]) -> tuple[str, ...]:
             where="--bin",
             hint="Write them in rising order, each once.",
         )
-    whole = all(float(edge).is_integer() for edge in edges)
+    whole = whole and all(float(edge).is_integer() for edge in edges)
     names = []
     for low, high in pairwise(edges):
         last = f"{high - 1:g}" if whole else f"<{high:g}"
@@ -169,7 +169,7 @@ class Levels:
         self._labels = bin_labels(self.edges) if self.edges else ()
 
     def look(self, values: Iterable[str | None]) -> None:
-        """Learn from the whole column whether the numbers to be binned have a decimal comma.
+        """Learn from the whole column whether the numbers to be binned have a decimal comma, and whether all are whole.
 
         Raises
         ------
@@ -181,6 +181,11 @@ class Levels:
             known = {self.mapping.get(text, text) for text in texts}
             known = {text for text in known if not is_unknown(text)}
             self._comma = with_decimal_commas(sorted(known), column=self.column, where="--bin")
+            texts = {with_point(text) for text in known} if self._comma else known
+            numbers = [float(text) for text in texts if _NUMBER.fullmatch(text)]
+            # A bin 0-1 that holds 1.9 would be misread.
+            whole = all(number.is_integer() for number in numbers if number >= self.edges[0])
+            self._labels = bin_labels(self.edges, whole=whole)
 
     def level(self, value: str | None, where: str) -> str:
         """Return the level of a value.
@@ -275,6 +280,17 @@ class Levels:
                 text = f"{self.column}: {names} differ only in case and are kept apart; --values can unite them."
                 notes.append(Note("manifest.case", text, total(levels)))
         return notes
+
+
+def level_words(rule: Levels, levels: Collection[str]) -> str:
+    """Return what a column of groups was read as, in words.
+
+    >>> level_words(Levels("age", edges=(0, 30)), {"0-29", "30+", "unknown"})
+    'a number in bins, 2 levels'
+    """
+    known = len({*levels} - {UNKNOWN})
+    count = f"{known:,} level{'s' * (known != 1)}"
+    return f"a number in bins, {count}" if rule.edges else count
 
 
 def total(counts: Counter[str]) -> int:

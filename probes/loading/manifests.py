@@ -15,10 +15,10 @@ from probes.files.names import suggest
 from probes.files.tables import Row, Table
 from probes.loading.hashing import sha256_file, sha256_folder
 from probes.loading.known_layouts import advice_on_table, advised
-from probes.loading.levels import UNKNOWN, Levels, clean, is_unknown, read_value_map
+from probes.loading.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.loading.levels import Note as Note
 from probes.loading.manifest_folders import open_manifest
-from probes.loading.places import Places
+from probes.loading.places import Places, is_name_of_file
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "path": ("path", "audio_filepath", "audio", "file_name"),
@@ -238,11 +238,7 @@ def _read_as(
     found = {column: words[role] for role, column in chosen.items() if column is not None}
     if segment:
         found |= {segment[0]: "the start in seconds", segment[1]: f"the {'length' if segment[2] else 'end'} in seconds"}
-    for name, rule in levels.items():
-        known = {clip.attributes[name] for clip in clips} - {UNKNOWN}
-        count = f"{len(known):,} level{'s' * (len(known) != 1)}"
-        found[name] = f"a number in bins, {count}" if rule.edges else count
-    return found
+    return found | {name: level_words(rule, {clip.attributes[name] for clip in clips}) for name, rule in levels.items()}
 
 
 def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:
@@ -362,7 +358,8 @@ def _clip(
 
 
 def _path(name: str, places: Places | None, where: str) -> Path:
-    return places.resolve(name, where) if places else Path(name)
+    # What is no file is refused when it is opened, so that it is named together with other bad clips.
+    return places.resolve(name, where) if places and is_name_of_file(name) else Path(name)
 
 
 def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:

@@ -47,6 +47,27 @@ def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
     )
 
 
+def is_name_of_file(name: str) -> bool:
+    """Tell whether a name may be one of a file: no address on the network, and no folder by its name alone."""
+    return "://" not in name and os.path.normpath(name) != "."
+
+
+def check_name(name: str, where: str) -> None:
+    """Refuse what `is_name_of_file` is false of.
+
+    Raises
+    ------
+    InputError
+        Where it is an address, or a folder.
+    """
+    if "://" in name:
+        raise InputError(
+            f"{name!r} is an address, not a file.", where=where, hint="Fetch it first: nothing is downloaded here."
+        )
+    if not is_name_of_file(name):
+        raise InputError(f"{name!r} is a folder, not a recording.", where=where, hint="Name the file of the recording.")
+
+
 class Places:
     """Paths below one root; each folder is resolved once, since that costs many calls of the system."""
 
@@ -64,14 +85,7 @@ class Places:
         InputError
             Where a relative path leaves the root, or the name is an address on the network.
         """
-        if "://" in name:
-            raise InputError(
-                f"{name!r} is an address, not a file.", where=where, hint="Fetch it first: nothing is downloaded here."
-            )
-        if os.path.normpath(name) == ".":
-            raise InputError(
-                f"{name!r} is a folder, not a recording.", where=where, hint="Name the file of the recording."
-            )
+        check_name(name, where)
         # Strings, not Path objects: this runs once a clip, and a corpus may have a million.
         folder, base = os.path.split(os.path.join(self._root, name))  # noqa: PTH118
         real = self._folders.get(folder)

@@ -1,4 +1,4 @@
-"""What did a speech recogniser write for each recording?
+"""Read what a speech recogniser wrote for each recording.
 
 Files of predictions come in many forms. Where two readings of a file would do, or two texts for a recording,
 nothing is chosen in silence: the file is refused with the place that shows it.
@@ -6,16 +6,17 @@ nothing is chosen in silence: the file is refused with the place that shows it.
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from probes.errors import InputError
+from probes.files.arrow import is_arrow
+from probes.files.delimited import Delimited
 from probes.files.json_values import parse_json
 from probes.files.names import suggest
-from probes.files.tables import read_table
-from probes.files.text import read_text
+from probes.files.tables import is_json, read_table
+from probes.files.text import numbered_lines, read_text
 from probes.loading.hashing import sha256_file
 
 NAME_COLUMNS = (
@@ -33,10 +34,7 @@ TEXT_COLUMNS = (
 _TABLES = (".csv", ".tsv", ".tab")
 _JSON_LINES = (".jsonl", ".ndjson")
 _PLAIN = ("", ".txt", ".text", ".hyp")
-# A list of its own, since identifiers hold full stops too: `utt.1` and `utt.2` are two recordings.
-_AUDIO = re.compile(r"(?ai)(?<=[^/])\.(wav|mp3|flac|ogg|opus|m4a|sph|webm|aac|wma|aiff|wv|mp4)\Z")
 _TRN = re.compile(r"(.*)\(([^()]+)\)\Z")
-_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +49,15 @@ class Prediction:
 class Predictions:
     """What a file holds: the texts by the name of the recording as it is written there.
 
-    `form` is one of table, jsonl, json list, json map, kaldi text, sctk trn.
+    `form` is one of table, jsonl, json list, json map, kaldi text, sctk trn; `read_as` says in sentences what the
+    columns were read as, and how the table was read where that is unusual.
     """
 
     path: Path
     sha256: str
     form: str
     entries: Mapping[str, Prediction]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """The text of each recording (None: the file has none), and the entries that met no recording.
-
-    `unused` is their number, `examples` are the first few of their names.
-    """
-
-    texts: tuple[str | None, ...]
-    unused: int
-    examples: tuple[str, ...]
+    read_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +76,8 @@ class _Record:
 
 
 def read_predictions(path: Path) -> Predictions:
-    """Read a file of predictions: CSV, TSV, JSON lines (NeMo's too), JSON list, JSON map, Kaldi text or SCTK trn.
+    """Read a file of predictions: a table (CSV, TSV, Parquet, Arrow), JSON lines (NeMo's too), a JSON list or map,
+    Kaldi text or SCTK trn.
 
     An empty text and JSON's null mean that the recogniser wrote nothing.
 
@@ -98,65 +87,41 @@ def read_predictions(path: Path) -> Predictions:
         Where the file cannot be read, has no such form, lacks a column, holds a value that is no text, or holds
         two texts for one name.
     """
-    form, entries = _read(path, read_text(path))
-    return Predictions(path=path, sha256=sha256_file(path), form=form, entries=_collect(path, form, entries))
+    form, found, read_as = _read(path)
+    entries = _collect(path, form, found)
+    return Predictions(path=path, sha256=sha256_file(path), form=form, entries=entries, read_as=read_as)
 
 
-def match(names: Sequence[str], predictions: Predictions) -> Match:
-    r"""Find the text of each recording, by its path without the extension of an audio file.
-
-    `\` counts as `/`, and a leading `./` as nothing. A recording that has no text then gets one by the last part
-    of its path, where that part is unique among the recordings and among the entries of the file.
-
-    Raises
-    ------
-    InputError
-        Where no recording has a text, or one text would go to two recordings, or two texts to one.
-
-    Examples
-    --------
-    >>> entries = {"clips/a.mp3": Prediction("one two", 2)}
-    >>> match(["a.wav", "b.wav"], Predictions(path=Path("p.tsv"), sha256="", form="table", entries=entries)).texts
-    ('one two', None)
-    """
-    entries = _by_key(predictions)
-    keys = [_key(name) for name in names]
-    own, theirs = _unique_tails(keys), _unique_tails(entries)
-    used = [key if key in entries else theirs.get(_tail(key)) if _tail(key) in own else None for key in keys]
-    _check_shared(names, used, predictions)
-    met = set(used)
-    spare = [name for name in predictions.entries if _key(name) not in met]
-    if names and len(spare) == len(predictions.entries):
-        raise InputError(
-            f"The file has no prediction for any of the {len(names)} recordings: "
-            f"it names {_some(spare)}, the recordings are {_some(names)}.",
-            where=str(predictions.path),
-            hint="The names must be equal but for the audio file's extension, or in the last part of the path.",
-        )
-    texts = tuple(None if key is None else entries[key] for key in used)
-    return Match(texts=texts, unused=len(spare), examples=tuple(spare[:_EXAMPLES]))
-
-
-def _read(path: Path, text: str) -> tuple[str, Iterable[_Entry]]:
+def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+    """Return the form of a file, its entries, and what its columns were read as."""
     suffix = path.suffix.lower()
     if suffix == ".trn":
-        return "sctk trn", _trn(path, text)
-    if suffix in (".json", *_JSON_LINES) or text.lstrip()[:1] in ("{", "["):
-        return _json(path, text)
-    if suffix in _TABLES or _is_header(text.split("\n", 1)[0]):
-        rows = read_table(path).rows
-        return "table", _select(path, [_Record(row.line, f"{path}:{row.line}", row.values) for row in rows])
+        return "sctk trn", _trn(path), (f"{path.name} is read as SCTK's trn: the words (name).",)
+    if not is_arrow(path) and is_json(path):
+        return _json(path)
+    if is_arrow(path) or suffix in _TABLES or _names_columns(_header(path)):
+        table = read_table(path)
+        records = [_Record(row.line, f"{path}:{row.line}", row.values) for row in table.rows]
+        entries, read_as = _select(path, table.columns, records)
+        return "table", entries, (read_as, *table.notes)
     if suffix in _PLAIN:
-        return "kaldi text", _kaldi(path, text)
+        return "kaldi text", _kaldi(path), (f"{path.name} is read as Kaldi's text: a name and its words.",)
+    header = _header(path)
     raise InputError(
         f"A file that ends in {suffix!r} and has no header is no known form of predictions.",
         where=str(path),
-        hint="Give a table (.csv, .tsv), JSON (.json, .jsonl), Kaldi's text (.txt) or SCTK's trn (.trn).",
+        hint="Give a table (.csv, .tsv, .parquet), JSON (.json, .jsonl), Kaldi's text (.txt) or SCTK's trn (.trn)."
+        + f" As a table its columns would be: {', '.join(header)[:200]}." * (len(header) > 1),
     )
 
 
-def _is_header(line: str) -> bool:
-    return _names_columns(cell.strip(' \r"') for cell in line.split("\t" if "\t" in line else ","))
+def _header(path: Path) -> list[str]:
+    """Return the names of the columns, if the file is a table."""
+    try:
+        return [name.strip() for name in Delimited(path).header]
+    except InputError:
+        # No table: whoever reads it as text says what is wrong with that.
+        return []
 
 
 def _names_columns(cells: Iterable[str]) -> bool:
@@ -164,14 +129,14 @@ def _names_columns(cells: Iterable[str]) -> bool:
     return not there.isdisjoint(NAME_COLUMNS) and not there.isdisjoint(sum(TEXT_COLUMNS, ()))
 
 
-def _kaldi(path: Path, text: str) -> Iterator[_Entry]:
-    for line, content in _lines(text):
+def _kaldi(path: Path) -> Iterator[_Entry]:
+    for line, content in _lines(path):
         name, *rest = content.split(maxsplit=1)
         yield _Entry(line, f"{path}:{line}", name, rest[0] if rest else "")
 
 
-def _trn(path: Path, text: str) -> Iterator[_Entry]:
-    for line, content in _lines(text):
+def _trn(path: Path) -> Iterator[_Entry]:
+    for line, content in _lines(path):
         if content.startswith(";;"):
             continue
         where = f"{path}:{line}"
@@ -183,30 +148,45 @@ def _trn(path: Path, text: str) -> Iterator[_Entry]:
         yield _Entry(line, where, parts[2], parts[1].strip())
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for line, content in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
-        if content.strip():
-            yield line, content.strip()
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line that is not blank; CR alone ends a line too.
+
+    Raises
+    ------
+    InputError
+        Where there is none, or the file is no text.
+    """
+    number, empty = 0, True
+    for _, text in numbered_lines(path):
+        for line in text.split("\r"):
+            number += 1
+            if line.strip():
+                empty = False
+                yield number, line.strip()
+    if empty:
+        raise InputError("The file is empty.", where=str(path), hint="Give one prediction for each recording.")
 
 
-def _json(path: Path, text: str) -> tuple[str, Iterable[_Entry]]:
-    lines = list(_lines(text))
-    bare = text.lstrip()[:1] != "["
-    if bare and len(lines) > 1 and (path.suffix.lower() in _JSON_LINES or _is_json(lines[0][1])):
+def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+    lines = list(_lines(path))
+    listed = lines[0][1][:1] == "["
+    if not listed and len(lines) > 1 and (path.suffix.lower() in _JSON_LINES or _is_json(lines[0][1])):
         records = []
         for line, content in lines:
             where = f"{path}:{line}"
             records.append(_record(line, where, parse_json(content, where, once=True)))
-        return "jsonl", _select(path, records)
+        return "jsonl", *_selected(path, records)
+    text = read_text(path)
     # Keys of a map that stand twice are told apart from those that differ, further down.
-    value = parse_json(text, str(path), once=text.lstrip()[:1] == "[")
+    value = parse_json(text, str(path), once=listed)
     if isinstance(value, list):
         items = enumerate(value, start=1)
-        return "json list", _select(path, [_record(place, f"{path}, entry {place}", item) for place, item in items])
+        records = [_record(place, f"{path}, entry {place}", item) for place, item in items]
+        return "json list", *_selected(path, records)
     record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
     if _names_columns(record.values):
-        return "jsonl", _select(path, [record])
-    return "json map", _map(path, text)
+        return "jsonl", *_selected(path, [record])
+    return "json map", _map(path, text), (f"{path.name} is read as a JSON map: names and predictions.",)
 
 
 def _is_json(line: str) -> bool:
@@ -236,17 +216,25 @@ def _map(path: Path, text: str) -> Iterator[_Entry]:
         yield _Entry(place, where, name, _field(record, column) if record else value)
 
 
-def _select(path: Path, records: Sequence[_Record]) -> Iterator[_Entry]:
+def _selected(path: Path, records: Sequence[_Record]) -> tuple[Iterable[_Entry], tuple[str, ...]]:
+    """Return the entries of objects, whose columns are all the keys that they have."""
     if not records:
-        return
-    columns = list(dict.fromkeys(name for record in records for name in record.values))
+        return (), ()
+    entries, read_as = _select(
+        path, tuple(dict.fromkeys(name for record in records for name in record.values)), records
+    )
+    return entries, (read_as,)
+
+
+def _select(path: Path, columns: Sequence[str], records: Sequence[_Record]) -> tuple[Iterator[_Entry], str]:
+    """Return the entries of a table, and which columns they were read from."""
     lower = {column.casefold(): column for column in reversed(columns)}
     name = next((lower[usual] for usual in NAME_COLUMNS if usual in lower), None)
     if name is None:
         raise _no_column(path, "names the recording", NAME_COLUMNS, "path", columns)
     text = _text_column(path, columns)
-    for record in records:
-        yield _Entry(record.line, record.where, _field(record, name), _field(record, text))
+    entries = (_Entry(record.line, record.where, _field(record, name), _field(record, text)) for record in records)
+    return entries, f"Columns of {path.name} are read as: {name}: the recording; {text}: the prediction."
 
 
 def _text_column(path: Path, columns: Sequence[str]) -> str:
@@ -287,7 +275,7 @@ def _collect(path: Path, form: str, entries: Iterable[_Entry]) -> dict[str, Pred
         before = found.setdefault(name, Prediction(text, entry.line))
         if before.text != text:
             raise InputError(
-                f"{name!r} stands twice with different texts: before in {_unit(form)} {before.line}.",
+                f"{name!r} stands twice with different texts: before in {unit_of(form)} {before.line}.",
                 where=entry.where,
                 hint="Keep one of the two.",
             )
@@ -310,54 +298,6 @@ def _kind(value: object) -> str:
     return json.dumps(value)[:40]
 
 
-def _unit(form: str) -> str:
+def unit_of(form: str) -> str:
+    """Return what is counted in a file of some form."""
     return "entry" if form in ("json list", "json map") else "line"
-
-
-def _key(name: str) -> str:
-    path = name.strip().replace("\\", "/")
-    while path.startswith("./"):
-        path = path[2:]
-    return _AUDIO.sub("", path)
-
-
-def _tail(key: str) -> str:
-    return key.rsplit("/", 1)[-1]
-
-
-def _by_key(predictions: Predictions) -> dict[str, str]:
-    first: dict[str, str] = {}
-    entries = predictions.entries
-    for name, prediction in entries.items():
-        before = first.setdefault(_key(name), name)
-        if entries[before].text != prediction.text:
-            unit = _unit(predictions.form)
-            raise InputError(
-                f"{before!r} ({unit} {entries[before].line}) and {name!r} ({unit} {prediction.line}) are one "
-                "recording by their names, but their texts differ.",
-                where=str(predictions.path),
-                hint="Keep one of the two.",
-            )
-    return {key: entries[name].text for key, name in first.items()}
-
-
-def _unique_tails(keys: Iterable[str]) -> dict[str, str]:
-    tails = [(_tail(key), key) for key in keys]
-    times = Counter(tail for tail, _ in tails)
-    return {tail: key for tail, key in tails if times[tail] == 1}
-
-
-def _check_shared(names: Sequence[str], used: Sequence[str | None], predictions: Predictions) -> None:
-    times = Counter(key for key in used if key is not None)
-    shared = next((key for key, count in times.items() if count > 1), None)
-    if shared is not None:
-        owners = [name for name, key in zip(names, used, strict=True) if key == shared]
-        raise InputError(
-            f"One prediction would go to {len(owners)} recordings: {_some(owners)}.",
-            where=f"{predictions.path}, {shared!r}",
-            hint="Recordings, and parts of one, need names that differ by more than the audio file's extension.",
-        )
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(repr(name[:80]) for name in names[:_EXAMPLES]) + (", ..." if len(names) > _EXAMPLES else "")

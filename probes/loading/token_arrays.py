@@ -41,6 +41,7 @@ class TokenArchive:
 
     path: Path
     archive: Archive
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.errors import InputError
+from probes.files.arrow import is_arrow
 from probes.files.decimals import with_point
 from probes.files.opening import reading
 from probes.files.tables import Row, read_table, with_points
@@ -25,7 +26,8 @@ _ROWS = 1024
 def read_token_table(path: Path) -> "TokenTable":
     """Read a table that is small enough to be held, which is judged before it is read."""
     cells = 0
-    if path.is_file():
+    # A file that says itself how large it is is judged by its reader.
+    if path.is_file() and not is_arrow(path):
         with reading(path), path.open("rb") as file:
             while block := file.read(2**20):
                 # A guess by separators: to count cells, the table would have to be read.
@@ -35,7 +37,7 @@ def read_token_table(path: Path) -> "TokenTable":
         hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
         raise InputError(said, where=str(path), hint=hint)
     table = read_table(path)
-    return TokenTable(path, table.columns, table.rows, decimal_comma=table.decimal_comma)
+    return TokenTable(path, table.columns, table.rows, notes=table.notes, decimal_comma=table.decimal_comma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,13 @@ class HeldVectors:
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """A table, as tokens are read from it."""
+    """A table, as tokens are read from it; `notes` say how, where that is unusual."""
 
     path: Path
     names: tuple[str, ...]
     rows: tuple[Row, ...]
     packed: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
     decimal_comma: bool = False
 
     def numeric(self, labels: Sequence[str]) -> list[str]:

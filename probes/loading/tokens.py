@@ -1,14 +1,14 @@
 """Which phones were spoken, by whom, and which vector of features stands for each?
 
-One token is one spoken phone. A table (CSV, TSV, JSON lines) has one row for each, and its features become one
-array; an NPZ of any size keeps its vectors (see `probes.loading.token_arrays`).
+One token is one spoken phone. A table (CSV, TSV, JSON lines, Parquet, Arrow) has one row for each, and its features
+become one array; an NPZ of any size keeps its vectors (see `probes.loading.token_arrays`).
 """
 
 import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from probes.errors import InputError
 from probes.files.names import suggest
 from probes.files.tables import Table
 from probes.loading.hashing import sha256_file
-from probes.loading.levels import Note, clean, is_unknown
+from probes.loading.levels import Note, clean, is_unknown, level_words
 from probes.loading.manifests import ROLES, find_column, level_rules
 from probes.loading.token_arrays import MAX_WIDTH, TokenArchive, layer_of, open_tokens
 from probes.loading.token_tables import TokenTable, read_token_table
@@ -64,6 +64,10 @@ class Tokens:
         Tokens in the file, and how many of them were left out, by reason.
     lines
         Line of each token; in an NPZ its number from 0. Shape (tokens,).
+    read_as
+        What each column that is used was read as, in words.
+    form
+        How the table was read where that is unusual, in sentences.
     """
 
     phones: NDArray[np.int64]
@@ -79,6 +83,14 @@ class Tokens:
     lines: NDArray[np.int64]
     sha256: str
     notes: tuple[Note, ...]
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    form: tuple[str, ...] = ()
+
+    def preview(self, of: str = "") -> tuple[str, ...]:
+        """Return what `--dry-run` says of the columns, `of` a file where there are several, and of what is left out."""
+        words = "; ".join(f"{name}: {what}" for name, what in self.read_as.items())
+        left_out = (f"{count:,} of {self.given:,} tokens are left out: {why}." for why, count in self.skipped.items())
+        return (f"Columns{f' of {of}' * bool(of)} are read as: {words}.", *self.form, *left_out)
 
 
 def read_tokens(
@@ -95,7 +107,7 @@ def read_tokens(
     on_bad: str = "stop",
     progress: Progress = Silent(),
 ) -> Tokens:
-    """Read phone tokens from a CSV, TSV, JSON lines or NPZ file.
+    """Read phone tokens from a CSV, TSV, JSON lines, Parquet, Arrow or NPZ file.
 
     A token with a number that is missing or not finite, in any of the layers, is left out of all and counted.
 
@@ -159,13 +171,33 @@ def read_tokens(
         lines=np.array([source.line(place) for place in places], dtype=np.int64),
         sha256=sha256_file(path),
         notes=tuple(note for rule in rules.values() for note in rule.notes()),
+        read_as={
+            phone: f"the phone, {len(phone_names):,} of them",
+            speaker: f"the speaker, {len(speaker_names):,} of them",
+            **{name: level_words(rule, found[name][1]) for name, rule in rules.items()},
+            _named(wanted): "numbers",
+        },
+        form=source.notes,
     )
+
+
+def _named(features: Sequence[str]) -> str:
+    """Return the names of features, of many the ends.
+
+    >>> _named(["x0", "x1", "x2"]), _named([f"x{place}" for place in range(13)])
+    ('x0, x1, x2', 'x0 to x12 (13 columns)')
+    """
+    if len(features) < 5:
+        return ", ".join(features)
+    return f"{features[0]} to {features[-1]} ({len(features):,} columns)"
 
 
 def _is_archive(path: Path) -> bool:
     try:
         if path.exists() and not path.is_file():
-            raise InputError("This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV, JSONL or NPZ.")
+            raise InputError(
+                "This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV, JSONL, Parquet or NPZ."
+            )
         with path.open("rb") as file:
             return file.read(6).startswith((b"PK", b"\x93NUMPY"))
     except OSError:

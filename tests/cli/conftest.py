@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from refusals import everything, one_panel
+from run_folders import read
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -185,6 +186,41 @@ def finish_run(environment: dict[str, str]) -> Callable[..., Path]:
             main()
         assert not left.value.code
         return out
+
+    return run
+
+
+@pytest.fixture
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Spare the calls in this process their pages and pictures, most of a small run; return what writes them."""
+    from audits import registry, rendering
+
+    plain = rendering.write_pages
+    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
+    # What other packages add is looked for many times in each call, and is of no matter here.
+    monkeypatch.setattr(registry, "entry_points", lambda **_: ())
+    return plain
+
+
+@pytest.fixture
+def quick(
+    call_miles: Callable[..., Outcome], no_pages: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Path]:
+    """Return a function that carries a run out without figures and pages, and returns its folder."""
+    from audits import registry
+
+    packages = {entry.name: entry.target.partition(":")[0] for entry in registry.AUDITS}
+
+    def run(*words: object, name: str = "run", code: int = 0) -> Path:
+        folder = tmp_path / name
+        monkeypatch.setattr(f"{packages[str(words[0])]}.figures.figures", lambda *_: iter(()))
+        outcome = call_miles(*words, "--out", folder, "--quiet")
+        assert (outcome.code, outcome.out) == (code, ""), outcome.err
+        # Nothing is said but which gates failed.
+        gates = [line.startswith("✗ gate failed") for line in outcome.err.splitlines()]
+        assert gates == [True] * int(code == 1), outcome.err
+        read(folder)
+        return folder
 
     return run
 

@@ -1,6 +1,5 @@
 """Does `miles certify` leave what the contract says, draw nothing twice, and refuse whatever is wrong?"""
 
-import csv
 import json
 import os
 import subprocess
@@ -14,6 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from refusals import Table, Words, one_panel
+from run_folders import files, read, records, stripped
+
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
 
 Call = Callable[..., Any]
 COLUMNS = ["idx", "label", "predict", "radius", "correct", "p_lower", "draws", "seconds"]
@@ -77,14 +80,6 @@ def certified(digits: Digits, finish_run: Call, tmp_path_factory: pytest.TempPat
     return folder
 
 
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages and pictures; runs in processes of their own make them."""
-    from audits import rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-
-
 @pytest.fixture
 def no_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every forward pass fail: what succeeds has run no network."""
@@ -94,21 +89,6 @@ def no_forward(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a network was run")
 
     monkeypatch.setattr(nn.Module, "__call__", refuse)
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> dict[str, Any]:
-    """Return report.json without the two parts in which equal runs may differ."""
-    return {key: value for key, value in read(folder).items() if key not in ("created", "provenance")}
-
-
-def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def counts_of(folder: Path) -> dict[str, Any]:
@@ -128,10 +108,6 @@ def overall(folder: Path, name: str) -> dict[str, Any]:
     """Return the one estimate of a name that is about all images."""
     (found,) = [row for row in estimates(folder, name) if not row["where"]]
     return found
-
-
-def names(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def finish(call: Call, words: Words, folder: Path) -> Path:
@@ -154,7 +130,7 @@ def test_a_report_says_what_was_certified(certified: Path, digits: Digits) -> No
 
 
 def test_records_and_log_tell_the_same_certificates(certified: Path) -> None:
-    rows = rows_of(certified)
+    rows = records(certified)
     assert list(rows[0])[:8] == COLUMNS
     assert list(rows[0])[-1] == "site"
     lines = (certified / "certify.tsv").read_text(encoding="ascii").splitlines()
@@ -172,7 +148,7 @@ def test_certificates_are_those_of_the_stored_counts(certified: Path) -> None:
     from scipy.stats import beta, norm
 
     counts = counts_of(certified)
-    for place, row in enumerate(rows_of(certified)):
+    for place, row in enumerate(records(certified)):
         votes = counts["looks.votes"][place][0]
         assert (sum(counts["selection.votes"][place]), sum(votes)) == (40, 300)
         top = int(np.argmax(counts["selection.votes"][place]))
@@ -211,7 +187,7 @@ def test_estimates_have_the_names_and_coordinates_of_the_contract(certified: Pat
 def test_estimates_are_the_averages_of_the_records(certified: Path) -> None:
     folder = certified
     counts = counts_of(folder)
-    rows = rows_of(folder)
+    rows = records(folder)
     for name, value in {
         "average_certified_radius": np.mean([float(row["radius"]) * int(row["correct"]) for row in rows]),
         "abstention_rate": np.mean([row["predict"] == "-1" for row in rows]),
@@ -235,7 +211,7 @@ def test_the_batch_size_changes_no_count(digits: Digits, certified: Path, run_mi
     words = digits.command("--out", tmp_path / "run", "--by", "site", "--batch", "48")
     assert run_miles(*words, variables={"MILES_CACHE": str(tmp_path / "cache")}).code == 0
     assert counts_of(tmp_path / "run") == counts_of(certified)
-    assert stripped(tmp_path / "run")["estimates"] == stripped(certified)["estimates"]
+    assert read(tmp_path / "run")["estimates"] == read(certified)["estimates"]
 
 
 @pytest.mark.parametrize(
@@ -342,7 +318,7 @@ def test_decide_stops_early_and_decides_as_all_draws_do(digits: Digits, call_mil
         assert draws["low"] <= draws["value"] <= draws["high"]
     told = [row["where"]["radius"] for row in estimates(early, "certified_accuracy") if len(row["where"]) == 1]
     assert told == [0.1, 0.2]
-    for one, other in zip(rows_of(early), rows_of(late), strict=True):
+    for one, other in zip(records(early), records(late), strict=True):
         assert int(one["draws"]) <= 20_040
         if float(one["radius"]) >= 0.2:
             assert one["predict"] == other["predict"]
@@ -363,7 +339,7 @@ def test_pilot_draws_less_for_a_little_less(digits: Digits, call_miles: Call, tm
     assert overall(few, "draws_per_item")["value"] < 0.5 * overall(all_, "draws_per_item")["value"]
     share = overall(few, "average_certified_radius")["value"] / overall(all_, "average_certified_radius")["value"]
     assert 0.8 < share < 1.02
-    assert all(200 < int(row["draws"]) <= 20_200 for row in rows_of(few))
+    assert all(200 < int(row["draws"]) <= 20_200 for row in records(few))
 
 
 def test_l1_uses_uniform_noise_and_its_radius(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
@@ -375,10 +351,10 @@ def test_l1_uses_uniform_noise_and_its_radius(digits: Digits, call_miles: Call, 
     from probes.smoothing import Sampler
 
     folder = finish(call_miles, digits.command("--norm", "l1"), tmp_path / "run")
-    for row in rows_of(folder):
+    for row in records(folder):
         low = float(row["p_lower"])
         assert float(row["radius"]) == pytest.approx(max(0.5 * (2 * low - 1), 0), abs=1.1e-6)
-    assert max(float(row["radius"]) for row in rows_of(folder)) <= 0.5
+    assert max(float(row["radius"]) for row in records(folder)) <= 0.5
     assert "l1" in next(warning["message"] for warning in read(folder)["warnings"] if warning["id"] == "sigma-unit")
     net = fold_batchnorm(load_classifier(str(digits.model), arch="small_cnn").module)
     sampler = Sampler(net, classes=3, noise=Noise("uniform", 0.5), seed=0, device="cpu", dtype="float32", batch=64)
@@ -392,7 +368,7 @@ def test_lipschitz_radii_stand_beside_those_without(
     digits: Digits, call_miles: Call, tmp_path: Path, given: str
 ) -> None:
     folder = finish(call_miles, digits.command("--lipschitz", given), tmp_path / "run")
-    rows = rows_of(folder)
+    rows = records(folder)
     for row in rows:
         exact, published, plain = (float(row[name]) for name in ("radius", "radius_published", "radius_gaussian"))
         assert exact >= published - 1e-6 >= plain - 2e-6
@@ -411,9 +387,9 @@ def test_family_wise_shares_alpha_between_the_images(
     folder = finish(call_miles, digits.command("--family-wise"), tmp_path / "run")
     assert overall(folder, "false_certificate_bound")["value"] == pytest.approx(0.001, rel=1e-3)
     direct = finish(call_miles, digits.command("--alpha", str(0.001 / 21)), tmp_path / "direct")
-    assert [row["radius"] for row in rows_of(folder)] == [row["radius"] for row in rows_of(direct)]
-    assert sum(float(row["radius"]) for row in rows_of(folder)) < sum(
-        float(row["radius"]) for row in rows_of(certified)
+    assert [row["radius"] for row in records(folder)] == [row["radius"] for row in records(direct)]
+    assert sum(float(row["radius"]) for row in records(folder)) < sum(
+        float(row["radius"]) for row in records(certified)
     )
 
 
@@ -421,12 +397,12 @@ def test_skip_and_max_choose_images_and_keep_their_numbers(
     digits: Digits, certified: Path, call_miles: Call, tmp_path: Path
 ) -> None:
     folder = finish(call_miles, digits.command("--skip", "4", "--max", "5", "--by", "site"), tmp_path / "run")
-    assert [int(row["idx"]) for row in rows_of(folder)] == [0, 4, 8, 12, 16]
+    assert [int(row["idx"]) for row in records(folder)] == [0, 4, 8, 12, 16]
     assert read(folder)["coverage"] == {
         "given": 21, "used": 5, "skipped": [{"reason": "not taken (--skip, --max)", "count": 16}]
     }  # fmt: skip
-    whole = {row["idx"]: row for row in rows_of(certified)}
-    for row in rows_of(folder):
+    whole = {row["idx"]: row for row in records(certified)}
+    for row in records(folder):
         assert {**row, "seconds": ""} == {**whole[row["idx"]], "seconds": ""}
     assert "few-images" in [warning["id"] for warning in read(folder)["warnings"]]
 
@@ -450,6 +426,56 @@ def test_a_dry_run_writes_nothing(
         assert word in done.out, done.out
     assert list(tmp_path.iterdir()) == []
     assert set(Path(environment["MILES_CACHE"]).rglob("*")) == cached
+
+
+def pictures(folder: Path) -> list[Path]:
+    """Write the images of three classes as files, and return these."""
+    from PIL import Image
+
+    x, y = patterns(21)
+    files = []
+    for place, (image, label) in enumerate(zip(x, y, strict=True)):
+        files.append(folder / str(label) / f"{place:02d}.png")
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((255 * image[0]).round().astype(np.uint8)).save(files[-1])
+    return sorted(files)
+
+
+def cut(*files: Path) -> None:
+    """Leave a header that is right, and no pixels."""
+    for file in files:
+        file.write_bytes(file.read_bytes()[:45])
+
+
+def test_a_dry_run_decodes_every_image_that_will_be_certified(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    files = pictures(tmp_path / "data")
+    done = call_miles(*digits.command("--dry-run", data=tmp_path / "data"))
+    assert done.code == 0 and "decoded    21 images, without an error" in done.out, done.err
+    cut(files[12], files[20])
+    outcome = call_miles(*digits.command("--dry-run", data=tmp_path / "data"))
+    one_panel(outcome, "2 of 21 images cannot be used", "1/16.png: The file cannot be read as an image", "2/20.png")
+    assert call_miles(*digits.command("--dry-run", "--max", "12", data=tmp_path / "data")).code == 0
+    outcome = call_miles(*digits.command("--dry-run", "--skip", "4", data=tmp_path / "data"))
+    one_panel(outcome, "2 of 6 images cannot be used")
+    # One on which the model is tried comes with the others.
+    cut(files[1])
+    outcome = call_miles(*digits.command("--dry-run", data=tmp_path / "data"))
+    one_panel(outcome, "3 of 21 images cannot be used", "0/03.png", "1/16.png", "2/20.png")
+
+
+def test_an_image_that_max_leaves_out_stops_nothing(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    from PIL import Image
+
+    files = pictures(tmp_path / "data")
+    Image.new("RGB", (400, 300)).save(files[7])
+    files[9].write_bytes(b"")
+    files[11].write_bytes(b"no image")
+    cut(files[20])
+    words = digits.command("--max", "2", data=tmp_path / "data")
+    assert call_miles(*words, "--dry-run").code == 0
+    folder = finish(call_miles, words, tmp_path / "run")
+    assert [int(row["idx"]) for row in records(folder)] == [0, 1]
+    assert read(folder)["coverage"]["given"] == 21
 
 
 def test_the_dry_run_of_a_model_that_was_run_before_still_costs_time(
@@ -478,8 +504,8 @@ def test_counts_judged_again_give_what_a_run_gives(
     again = finish(call_miles, ["certify", "--from-counts", str(certified), *more], tmp_path / "again")
     assert read(again)["estimates"] == read(direct)["estimates"]
     assert read(again)["findings"] == read(direct)["findings"]
-    assert rows_of(again) == [
-        {**row, "seconds": own["seconds"]} for row, own in zip(rows_of(direct), rows_of(again), strict=True)
+    assert records(again) == [
+        {**row, "seconds": own["seconds"]} for row, own in zip(records(direct), records(again), strict=True)
     ]
     assert read(again)["subject"] == read(direct)["subject"]
     assert "judged-again" in [warning["id"] for warning in read(again)["warnings"]]
@@ -667,7 +693,7 @@ def test_a_log_gives_its_figures(call_miles: Call, no_forward: None, tmp_path: P
     assert overall(folder, "abstention_rate")["value"] == 0.5
     assert overall(folder, "average_certified_radius")["value"] == pytest.approx(0.205)
     assert not estimates(folder, "clean_accuracy") and not estimates(folder, "draws_per_item")
-    assert names(folder) == {"report.json", "records.csv", "certify.tsv"}
+    assert files(folder) == {"report.json", "records.csv", "certify.tsv"}
 
 
 def test_our_own_log_is_consistent_with_its_settings(certified: Path, call_miles: Call, tmp_path: Path) -> None:
@@ -716,7 +742,7 @@ def test_a_run_killed_in_the_middle_ends_in_the_same_report(
         assert done.returncode == 0, done.stderr
     assert stripped(outs["killed"]) == stripped(outs["whole"])
     assert counts_of(outs["killed"]) == counts_of(outs["whole"])
-    assert names(outs["killed"]) == names(outs["whole"])
+    assert files(outs["killed"]) == files(outs["whole"])
 
 
 # Wrong input.

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from equal_runs import QUICK
 from refusals import everything, nothing_runs, one_panel, told
+from run_folders import files, read, strict
 from small_world import LANGUAGES, ONE_EACH
 
 from audits import registry
@@ -24,24 +25,6 @@ AUDITS = sorted(ONE_EACH)
 PAGES = {"report.json", "report.md", "report.html", "records.csv"}
 MORE = {"certify": {"certify.tsv", "counts.safetensors"}}
 """What stands in a run folder besides, of this run."""
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
-def strict(text: str) -> Any:
-    """Read JSON that holds no NaN and no infinity."""
-
-    def refuse(name: str) -> None:
-        raise AssertionError(f"the report holds {name}")
-
-    return json.loads(text, parse_constant=refuse)
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = strict((folder / "report.json").read_text(encoding="utf-8"))
-    return report
 
 
 def with_out(words: list[str], folder: Path) -> list[str]:

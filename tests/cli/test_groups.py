@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, files, read, records, stripped
+
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
 
 Call = Callable[..., Any]
 Row = dict[str, Any]
@@ -81,54 +85,6 @@ def done(corpus: Corpus, finish_run: Call, tmp_path_factory: pytest.TempPathFact
     """Return a finished run of both systems that nobody may change."""
     folder: Path = finish_run(*corpus.command("--control", "duration"), out=tmp_path_factory.mktemp("groups") / "run")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages and pictures."""
-    from audits import rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-
-
-@pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    monkeypatch.setattr("audits.speaker_groups.figures.figures", lambda *_: ())
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
-        return folder
-
-    return run
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> dict[str, Any]:
-    """Return report.json without the two parts in which equal runs may differ."""
-    return {key: value for key, value in read(folder).items() if key not in ("created", "provenance")}
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[dict[str, Any]]:
-    return [
-        row for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]  # fmt: skip
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 # What a run leaves.
@@ -478,7 +434,37 @@ def test_a_missing_transcript_can_stop_the_run(
     outcome = call_miles(*gaps, "--on-missing", "stop", "--out", tmp_path / "run")
     assert outcome.code == 2 and not (tmp_path / "run").exists()
     said = " ".join(outcome.err.replace("│", " ").split())
-    assert "b has no transcript of the clip." in said and f"{corpus.manifest}:2 (clips/s00-0.wav)" in said
+    assert "5 of 96 clips cannot be used" in said and str(corpus.manifest) in said and "--on-missing skip" in said
+    for line, row in enumerate(corpus.rows[:5], start=2):
+        assert f"line {line} ({row['path']}): b has no transcript of the clip." in said
+
+
+def test_a_dry_run_names_the_clips_that_are_left_out(corpus: Corpus, gaps: list[str], call_miles: Call) -> None:
+    outcome = call_miles(*gaps, "--dry-run")
+    notes = [line.split(maxsplit=1)[1] for line in outcome.out.splitlines() if line.startswith("  note ")]
+    at = notes.index("5 of 96 clips are left out (5 no transcript by b):")
+    assert notes[at + 1 : at + 6] == [
+        f"line {line} ({row['path']}): no transcript by b" for line, row in enumerate(corpus.rows[:5], start=2)
+    ]
+    assert "a: Columns of a.tsv are read as: path: the recording; prediction: the prediction." in notes
+    assert "b: b.json is read as a JSON map: names and predictions." in notes
+
+
+def test_predictions_in_parquet_give_the_figures_of_the_same_csv_file(
+    corpus: Corpus, quick: Any, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    runs = []
+    pairs = [{"path": path, "prediction": text} for path, text in corpus.heard("b").items()]
+    parquet.write_table(pa.Table.from_pylist(pairs), tmp_path / "b.parquet")
+    for file in (tmp_path / "b.parquet", write(tmp_path / "b.csv", pairs)):
+        folder = quick(*corpus.command("--predictions", f"b={file}", systems="a"), name=file.suffix)
+        runs.append((read(folder), records(folder)))
+    for part in ("estimates", "findings", "warnings", "coverage"):
+        assert runs[0][0][part] == runs[1][0][part]
+    assert runs[0][1] == runs[1][1] and runs[0][0]["estimates"]
 
 
 def test_a_null_in_json_is_a_missing_transcript_only_in_the_manifest(

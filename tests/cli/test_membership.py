@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, files, read, records, stripped
 from scipy.stats import norm
+
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
 
 Call = Callable[..., Any]
 Row = dict[str, Any]
@@ -172,65 +176,17 @@ def old_objects(small: Small) -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages."""
-    from audits import registry, rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-    # What other packages add is looked for many times in each call, and is of no matter here.
-    monkeypatch.setattr(registry, "entry_points", lambda **_: ())
-
-
 @pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.membership import bounding, figures
+def quick(quick: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Spare the runs what takes long and is tested elsewhere: the run of a process of its own has all of it."""
+    from audits.membership import bounding
     from probes import separability
     from probes.attacks import discriminators
 
-    monkeypatch.setattr(figures, "figures", lambda *_: iter(()))
-    # What takes long and is tested elsewhere: the run of a process of its own has all of it.
     monkeypatch.setattr(bounding, "joint_beta", lambda *_, **__: (0.5, 1.5))
     monkeypatch.setattr(separability, "TREES", 25)
     monkeypatch.setattr(discriminators, "STEPS", 50)
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
-        # The encoder of JSON may write numbers that are none.
-        json.loads((folder / "report.json").read_text(encoding="utf-8"), parse_constant=refuse)
-        return folder
-
-    return run
-
-
-def refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} stands in the report")
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> str:
-    """Return report.json, letter by letter, without the two parts in which equal runs may differ."""
-    return json.dumps({key: value for key, value in read(folder).items() if key not in ("created", "provenance")})
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[Row]:
-    return [
-        row
-        for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]
+    return quick
 
 
 def estimate(folder: Path, name: str, **where: object) -> Row:
@@ -247,10 +203,6 @@ def found(folder: Path) -> dict[str, list[Row]]:
 
 def warned(folder: Path) -> dict[str, str]:
     return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def attacks(folder: Path) -> set[str]:

@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import files, read, records, stripped
+
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
 
 Call = Callable[..., Any]
 Row = dict[str, Any]
@@ -187,30 +191,6 @@ def heard(spoken: Spoken, finish_run: Call, tmp_path_factory: pytest.TempPathFac
     return folder
 
 
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the calls in this process their pages and pictures."""
-    from audits import rendering
-
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-
-
-@pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.phoneme_errors import figures
-
-    monkeypatch.setattr(figures, "figures", lambda *_: [])
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out, outcome.err) == (code, "", ""), outcome.err
-        return folder
-
-    return run
-
-
 @pytest.fixture
 def forwards(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
     """Return how many clips each forward pass takes, those for states and those for the symbols of a head."""
@@ -226,21 +206,6 @@ def forwards(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
 
         monkeypatch.setattr(SpeechEncoder, name, counted)
     return counts
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> str:
-    """Return report.json, letter by letter, without the two parts in which equal runs may differ."""
-    return json.dumps({key: value for key, value in read(folder).items() if key not in ("created", "provenance")})
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def matching(rows: Iterable[Row], name: str, **where: object) -> list[Row]:
@@ -262,10 +227,6 @@ def value(folder: Path, name: str, **where: object) -> float:
 
 def warned(folder: Path) -> dict[str, str]:
     return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def flat(text: str) -> str:
@@ -882,6 +843,26 @@ def test_tokens_that_cannot_be_used_are_counted(planted: Planted, quick: Any, ca
     assert "rare" in warned(folder)["phones-not-shared"]
 
 
+def test_tokens_in_parquet_give_the_figures_of_the_same_csv_file(
+    planted: Planted, quick: Any, call_miles: Call, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.Table.from_pylist(list(planted.rows)), tmp_path / "tokens.parquet")
+    runs = [
+        read(quick(*planted.command(file=file), name=name))
+        for name, file in (("parquet", tmp_path / "tokens.parquet"), ("csv", planted.file))
+    ]
+    for part in ("estimates", "findings", "warnings", "coverage"):
+        assert runs[0][part] == runs[1][part]
+    plan = call_miles(*planted.command("--bin", "age=0,30", file=tmp_path / "tokens.parquet", by=("sex", "age")),
+                      "--dry-run").out  # fmt: skip
+    people = len({row["speaker"] for row in planted.rows})
+    assert f"Columns are read as: phone: the phone, {PHONES} of them; speaker: the speaker, {people} of them; " in plan
+    assert "sex: 2 levels; age: a number in bins, 2 levels; x0" in plan and "numbers." in plan
+
+
 def test_clips_that_cannot_be_used_are_counted(spoken: Spoken, quick: Any, call_miles: Call, tmp_path: Path) -> None:
     aligned = Path(shutil.copytree(spoken.aligned, tmp_path / "aligned"))
     (aligned / "clips" / "s01-0.csv").unlink()
@@ -893,6 +874,13 @@ def test_clips_that_cannot_be_used_are_counted(spoken: Spoken, quick: Any, call_
     rows[12]["speaker"] = ""
     words = spoken.command("--alignments", aligned, manifest=spoken.world.write(tmp_path / "spoilt.csv", rows))
     assert call_miles(*words, "--out", tmp_path / "no").code == 2
+    planned = call_miles(*words, "--on-bad", "skip", "--dry-run").out
+    assert (
+        f"5 of {len(rows)} clips are left out (2 no alignment, 1 no phone is left of the alignment, 1 no speaker, "
+        "1 unreadable recording):" in planned
+    )
+    assert f"line 11 ({tmp_path / 'noise.wav'}): The file cannot be read as sound" in planned
+    assert "clips/s01-0.wav): no alignment" in planned
     folder = quick(*words, "--on-bad", "skip")
     coverage = read(folder)["coverage"]
     assert {skip["reason"]: skip["count"] for skip in coverage["skipped"]} == {

@@ -459,6 +459,31 @@ def _three_bad(rows: Rows) -> None:
 
 listed("clips_bad_together", ("3 of 12 clips cannot be used", "line 3 (clips/nobody.wav): There is no such file",
        "line 4", "no speaker", "line 6 (wrong.csv)", "read as sound", "--on-bad skip"), _three_bad)  # fmt: skip
+
+
+def _two_bad(rows: Rows) -> None:
+    rows[1]["path"], rows[2]["path"] = "https://example.org/a.wav", "clips/nobody.wav"
+
+
+@case("3 of 12 clips cannot be used", "line 3 (https://example.org/a.wav)", "an address", "line 4", "no such file",
+      "line 6 (clips/s04-0.wav)", "no alignment")  # fmt: skip
+def clips_and_alignments_bad_together(small: Any, folder: Path) -> Words:
+    rows = small.clips
+    _two_bad(rows)
+    shutil.copytree(small.folder / "aligned", folder / "wrong")
+    (folder / "wrong" / "s04-0.csv").unlink()
+    return small.speech(manifest=small.manifest(folder, rows), alignments=folder / "wrong")
+
+
+@case("2 of 12 clips cannot be used", "no such file")
+def bad_clips_come_before_bad_alignments(small: Any, folder: Path) -> Words:
+    rows = small.clips
+    _two_bad(rows)
+    (folder / "wrong").mkdir()
+    (folder / "wrong" / "other.csv").write_text(ALIGNMENT, encoding="utf-8")
+    return small.speech(manifest=small.manifest(folder, rows), alignments=folder / "wrong")
+
+
 listed("clip_is_no_sound", ("wrong.csv:3",), put(1, path="wrong.csv"))
 listed("clip_twice", ("listed twice: before on line 2", "wrong.csv:3"), put(1, path="clips/s00-0.wav"))
 listed("clip_outside", ("leads out of its folder", "wrong.csv:5", "--audio-root"), put(3, path="../../etc/passwd"))

@@ -16,6 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_folders import estimates, read, records, stripped
+
+# Runs in processes of their own make their pages.
+pytestmark = pytest.mark.usefixtures("no_pages")
 
 Call = Callable[..., Any]
 Row = dict[str, Any]
@@ -114,59 +118,6 @@ def old_objects(model: Path) -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True)
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Spare the calls in this process their pages; return what writes them."""
-    from audits import rendering
-
-    plain = rendering.write_pages
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
-    return plain
-
-
-@pytest.fixture
-def quick(call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that carries a run out without any figure, and returns its folder."""
-    from audits.precision_recall import figures
-
-    monkeypatch.setattr(figures, "figures", lambda *_: ())
-
-    def run(*words: object, name: str = "run", code: int = 0) -> Path:
-        folder = tmp_path / name
-        outcome = call_miles(*words, "--out", folder, "--quiet")
-        assert (outcome.code, outcome.out) == (code, ""), outcome.err
-        assert outcome.err.count("\n") == outcome.err.count("✗ gate failed") == int(code == 1), outcome.err
-        # The encoder of JSON may write numbers that are none.
-        text = (folder / "report.json").read_text(encoding="utf-8")
-        assert "NaN" not in text and "Infinity" not in text
-        return folder
-
-    return run
-
-
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> str:
-    """Return report.json, letter by letter, without the two parts in which equal runs may differ."""
-    return json.dumps({key: value for key, value in read(folder).items() if key not in ("created", "provenance")})
-
-
-def records(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[Row]:
-    return [
-        row
-        for row in read(folder)["estimates"]
-        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
-    ]
-
-
 def value(folder: Path, name: str, **where: object) -> float:
     (row,) = estimates(folder, name, **where)
     return float(row["value"])
@@ -181,10 +132,6 @@ def found(folder: Path) -> dict[str, list[Row]]:
 
 def warned(folder: Path) -> dict[str, str]:
     return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
-
-
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def of(folder: Path, name: str) -> list[Row]:

@@ -13,19 +13,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from run_folders import files, stripped
 
 Finished = tuple[Path, Any]
 Call = Callable[..., Any]
-
-
-def stripped(folder: Path) -> str:
-    """Return report.json without the two parts in which equal runs may differ."""
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return json.dumps({key: value for key, value in report.items() if key not in ("created", "provenance")})
-
-
-def names(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -44,7 +35,7 @@ def test_a_run_leaves_what_the_contract_says(finished_run: Finished, world: Any)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     pictures = {f"figures/{figure['file']}.{kind}" for figure in report["figures"] for kind in ("png", "svg")}
     assert len(pictures) >= 4
-    assert names(folder) == {"report.json", "report.md", "report.html", "records.csv"} | pictures
+    assert files(folder) == {"report.json", "report.md", "report.html", "records.csv"} | pictures
     assert not (folder / "state").exists()
     assert report["audit"] == "audit-fairness"
     assert report["subject"]["path"] == str(world.model)
@@ -90,12 +81,12 @@ def test_estimates_have_the_names_and_coordinates_of_the_contract(finished_run: 
 def test_the_same_settings_again_are_reported_and_not_run(
     copied_run: Path, world: Any, call_miles: Call, no_encoder: None
 ) -> None:
-    before = {name: (copied_run / name).stat().st_mtime_ns for name in names(copied_run)}
+    before = {name: (copied_run / name).stat().st_mtime_ns for name in files(copied_run)}
     again = call_miles(*world.command("--out", copied_run))
     assert again.code == 0, again.err
     assert "report.html" in again.out
     assert f"{copied_run} was finished earlier; nothing was run." in again.out
-    assert before == {name: (copied_run / name).stat().st_mtime_ns for name in names(copied_run)}
+    assert before == {name: (copied_run / name).stat().st_mtime_ns for name in files(copied_run)}
 
 
 def test_other_settings_in_a_finished_folder_are_refused(copied_run: Path, world: Any, call_miles: Call) -> None:
@@ -113,8 +104,8 @@ def test_force_runs_again_and_the_answer_is_the_same_bytes(
     (copied_run / ".part-left").write_text("by a killed run", encoding="utf-8")
     assert call_miles(*world.command("--out", copied_run, "--force", "--quiet")).code == 0
     assert stripped(copied_run) == stripped(finished_run[0])
-    assert names(copied_run) == names(finished_run[0])
-    for name in names(finished_run[0]) - {"report.json", "report.md", "report.html"}:
+    assert files(copied_run) == files(finished_run[0])
+    for name in files(finished_run[0]) - {"report.json", "report.md", "report.html"}:
         assert (copied_run / name).read_bytes() == (finished_run[0] / name).read_bytes(), name
 
 

@@ -4,8 +4,6 @@ The operator has four channels, two blocks and three modes; the fields lie on a 
 vanish on its edge. Targets are the operator's own output on that grid plus a smooth error.
 """
 
-import csv
-import json
 import subprocess
 import sys
 import time
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from run_folders import files, read, records, stripped
 
 Call = Callable[..., Any]
 Words = list[str]
@@ -110,15 +109,13 @@ def heard(flow: Flow, finish_run: Call, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(autouse=True)
-def one_thread_and_no_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+def one_thread_and_no_pages(no_pages: Call, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Spare the calls in this process their pages and charts; runs in processes of their own make them."""
     import torch
 
-    from audits import rendering
     from audits.spectra import figures
 
     drawn = figures.figures
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
     monkeypatch.setattr(figures, "figures", lambda draft, counts: ())
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -146,22 +143,6 @@ def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "count_aliasing", refuse)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
-
-
-def stripped(folder: Path) -> str:
-    """Return report.json, in bytes as they would be stored, without the two parts in which equal runs may differ."""
-    report = {key: value for key, value in read(folder).items() if key not in ("created", "provenance")}
-    return json.dumps(report)
-
-
-def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def estimates(folder: Path, name: str, **where: object) -> list[dict[str, Any]]:
     return [row for row in read(folder)["estimates"] if row["name"] == name and where.items() <= row["where"].items()]
 
@@ -173,10 +154,6 @@ def value(folder: Path, name: str, **where: object) -> float:
 
 def warned(folder: Path) -> set[str]:
     return {warning["id"] for warning in read(folder)["warnings"]}
-
-
-def names(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def finish(call: Call, words: Words, folder: Path) -> Path:
@@ -303,7 +280,7 @@ def test_every_estimate_has_an_interval_and_coordinates_that_a_gate_may_name(
 
 def test_records_are_the_samples_of_which_the_estimates_are_means(heard: Path) -> None:
     folder = heard
-    rows = rows_of(folder)
+    rows = records(folder)
     assert list(rows[0]) == COLUMNS and [int(row["sample"]) for row in rows] == list(range(SAMPLES))
     table = {name: np.array([float(row[name]) for row in rows]) for name in COLUMNS}
     assert set(table["resolution"]) == {FINE}
@@ -435,7 +412,7 @@ def test_without_targets_there_is_no_verdict(flow: Flow, charts: None, call_mile
     assert not estimates(folder, "energy", tap="target")
     found = {finding["id"] for finding in report["findings"]}
     assert "spectra.verdict" not in found and "spectra.no-targets" in found
-    assert list(rows_of(folder)[0]) == ["sample", "resolution", "mismatch", "input", "coordinates", "nonlinear"]
+    assert list(records(folder)[0]) == ["sample", "resolution", "mismatch", "input", "coordinates", "nonlinear"]
     assert "errors" not in {figure["id"] for figure in report["figures"]}
 
 
@@ -546,6 +523,7 @@ def test_operators_of_one_and_three_dimensions_are_audited(
 # A kill in the middle.
 
 
+@pytest.mark.slow
 def test_a_run_killed_several_times_ends_in_the_same_report(
     flow: Flow, heard: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -577,5 +555,5 @@ def test_a_run_killed_several_times_ends_in_the_same_report(
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert stripped(out) == stripped(heard)
-    assert names(heard) | {"report.html", "report.md"} <= names(out) and not (out / "state").exists()
+    assert files(heard) | {"report.html", "report.md"} <= files(out) and not (out / "state").exists()
     assert (out / "records.csv").read_bytes() == (heard / "records.csv").read_bytes()

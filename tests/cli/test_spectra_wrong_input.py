@@ -103,12 +103,11 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
 
 
 @pytest.fixture
-def run_whole(flow: Flow, call_miles: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run_whole(flow: Flow, call_miles: Any, no_pages: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that lets the audit run, without its pages."""
-    from audits import rendering, runner
+    from audits import runner
 
     monkeypatch.setattr(runner, "carry_out", flow.carry_out)
-    monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
     return call_miles
 
 

@@ -14,6 +14,7 @@ LEAST = {"files": 2000, "folders": 500}
 """Cases of each group that have to run."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", LEAST)
 def test_broken_models_are_opened_or_refused(group: str, tmp_path: Path) -> None:
     """No other exception, nothing that hangs or takes memory, no program, no connection, no file elsewhere."""
@@ -32,5 +33,8 @@ def test_broken_models_are_opened_or_refused(group: str, tmp_path: Path) -> None
     assert not wrong, "\n".join(map(str, wrong[:10]))
     families = {case["family"] for case in cases}
     for outcome in ("loaded", "refused"):
-        assert {case["family"] for case in cases if case["outcome"] == outcome} >= families - {"mdlus, tar"}
+        assert {case["family"] for case in cases if case["outcome"] == outcome} >= families - {
+            "mdlus, tar",
+            "endless, zip",
+        }
     assert len(cases) >= LEAST[group]

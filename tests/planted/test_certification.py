@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from chance import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -51,11 +52,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 def ruled(geometry: Geometry, n: int, **other: Any) -> Rule:

@@ -62,6 +62,7 @@ def flips(images: int, share: float, rng: np.random.Generator) -> Any:
         yield tuple(Ratio((turned == side) * 1.0, np.ones(images)) for side in (1, -1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("members", "runs"), [(6, 400), (10, 200), (50, 200)])
 def test_an_area_over_few_members_keeps_its_level(members: int, runs: int) -> None:
     wrong, paired, _ = judged(attacks(members, runs, np.random.default_rng(members)))
@@ -93,6 +94,7 @@ SPOKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "least", "often"), SPOKEN.values(), ids=SPOKEN)
 def test_a_rate_over_unequal_speakers_keeps_its_level(sizes: Any, least: float, often: float) -> None:
     wrong, paired, why = judged(systems(sizes, np.random.default_rng(4)))
@@ -100,6 +102,7 @@ def test_a_rate_over_unequal_speakers_keeps_its_level(sizes: Any, least: float, 
     assert paired >= often and why <= {UNEQUAL, HARDLY}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("images", "share", "often"), [(1000, 0.004, 0.3), (1000, 0.01, 0.9), (12, 0.5, 0.7), (100, 0.3, 1.0)]
 )

@@ -16,6 +16,8 @@ from audits.statistics.crossed import crossed_intervals
 from audits.statistics.multiplicity import adjust
 from audits.statistics.qap import permutation_test
 
+pytestmark = pytest.mark.slow
+
 DRAWS, SURE = 60, 1e-4
 KINDS = ("cells", "asymmetries", "row means", "column means")
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from chance import at_most
 from numpy.typing import NDArray
 from safetensors.torch import save_file
-from scipy.stats import binom
 
 from audits import runner
 from audits.context import Cache, Claim, Context, Draft, Plan
@@ -101,11 +101,6 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 def row(draft: Draft, name: str, **where: str) -> Estimate:

@@ -17,6 +17,8 @@ from scipy.stats import binom
 
 from audits.statistics.one_run import one_run_search, published_grid
 
+pytestmark = pytest.mark.slow
+
 AUDITS = {500: 40, 5000: 16}
 SURE = 1e-4
 """How often a test may fail where all is as it should be."""

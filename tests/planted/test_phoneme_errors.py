@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import at_most
 from numpy.typing import NDArray
 from phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
-from scipy.stats import binom
 
 from audits.context import Cache, Context, Draft
 from audits.phoneme_errors import AUDIT, Options
@@ -38,11 +38,6 @@ def frozen() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +111,7 @@ def rows(draft: Draft, name: str, **where: str) -> dict[str, Estimate]:
     return {str(row.where["group"]).removeprefix("group="): row for row in wanted}
 
 
+@pytest.mark.slow
 def test_each_error_is_found_in_the_group_that_has_it(tmp_path: Path) -> None:
     plan = {
         "plain": Planted(speakers=30),
@@ -172,6 +168,7 @@ def truths(plan: Mapping[str, Planted], centroids: Mapping[str, Floats]) -> dict
     return found
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
     plan = {
         "plain": Planted(speakers=20),
@@ -203,6 +200,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
         assert missed[name] >= 3, f"{name} is hardly ever missed: too wide"
 
 
+@pytest.mark.slow
 def test_seldom_is_an_error_found_where_there_is_none(tmp_path: Path) -> None:
     plan = {name: Planted(speakers=speakers) for name, speakers in zip("abcd", (30, 25, 20, 15), strict=True)}
     found, trials = Counter[str](), 30

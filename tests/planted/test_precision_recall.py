@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import at_most
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from audits.context import Cache, Claim, Context, Draft
 from audits.precision_recall import AUDIT, Options
@@ -35,11 +35,6 @@ def frozen() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 def texts(rng: np.random.Generator, count: int, *, kinds: int = KINDS, spread: float = 1.0) -> Floats:
@@ -185,6 +180,7 @@ def test_a_collapse_to_copies_of_some_kinds_is_found_and_recall_is_lower(bench: 
         assert (apart.high or 0) < -0.1 and collapsed.value < 0.45
 
 
+@pytest.mark.slow
 def test_seldom_is_anything_said_of_candidates_that_are_as_the_reference(bench: Bench) -> None:
     found, trials = Counter[str](), 40
     for seed in range(trials):
@@ -377,6 +373,7 @@ def test_a_reference_of_40_texts_has_a_verdict_too(bench: Bench) -> None:
     assert short.where == {"candidate": "spoilt"} and "in quality" in short.statement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "k", "trials"), [((40, 40), 3, 30), ((88, 88), 5, 25), ((60, 70), 5, 5)])
 def test_seldom_is_anything_said_of_small_sets_of_one_source(
     sizes: tuple[int, int], k: int, trials: int, bench: Bench

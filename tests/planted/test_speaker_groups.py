@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import at_most
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from audits.context import Draft
 from audits.groups import group_sets
@@ -28,11 +28,6 @@ from probes.synthetic import populations, transcripts
 from probes.synthetic.populations import Case, Effect, Plan, Population, draw_speakers, scenario
 
 Floats = NDArray[np.float64]
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 def asked(by: tuple[str, ...], **other: object) -> Options:
@@ -78,6 +73,7 @@ def judged(case: Case, draws: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_gap_that_age_explains_is_called_spurious_and_age_named() -> None:
     found = judged("confounded", 100)
     assert found["seen"] >= 98
@@ -85,6 +81,7 @@ def test_a_gap_that_age_explains_is_called_spurious_and_age_named() -> None:
     assert found["spurious"] >= 85 and found["age"] >= 95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["real", "real-confounded"])
 def test_a_real_gap_of_the_same_size_is_not_called_spurious(case: Case) -> None:
     found = judged(case, 50)
@@ -97,6 +94,7 @@ LEFT = 0.6
 TOGETHER = {("north", "young"): 0.4, ("north", "old"): 0.1, ("south", "young"): 0.1, ("south", "old"): 0.4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("people", "draws"), [(40, 60), (100, 40)])
 def test_a_gap_of_which_most_is_left_is_seldom_called_spurious(people: int, draws: int) -> None:
     own = Effect(where={"accent": "south"}, ratio=(1.8 / 1.2) ** (LEFT / (1 - LEFT)))
@@ -135,6 +133,7 @@ def first_of(p_values: list[float]) -> float:
     return len(p_values) * min(p_values)
 
 
+@pytest.mark.slow
 def test_declared_tests_seldom_reject_where_there_is_nothing() -> None:
     rejected = Counter[str]()
     for seed in range(100):
@@ -155,6 +154,7 @@ def test_declared_tests_seldom_reject_where_there_is_nothing() -> None:
     assert rejected["conditional"] <= 5
 
 
+@pytest.mark.slow
 def test_the_search_confirms_next_to_nothing_where_there_is_nothing() -> None:
     named = confirmed = looked = 0
     for seed in range(100):
@@ -225,6 +225,7 @@ def two_systems(rng: np.random.Generator, speakers: int) -> Utterances:
     return heard(rng.poisson(counts.words[:, None] * rates[counts.speaker]), counts)
 
 
+@pytest.mark.slow
 def test_changes_from_one_system_to_another_are_within_their_intervals() -> None:
     true = np.array([[0.12, 0.12 * 1.2, 0.12 * 1.8], [0.10, 0.10 * 1.2, 0.10 * 1.4]])
     change = dict(zip(PLACES, true[1] - true[0], strict=True))

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import at_most
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.cohort import Cohort
@@ -45,11 +45,6 @@ def speakers(
     own = rng.beta(rate * concentration, (1 - rate) * concentration, count)
     clips = np.clip(np.round(rng.lognormal(2.5, 0.7, count)), 2, most)
     return rng.binomial(clips.astype(int), own).astype(float), clips
-
-
-def at_most(level: float, trials: int, sure: float = 0.999) -> int:
-    """Return how many of the trials may go wrong by chance where the true share is the level."""
-    return int(binom.ppf(sure, trials, level))
 
 
 @pytest.mark.parametrize(("count", "rate"), [(25, 0.3), (40, 0.15), (60, 0.1)])

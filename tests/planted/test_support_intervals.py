@@ -17,6 +17,8 @@ from audits.context import Cache, Context
 from audits.statistics.halves import Halved, halved
 from probes.support_metrics import METRICS
 
+pytestmark = pytest.mark.slow
+
 DRAWS, MORE, SURE = 64, 256, 1e-4
 
 

@@ -4,10 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-
-def files(folder: Path) -> set[str]:
-    """Return the names of all files."""
-    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+from run_folders import files
 
 
 def whole(folder: Path) -> frozenset[str]:

@@ -5,8 +5,9 @@ import pytest
 import soundfile
 
 from probes.errors import InputError
-from probes.loading.bad_clips import SHOWN, BadClips
+from probes.loading.bad_clips import BadClips
 from probes.loading.manifests import Clip
+from probes.loading.several import SHOWN
 
 
 def clips(folder: Path, *names: str) -> list[Clip]:
@@ -36,14 +37,16 @@ def test_all_bad_clips_are_named_at_once(tmp_path: Path) -> None:
     (tmp_path / "page.wav").write_text("<!doctype html>")
     whole = sound(tmp_path / "whole.wav").read_bytes()
     (tmp_path / "cut.wav").write_bytes(whole[:400])
-    error = refused(tmp_path, "nowhere.wav", "good.wav", "empty.wav", "page.wav", "cut.wav")
+    address = "https://example.org/a.wav"
+    error = refused(tmp_path, "nowhere.wav", "good.wav", "empty.wav", "page.wav", "cut.wav", address)
     first, *lines = error.message.split("\n")
-    assert first == "4 of 5 clips cannot be used:"
+    assert first == "5 of 6 clips cannot be used:"
     assert lines == [
         "line 2 (nowhere.wav): There is no such file.",
         "line 4 (empty.wav): The file is empty.",
         "line 5 (page.wav): This is a web page, not a recording.",
         f"line 6 (cut.wav): The header promises {len(whole) - 400} bytes of sound more than the file holds.",
+        f"line 7 ({address}): {address!r} is an address, not a file.",
     ]
     assert error.where == str(tmp_path / "clips.csv")
     assert error.hint.startswith("Of the first: ") and error.hint.endswith("left out with --on-bad skip.")
@@ -82,3 +85,17 @@ def test_good_clips_and_other_errors_pass(tmp_path: Path) -> None:
 def test_a_name_of_several_lines_stays_on_one(tmp_path: Path) -> None:
     error = refused(tmp_path, "a\nline 9 (b.wav): fine", "c.wav")
     assert [line[:6] for line in error.message.split("\n")] == ["2 of 2", "line 2", "line 3"]
+
+
+def test_clips_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:
+    sound(tmp_path / "short.wav")
+    listed = clips(tmp_path, "short.wav", *(f"{number}.wav" for number in range(30)))
+    bad = BadClips(tmp_path / "clips.csv", 40, skip="--on-bad skip")
+    for clip in listed:
+        bad.keep(clip, bad.check_header, clip)
+    assert bad.notes([]) == ()
+    count, *lines = bad.notes([(clip, "unreadable" if at else "too short") for at, clip in enumerate(listed)])
+    assert count == "31 of 40 clips are left out (1 too short, 30 unreadable):"
+    # A reason in a few words where nothing more is known.
+    assert lines[:2] == ["line 2 (short.wav): too short", "line 3 (0.wav): There is no such file."]
+    assert len(lines) == SHOWN + 1 and lines[-1] == "and 21 more"

@@ -135,6 +135,7 @@ def test_nobody_else_can_send_work_to_a_dask_cluster_of_this_machine(monkeypatch
         dask_pool(1, None)
 
 
+@pytest.mark.slow
 def test_a_running_dask_cluster_serves(jobs: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import dask
     from distributed import LocalCluster

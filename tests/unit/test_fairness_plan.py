@@ -212,6 +212,55 @@ def test_silence_is_counted_and_located(ask: Ask) -> None:
     assert not silent_clips(ask().plan.inputs.recordings)
 
 
+@pytest.fixture
+def bad_clips(corpus: Path) -> str:
+    """Return the name of a manifest with six clips that cannot be used, and one without a transcript."""
+    import soundfile
+
+    with (corpus / "clips.csv").open(newline="", encoding="utf-8") as file:
+        head, *rows = list(csv.reader(file))
+    noise = np.random.default_rng(1).normal(0, 0.1, 16000)
+    for suffix in ("flac", "wav"):
+        soundfile.write(corpus / f"whole.{suffix}", noise, 16000, subtype="PCM_16")
+        data = (corpus / f"whole.{suffix}").read_bytes()
+        (corpus / f"cut.{suffix}").write_bytes(data[: len(data) // 2])
+    soundfile.write(corpus / "short.wav", noise[:50], 16000)
+    (corpus / "empty.wav").touch()
+    names = ("nobody.wav", "https://example.org/a.wav", "cut.flac", "cut.wav", "empty.wav", "short.wav")
+    for row, name in zip(rows[4::6], names, strict=False):
+        row[0] = name
+    rows[1][2] = "?!"
+    with (corpus / "bad.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+    return "bad.csv"
+
+
+def test_all_bad_clips_are_named_at_once_whatever_is_wrong_with_them(ask: Ask, bad_clips: str) -> None:
+    with pytest.raises(InputError) as error:
+        ask(bad_clips)
+    count, *lines = error.value.message.split("\n")
+    assert count == "6 of 72 clips cannot be used:"
+    assert [line.partition(":")[0].split()[1] for line in lines] == ["3", "6", "12", "18", "24", "30"]
+    for line, said in zip(lines, ("empty after", "no such", "address", "", "promises", "empty"), strict=True):
+        assert said in line
+    assert "(cut.flac): " in lines[3] and "--on-bad-clip skip" in error.value.hint
+
+
+def test_a_dry_run_says_which_clips_are_left_out_and_why(ask: Ask, bad_clips: str) -> None:
+    notes = ask(bad_clips, on_bad_clip="skip").plan.preview
+    at = next(at for at, note in enumerate(notes) if "left out" in note)
+    assert notes[at] == (
+        "7 of 72 clips are left out (1 empty transcript, 1 shorter than one frame of the encoder, "
+        "5 unreadable recording):"
+    )
+    found = notes[at + 1 : at + 8]
+    assert [note.partition(":")[0].split()[1] for note in found] == ["3", "6", "12", "18", "24", "30", "36"]
+    assert found[1] == "line 6 (nobody.wav): There is no such file."
+    assert found[2].endswith("is an address, not a file.")
+    assert found[6] == "line 36 (short.wav): shorter than one frame of the encoder"
+    assert not any("left out" in note for note in ask().plan.preview)
+
+
 def test_the_time_tells_probing_apart_and_grows_with_it(ask: Ask) -> None:
     quick, slow = (dict(ask(tasks=("asr",), folds=folds).plan.cost)["time"] for folds in (3, 20))
     assert quick.startswith("about 0.1 minutes of encoding, then up to about 0.1 minutes of probing")

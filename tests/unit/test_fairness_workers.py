@@ -107,6 +107,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 def test_workers_change_no_bit(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = made(tmp_path / "1", controls=False)
     for module in (sid, asr):
@@ -116,6 +117,7 @@ def test_workers_change_no_bit(made: Made, tmp_path: Path, monkeypatch: pytest.M
     assert len(probes(tmp_path / "1")) == 6 and probes(tmp_path / "1") == probes(tmp_path / "2")
 
 
+@pytest.mark.slow
 def test_layers_and_controls_are_fitted_side_by_side(
     made: Made, sent: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -629,7 +629,13 @@ def test_other_sizes_are_refused_or_brought_to_one(tmp_path: Path) -> None:
     assert error.where == str(root / "dog" / "wide.png")
     assert "9 x 4" in error.message
     assert "5 x 4" in error.message
-    assert refuse(root, shape=(3, 4, 9)).where == str(root / "cat" / "cat0.png")
+    others = refuse(root, shape=(3, 4, 9))
+    assert others.where == str(root)
+    assert others.message.split("\n")[:2] == [
+        "4 of 5 images cannot be used:",
+        "cat/cat0.png: The image has 5 x 4 pixels (w x h), the model takes 9 x 4.",
+    ]
+    assert "none is resized here" in others.hint
     assert "not known" in refuse(root, resize=True).message
     images = load_images(root, shape=(3, 4, 5), resize=True)
     assert said(images, "1 image was brought to 5 x 4")
@@ -638,11 +644,25 @@ def test_other_sizes_are_refused_or_brought_to_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal((images.pixels(4) * 255).round(), np.asarray(reference).transpose(2, 0, 1))
 
 
+def test_all_images_whose_headers_are_wrong_are_named_at_once(tmp_path: Path) -> None:
+    root = classes(tmp_path, each=8)
+    for number in range(6):
+        (root / "cat" / f"cat{number}.png").write_bytes(b"no image")
+        picture(root / "dog" / f"dog{number}.png", size=(9, 4))
+    error = refuse(root)
+    count, *lines = error.message.split("\n")
+    assert count == "12 of 16 images cannot be used:" and error.where == str(root)
+    assert lines[0].startswith("cat/cat0.png: The file cannot be read as an image")
+    assert lines[6] == "dog/dog0.png: The image has 9 x 4 pixels (w x h), the first one (cat/cat6.png) has 5 x 4."
+    assert len(lines) == 11 and lines[-1] == "and 2 more"
+
+
 def test_an_image_that_is_not_taken_may_have_any_size(tmp_path: Path) -> None:
     root = classes(tmp_path)
     picture(root / "dog" / "wide.png", size=(9, 4))
+    (root / "dog" / "xbroken.png").touch()
     assert "allow" not in (refuse(root).hint or "")
-    assert len(load_images(root, taken=slice(0, 4))) == 5
+    assert len(load_images(root, taken=slice(0, 4))) == 6
     assert load_images(root, taken=slice(0, 4, 3)).pixels(3).shape == (3, 4, 5)
     assert refuse(root, taken=slice(0, 5, 4)).where == str(root / "dog" / "wide.png")
 

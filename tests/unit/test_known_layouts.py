@@ -101,3 +101,11 @@ def test_what_columns_were_read_as(tmp_path: Path) -> None:
         "gender: 2 levels.",
     )
     assert "gender" not in manifest.preview(besides=["gender"])[0]
+
+
+def test_a_folder_that_goes_away_meanwhile_has_no_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(self: Path, pattern: str) -> object:
+        raise FileNotFoundError(2, "No such file or directory", str(self / "20734"))
+
+    monkeypatch.setattr(Path, "glob", gone)
+    assert advice_on_folder(tmp_path) == ""

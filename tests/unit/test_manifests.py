@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from probes.errors import InputError
+from probes.loading.audio import inspect_clip, load_clip
 from probes.loading.levels import bin_labels, parse_bins
 from probes.loading.manifests import ColumnMap, Manifest, read_manifest
 
@@ -212,14 +213,20 @@ def test_paths_stay_below_their_folder(tmp_path: Path) -> None:
     assert listing("near.wav") == inside.resolve() / "sub" / "y.wav"
     assert listing(str(outside / "x.wav")) == outside.resolve() / "x.wav"
     assert listing("x.wav", audio_root=outside) == outside.resolve() / "x.wav"
-    for name in ("../out/x.wav", "link.wav", "away/x.wav", "sub/../../out/x.wav", "..", "https://example.org/x.wav"):
+    for name in ("../out/x.wav", "link.wav", "away/x.wav", "sub/../../out/x.wav", ".."):
         error = refuse(write(inside, f"path,text,speaker\n{name},x,s\n"))
         assert error.where.endswith(":2")
     assert "--audio-root" in refuse(inside / "m.csv", audio_root=tmp_path / "nowhere").where
-    for name in (".", "./", "sub/.."):
-        error = refuse(write(inside, f"path,text,speaker\n{name},x,s\n"))
-        assert error.message == f"{name!r} is a folder, not a recording."
-        assert error.hint
+    # What is no file is refused where it would be opened, together with other bad clips.
+    for name, said in [(name, "a folder, not a recording") for name in (".", "./", "sub/..")] + [
+        ("https://example.org/x.wav", "an address, not a file")
+    ]:
+        (clip,) = read(write(inside, f"path,text,speaker\n{name},x,s\n")).clips
+        for opened in (inspect_clip, load_clip):
+            with pytest.raises(InputError) as caught:
+                opened(clip)
+            assert caught.value.message == f"{name!r} is {said}."
+            assert caught.value.where.endswith(f":2 ({name})") and caught.value.hint
 
 
 UNKNOWN = ["", " ", "NA", "n/a", "None", "NaN", "null", "Prefer not to say", "UNKNOWN"]
@@ -303,7 +310,7 @@ def test_ages_are_put_into_bins_and_the_number_is_kept(tmp_path: Path) -> None:
     path = ages(tmp_path, ["0", "12", "12.9", "13", "17", "18", "49", "50", "99", "twenties", "-1", "NA", "1_0"])
     manifest = read(path, by=["age"], bins=EDGES)
     levels = [clip.attributes["age"] for clip in manifest.clips]
-    young = ["0-12", "0-12", "0-12", "13-17", "13-17", "18-29", "30-49", "50+", "50+"]
+    young = ["0-<13"] * 3 + ["13-<18"] * 2 + ["18-<30", "30-<50", "50+", "50+"]
     assert levels == [*young, "unknown", "unknown", "unknown", "unknown"]
     assert manifest.clips[1].extras["age"] == "12"
     assert counts(manifest) == {
@@ -314,10 +321,27 @@ def test_ages_are_put_into_bins_and_the_number_is_kept(tmp_path: Path) -> None:
     }
 
 
+def test_a_bin_is_named_by_its_last_whole_number_only_where_all_numbers_are_whole(tmp_path: Path) -> None:
+    def levels(*values: str) -> list[str]:
+        manifest = read(ages(tmp_path, values), by=["age"], bins={"age": (0, 2, 5)})
+        assert any(", ".join(sorted({*bins, "5+"})) in note.message for note in manifest.notes)
+        return [clip.attributes["age"] for clip in manifest.clips]
+
+    bins = ["0-1", "2-4"]
+    assert levels("0", "1.0", "4", "7") == ["0-1", "0-1", "2-4", "5+"]
+    # What is in no bin has no say.
+    assert levels("1", "-0.5", "1.5 years") == ["0-1", "unknown", "unknown"]
+    bins = ["0-<2", "2-<5"]
+    assert levels("0", "1.9", "4", "7") == ["0-<2", "0-<2", "2-<5", "5+"]
+    assert levels("1", "7.5") == ["0-<2", "5+"]
+
+
 def test_decimal_commas_are_put_into_bins_where_they_can_be_nothing_else(tmp_path: Path) -> None:
     path = ages(tmp_path, ['"12,9"', '"13,0"', "18", "twenties", "NA"])
     manifest = read(path, by=["age"], bins=EDGES)
-    assert [clip.attributes["age"] for clip in manifest.clips] == ["0-12", "13-17", "18-29", "unknown", "unknown"]
+    assert [clip.attributes["age"] for clip in manifest.clips] == [
+        "0-<13", "13-<18", "18-<30", "unknown", "unknown"
+    ]  # fmt: skip
     assert counts(manifest) == {
         "manifest.binned": 3,
         "manifest.decimal-comma": 2,
@@ -325,7 +349,7 @@ def test_decimal_commas_are_put_into_bins_where_they_can_be_nothing_else(tmp_pat
         "manifest.unknown": 1,
     }
     mixed = read(ages(tmp_path, ['"12,9"', "13.5"]), by=["age"], bins=EDGES)
-    assert [clip.attributes["age"] for clip in mixed.clips] == ["unknown", "13-17"]
+    assert [clip.attributes["age"] for clip in mixed.clips] == ["unknown", "13-<18"]
     assert "may be 1234 or 1.234" in refuse(ages(tmp_path, ['"1,234"', "20"]), by=["age"], bins=EDGES).message
 
 
@@ -406,7 +430,7 @@ def test_in_a_file_with_semicolons_numbers_have_decimal_commas_and_words_stay(tm
     manifest = read(path, by=["rate"], bins={"rate": (0, 1)})
     assert [(clip.text, clip.speaker) for clip in manifest.clips] == [("5,5", "1,2"), ("6", "7")]
     assert [(clip.start, clip.end) for clip in manifest.clips] == [(0, 1.5), (1.5, 3.75)]
-    assert [clip.attributes["rate"] for clip in manifest.clips] == ["0", "1+"]
+    assert [clip.attributes["rate"] for clip in manifest.clips] == ["0-<1", "1+"]
     assert counts(manifest)["manifest.dialect"] == 2 and counts(manifest)["manifest.decimal-comma"] == 1
     for cells, said in ((("1,5", "2.25"), "'2.25' has a decimal point"), (("1,500", "2,250"), "three digits")):
         first, second = cells
@@ -421,5 +445,5 @@ def test_a_binned_column_between_semicolons_has_points_or_commas(tmp_path: Path)
     assert error.where == f"{path}:3, rate"
     mapped = write(tmp_path, "column;from;to\nrate;1,234;1.234\n", "map.csv")
     manifest = read(path, by=["rate"], bins={"rate": (0, 2)}, values=mapped)
-    assert [clip.attributes["rate"] for clip in manifest.clips] == ["0-1", "0-1", "2+"]
+    assert [clip.attributes["rate"] for clip in manifest.clips] == ["0-<2", "0-<2", "2+"]
     assert [clip.attributes["rate"] for clip in read(path, by=["rate"]).clips] == ["1.5", "1,234", "9"]

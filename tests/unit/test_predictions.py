@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.errors import InputError
-from probes.loading.predictions import Match, Prediction, Predictions, match, read_predictions
+from probes.files.tables import SEMICOLONS
+from probes.loading.prediction_matching import Match, match
+from probes.loading.predictions import Prediction, Predictions, read_predictions
 
 TEXTS = {"clips/a.wav": 'say "no", please', "b.wav": "", "utt.1": "yes"}
 NEMO = [
@@ -88,10 +90,55 @@ def test_every_form_gives_the_same_texts(tmp_path: Path, name: str, content: str
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.parametrize("name", ["p.parquet", "p.pq", "p.arrow", "p.feather"])
+def test_parquet_and_arrow_give_the_texts_of_the_same_csv_file(tmp_path: Path, name: str) -> None:
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    columns = {"id": [*TEXTS], "hyp": ['say "no", please', None, "yes"], "text": ["x"] * 3, "wer": [0.5, 1.0, 0.0]}
+    path = tmp_path / name
+    if path.suffix in (".parquet", ".pq"):
+        parquet.write_table(pa.table(columns), path)
+    else:
+        feather.write_feather(pa.table(columns), str(path))
+    found, same = read_predictions(path), read_predictions(write(tmp_path, CSV, "p.csv"))
+    assert {key: entry.text for key, entry in found.entries.items()} == TEXTS
+    assert [entry.text for entry in found.entries.values()] == [entry.text for entry in same.entries.values()]
+    assert (found.form, found.sha256) == ("table", hashlib.sha256(path.read_bytes()).hexdigest())
+    assert [entry.line for entry in found.entries.values()] == [1, 2, 3]
+    assert found.read_as == (f"Columns of {name} are read as: id: the recording; hyp: the prediction.",)
+    parquet.write_table(pa.table({"clip": ["a"], "asr": ["x"]}), tmp_path / "other.parquet")
+    with pytest.raises(InputError, match="No column names the recording") as caught:
+        read_predictions(tmp_path / "other.parquet")
+    assert "There are: clip, asr." in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("p.tsv", TSV, ("Columns of p.tsv are read as: path: the recording; prediction: the prediction.",)),
+        ("p.jsonl", "\n".join(map(json.dumps, NEMO)),
+         ("Columns of p.jsonl are read as: audio_filepath: the recording; pred_text: the prediction.",)),
+        ("p.json", json.dumps(NEMO),
+         ("Columns of p.json are read as: audio_filepath: the recording; pred_text: the prediction.",)),
+        ("p.csv", "path;hyp\na;1,5\n",
+         ("Columns of p.csv are read as: path: the recording; hyp: the prediction.", SEMICOLONS)),
+        ("p.txt", "path;hyp\na;1,5\n",
+         ("Columns of p.txt are read as: path: the recording; hyp: the prediction.", SEMICOLONS)),
+        ("p.json", json.dumps(TEXTS), ("p.json is read as a JSON map: names and predictions.",)),
+        ("p.txt", KALDI, ("p.txt is read as Kaldi's text: a name and its words.",)),
+        ("p.trn", TRN, ("p.trn is read as SCTK's trn: the words (name).",)),
+    ],
+)  # fmt: skip
+def test_what_columns_are_read_as_is_said(tmp_path: Path, name: str, content: str, said: tuple[str, ...]) -> None:
+    assert read_predictions(write(tmp_path, content, name)).read_as == said
+
+
 @pytest.mark.parametrize(
     ("name", "content", "lines"),
     [
         ("p.tsv", TSV, [2, 3, 4]),
+        ("text", "a x\rb y\r\r\nc z\n", [1, 2, 4]),
         ("p.csv", 'id,hyp\na,"one\ntwo"\n\nb,x\n', [2, 5]),
         ("p.jsonl", "\n".join(map(json.dumps, NEMO)), [1, 2, 3]),
         ("p.jsonl", "\n\n" + json.dumps(NEMO[0]), [3]),
@@ -194,6 +241,8 @@ def test_two_texts_for_one_name_are_refused(tmp_path: Path, name: str, content: 
         ("p.jsonl", '{"id": "a", "hyp": "x"}\n{"id": ', "p.jsonl:2", "not JSON", ""),
         ("p.json", '{\n"a": "x",\n"b"', "p.json", "line 3", ""),
         ("p.trn", "x (a)\nno name\n", "p.trn:2", "name between brackets", "(name)"),
+        ("p.csv", "clip;asr\na;x\n", "p.csv", "No column names the recording", "There are: clip, asr."),
+        ("p.scored", "clip,asr\na,x\n", "p.scored", "has no header", "its columns would be: clip, asr."),
         ("p.stm", "a 1 speaker 0.0 1.0 words\n", "p.stm", "ends in '.stm'", ".trn"),
     ],
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from probes.errors import InputError
+from probes.files.tables import SEMICOLONS
 from probes.loading import token_tables as module
 from probes.loading.hashing import sha256_file
 from probes.loading.tokens import NO_FEATURE, NO_PHONE, NO_SPEAKER, Tokens, read_tokens
@@ -71,6 +72,51 @@ def test_every_form_gives_the_same_tokens(tmp_path, name, content, first) -> Non
     assert (found.given, found.skipped, found.notes) == (3, {}, ())
     assert found.lines.tolist() == list(range(first, first + 3))
     assert found.sha256 == sha256_file(path)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_parquet_and_arrow_give_the_tokens_of_the_same_csv_file(tmp_path, name) -> None:
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    values = np.random.default_rng(0).normal(size=(50, 2)) * 10.0 ** np.arange(-24, 26)[:, None]
+    values[7, 1] = np.nan
+    labels = {
+        "phone": ["a", "s"] * 25,
+        "speaker": [f"p{at // 5}" for at in range(50)],
+        "age": [20 + at for at in range(50)],
+    }
+    kinds = {"x0": values[:, 0].astype(np.float32), "x1": values[:, 1]}
+    table, path = pa.table({**labels, **kinds}), tmp_path / name
+    write_table = parquet.write_table if name == "t.parquet" else feather.write_feather
+    write_table(table, str(path))
+    lines = [",".join(table.column_names)]
+    lines += [
+        ",".join(map(str, row))
+        for row in zip(*labels.values(), *(column.tolist() for column in kinds.values()), strict=True)
+    ]
+    asked = {"by": ("age",), "bins": {"age": (0, 30, 60)}}
+    found, same = read(path, **asked), read(write(tmp_path, "\n".join(lines)), **asked)
+    assert np.array_equal(held(found, size=64), held(same, size=64))
+    assert (found.given, found.skipped) == (same.given, same.skipped) == (50, {NO_FEATURE: 1})
+    for part in ("phones", "phone_names", "speakers", "speaker_names", "level_names", "notes", "read_as"):
+        assert np.array_equal(getattr(found, part), getattr(same, part))
+    assert np.array_equal(found.levels["age"], same.levels["age"]) and found.lines[0] == 1
+    assert "'b'" in refuse(path, by=("b",)) and "There are: phone, speaker, age, x0, x1" in refuse(path, by=("b",))
+
+
+def test_what_columns_were_read_as_and_what_is_left_out_is_said(tmp_path) -> None:
+    file = write(tmp_path, delimited(";").replace(".", ","), "s.csv")
+    assert read(file).preview() == (
+        "Columns are read as: phone: the phone, 2 of them; speaker: the speaker, 2 of them; accent: 2 levels; "
+        "x0, x1: numbers.",
+        SEMICOLONS,
+    )
+    content = HEADER.replace("x0,x1", "x0,x1,x2,x3,x4") + "a,s,n,1,2,3,4,5\n,s,n,1,2,3,4,5\n"
+    first, left_out = read(write(tmp_path, content), on_bad="skip").preview("b.csv")
+    assert first.startswith("Columns of b.csv are read as: phone: ")
+    assert first.endswith("accent: 1 level; x0 to x4 (5 columns): numbers.")
+    assert left_out == "1 of 2 tokens are left out: no phone."
 
 
 def test_chunks_start_again_and_run_side_by_side(tmp_path) -> None:

@@ -1,0 +1,49 @@
+"""What stands in the folder of a finished run: its report, its records, its files."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def strict(text: str) -> Any:
+    """Read JSON that holds no NaN and no infinity, which the encoder of JSON would write."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"the report holds {name}")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def read(folder: Path) -> Row:
+    """Return report.json."""
+    report: Row = strict((folder / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+def stripped(folder: Path, *without: str) -> str:
+    """Return report.json, letter by letter, without the parts in which equal runs may differ."""
+    left_out = ("created", "provenance", *without)
+    return json.dumps({key: value for key, value in read(folder).items() if key not in left_out})
+
+
+def estimates(folder: Path, name: str, **where: object) -> list[Row]:
+    """Return the estimates of a name that have these coordinates."""
+    return [
+        row
+        for row in read(folder)["estimates"]
+        if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
+    ]
+
+
+def records(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of records.csv."""
+    with (folder / "records.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def files(folder: Path) -> set[str]:
+    """Return the names of all files."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
