@@ -6,9 +6,6 @@ from dataclasses import replace
 from audits.numbers import interval, point, probability
 from audits.records import Estimate
 
-PARTED_NAMED = 12
-"""Groups that a sentence on parting rates names at the most."""
-
 
 def span(estimate: Estimate) -> str:
     """Return a number with its interval in brackets."""
@@ -43,19 +40,13 @@ def many(count: int, one: str, several: str) -> str:
     return f"{count} {one if count == 1 else several}"
 
 
-def parting(group: str, mean: float, pooled: float) -> str:
-    """Return how a sentence lists a group whose mean over speakers and pooled rate part."""
-    return f"{group} ({mean:.3f} each, {pooled:.3f} pooled)"
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first names with commas, and whether there are others.
 
-
-def rates_part(groups: Sequence[str], unit: str = "speakers", trials: str = "words") -> str:
-    """Return the sentence on groups, each as of `parting`, in which the size of a speaker goes with the rate."""
-    more = f" and {len(groups) - PARTED_NAMED} more" if len(groups) > PARTED_NAMED else ""
-    return (
-        f"Who says more errs otherwise than who says less, in {', '.join(groups[:PARTED_NAMED])}{more}: the mean over "
-        f"{unit} and the pooled rate part. The pooled rate is that of the {trials}, and hangs on how many such {unit} "
-        "were drawn: others may change it beyond its interval."
-    )
+    >>> first_of(["age", "gender"], 2), first_of(["age", "gender"], 1)
+    ('age, gender', 'age and others')
+    """
+    return f"{', '.join(names[:most])}{' and others' if len(names) > most else ''}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -17,8 +17,8 @@ from typer.core import TyperCommand
 
 from audits.errors import InputError
 from audits.options import METADATA, OptionSpec, build, flag_of, specs_of
-from audits.registry import AuditSpec, entries
-from audits.settings_file import read_toml
+from audits.registry import AuditSpec
+from audits.settings_file import read_settings
 from miles_cli.options import Common
 
 _KINDS: dict[type, tuple[str, str]] = {
@@ -105,43 +105,8 @@ def explained(name: str, options: type, context: typer.Context, values: Mapping[
 
 
 def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
-    """Read options from TOML: keys at the top or in a table named like the command, `-` or `_` alike.
-
-    Raises
-    ------
-    InputError
-        Where the file cannot be read, or a key is no option of the command.
-    """
-    data = read_toml(
-        path,
-        hint='Give with --config a text file with one option a line, such as seed = 0 or by = ["gender", "accent"]; '
-        "text needs quotation marks.",
-    )
-    known = {**specs_of(options), **specs_of(Common)}
-    merged = _top_and_table(data, name, path)
-    found = {key.replace("-", "_"): value for key, value in merged.items()}
-    for key in found:
-        if key not in known or key == "config":
-            raise InputError(
-                f"{key!r} is no option of miles {name}.",
-                where=f"{path}, key {key}",
-                hint="Options: " + ", ".join(sorted(known)) + ".",
-            )
-    return found
-
-
-def _top_and_table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    tables = {key: value for key, value in data.items() if isinstance(value, dict)}
-    audits = {entry.name for entry in entries()} | {name}
-    for key in tables:
-        # A misspelt table would otherwise be a configuration that nobody reads.
-        if key not in audits:
-            raise InputError(
-                f"The table [{key}] is named like no audit.",
-                where=f"{path}, key {key}",
-                hint=f"Write [{name}], or the options at the top.",
-            )
-    return {key: value for key, value in data.items() if key not in tables} | tables.get(name, {})
+    """Read options of a command and those that all have from TOML."""
+    return read_settings(path, name, {*specs_of(options), *specs_of(Common)} - {"config"})
 
 
 def _was_given(context: typer.Context, key: str) -> bool:

@@ -302,7 +302,7 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
     if random_seed is None:
         # The mask embedding is of no use outside training, nor is the decoder of whisper.
         unused = ("decoder.",) if folder.family == "whisper" else ()
-        model, _ = hub_models.load_model(
+        model = hub_models.load_whole(
             meta,
             config,
             folder,
@@ -336,15 +336,16 @@ def _extractor(hub: "ModuleType", folder: ModelFolder) -> Any:
     """Return the folder's feature extractor, or the family's usual one where the folder brings none."""
     path = Path(folder.path)
     if (path / "preprocessor_config.json").is_file() or (path / "processor_config.json").is_file():
-        try:
-            extractor = hub.AutoFeatureExtractor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-        except Exception as error:
-            raise InputError(
-                f"The feature extractor cannot be loaded: {first_line(error)}",
-                where=str(path / "preprocessor_config.json"),
-                hint="Save it again with the processor's save_pretrained.",
-            ) from error
-        return extractor
+        settings = path / "preprocessor_config.json"
+        with hub_models.limited("feature extractor", settings):
+            try:
+                return hub.AutoFeatureExtractor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            except Exception as error:
+                raise InputError(
+                    f"The feature extractor cannot be loaded: {first_line(error)}",
+                    where=str(settings),
+                    hint="Save it again with the processor's save_pretrained.",
+                ) from error
     if folder.family == "whisper":
         return hub.WhisperFeatureExtractor(feature_size=folder.config.get("num_mel_bins", 80))
     if folder.family == "wav2vec2-bert":

@@ -15,7 +15,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +144,20 @@ class Cache:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def memo(self, kind: str, key: object, compute: "Callable[[], dict[str, Tensor]]") -> "dict[str, Tensor]":
+        """Return an entry, or compute and write it where there is none.
+
+        Raises
+        ------
+        IncompleteError
+            As of `write`.
+        """
+        entry = self.read(kind, key)
+        if entry is None:
+            entry = compute()
+            self.write(kind, key, entry)
+        return entry
 
     def make(self) -> None:
         """Make the folder, for its owner alone; one that is there is left as it is.

@@ -1,7 +1,9 @@
 """Where does a CTC checkpoint hear the phones of a whole corpus? One forward pass a clip, kept by content."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -59,20 +61,13 @@ def align_corpus(
         What the head's answers depend on besides the clips.
     """
     found: list[Placed | None] = [None] * len(items)
-    encoder: SpeechEncoder | None = None
+    opened = functools.cache(open_encoder)
     with progress.phase("Aligning the phones", len(items), "clips") as advance:
         for batch in plan_batches(items, batching_of(folder), largest=largest):
             mine = [items[index] for index in batch.items]
             entry_key = [_VERSION, key, [[items[index].sha256, list(targets[index].numbers)] for index in batch.items]]
-            entry = cache.read(ALIGNED, entry_key)
-            if entry is None:
-                encoder = encoder or open_encoder()
-                logs = encoder.log_probs([item.read() for item in mine])
-                said = [targets[index] for index in batch.items]
-                paths = [_path(log, one, blank, str(folder.path)) for log, one in zip(logs, said, strict=True)]
-                errors = [_errors(log, one, blank) for log, one in zip(logs, said, strict=True)]
-                entry = _packed(paths) | {"errors": torch.tensor(errors)}
-                cache.write(ALIGNED, entry_key, entry)
+            said = [targets[index] for index in batch.items]
+            entry = cache.memo(ALIGNED, entry_key, partial(_aligned, opened, mine, said, blank, str(folder.path)))
             for index, path, errors_of in zip(batch.items, _unpacked(entry), entry["errors"].tolist(), strict=True):
                 if path is not None:
                     centres = head_centres(folder, items[index].samples)
@@ -81,6 +76,15 @@ def align_corpus(
                     found[index] = Placed(phones=phones, score=path.score, errors=errors_of, length=length)
             advance(len(mine))
     return found
+
+
+def _aligned(
+    opened: Callable[[], SpeechEncoder], items: Sequence[Item], targets: Sequence[Targets], blank: int, where: str
+) -> dict[str, Tensor]:
+    logs = opened().log_probs([item.read() for item in items])
+    paths = [_path(log, one, blank, where) for log, one in zip(logs, targets, strict=True)]
+    errors = [_errors(log, one, blank) for log, one in zip(logs, targets, strict=True)]
+    return _packed(paths) | {"errors": torch.tensor(errors)}
 
 
 def _path(log_probs: Tensor, targets: Targets, blank: int, where: str) -> CtcPath | None:

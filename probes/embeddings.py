@@ -177,14 +177,13 @@ class Embeddings:
         return self._cache.has(POOLED, key) and (not frames or self._cache.has(FRAMES, key))
 
     def _entry(self, kind: str, batch: Batch) -> dict[str, Tensor]:
-        entry = self._cache.read(kind, self._key_of(batch))
-        if entry is None:
+        def compute() -> dict[str, Tensor]:
             # Cleared or damaged since it was computed: once more, with the same bits.
             encoder = self._reopened = self._reopened or self._open()
             states = encoder.encode([self._items[index].read() for index in batch.items])
-            entry = _frames_entry(states) if kind == FRAMES else _pooled_entry(states, encoder)
-            self._cache.write(kind, self._key_of(batch), entry)
-        return entry
+            return _frames_entry(states) if kind == FRAMES else _pooled_entry(states, encoder)
+
+        return self._cache.memo(kind, self._key_of(batch), compute)
 
 
 def _counts(states: Sequence[States]) -> Tensor:

@@ -282,29 +282,30 @@ def windows_of(corpus: Corpus, code: str, tokenizer: Tokenizer, cache: Cache) ->
     """Return the windows of a language to train on and to score, made once and kept in the cache."""
     key = [VERSION, corpus.hashes[code], corpus.seed, corpus.train_bytes, corpus.held_bytes]
     key += [tokenizer.sha256, corpus.window]
-    found = cache.read(_TEXTS, key)
-    if found is None:
-        text = read_language(
-            corpus.folder, code, seed=corpus.seed, train_bytes=corpus.train_bytes, held_bytes=corpus.held_bytes
-        )
-        if text.sha256 != corpus.hashes[code]:
-            raise _changed(str(text.path))
-        made = (_cut(text.train, tokenizer, corpus.window), _cut(text.held, tokenizer, corpus.window))
-        short = [name for name, one in zip(_SIDES, made, strict=True) if not len(one)]
-        if short:
-            raise InputError(
-                f"The {'held-out' if short[0] == 'held' else 'training'} text of {code} fills no window of "
-                f"{corpus.window} tokens.",
-                where=str(text.path),
-                hint="Give a smaller --window, or a longer text (--held-out).",
-            )
-        found = {f"{name}_{part}": value for name, one in zip(_SIDES, made, strict=True) for part, value in _kept(one)}
-        cache.write(_TEXTS, key, found)
+    found = cache.memo(_TEXTS, key, lambda: _cut_sides(corpus, code, tokenizer))
     train_side, held_side = (_windows(found, name) for name in _SIDES)
     return train_side, held_side
 
 
 _SIDES = ("train", "held")
+
+
+def _cut_sides(corpus: Corpus, code: str, tokenizer: Tokenizer) -> dict[str, torch.Tensor]:
+    text = read_language(
+        corpus.folder, code, seed=corpus.seed, train_bytes=corpus.train_bytes, held_bytes=corpus.held_bytes
+    )
+    if text.sha256 != corpus.hashes[code]:
+        raise _changed(str(text.path))
+    made = (_cut(text.train, tokenizer, corpus.window), _cut(text.held, tokenizer, corpus.window))
+    short = [name for name, one in zip(_SIDES, made, strict=True) if not len(one)]
+    if short:
+        raise InputError(
+            f"The {'held-out' if short[0] == 'held' else 'training'} text of {code} fills no window of "
+            f"{corpus.window} tokens.",
+            where=str(text.path),
+            hint="Give a smaller --window, or a longer text (--held-out).",
+        )
+    return {f"{name}_{part}": value for name, one in zip(_SIDES, made, strict=True) for part, value in _kept(one)}
 
 
 def _cut(lines: tuple[bytes, ...], tokenizer: Tokenizer, length: int) -> Windows:

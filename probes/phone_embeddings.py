@@ -118,13 +118,12 @@ class PhoneEmbeddings:
         return {str(layer): vectors for layer, vectors in enumerate(torch.cat(pooled, dim=1))}
 
     def _entry(self, batch: Batch) -> dict[str, Tensor]:
-        entry = self._cache.read(PHONES, self._key_of(batch))
-        if entry is None:
+        def compute() -> dict[str, Tensor]:
             # Cleared or damaged since it was computed: once more, with the same bits.
             encoder = self._reopened = self._reopened or self._open()
-            entry = self._encoded(batch, encoder)
-            self._cache.write(PHONES, self._key_of(batch), entry)
-        return entry
+            return self._encoded(batch, encoder)
+
+        return self._cache.memo(PHONES, self._key_of(batch), compute)
 
     def _vectors(self, batch: Batch, layer: int) -> Tensor:
         found = self._cache.read_one(PHONES, self._key_of(batch), str(layer))

@@ -4,9 +4,11 @@ One forward pass over a batch, padded on the right behind an exact mask, gives e
 corpus are taken in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.
 """
 
+import functools
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from inspect import signature
 from typing import Any
@@ -127,17 +129,11 @@ def encode_all(
     distinct = list(dict.fromkeys(texts))
     chunks = list(_chunks(distinct))
     key = _key(spec, reference, device, dtype)
-    encoder: TextEncoder | None = None
+    encoder = functools.cache(partial(TextEncoder, spec, reference=reference, device=device, dtype=dtype, batch=batch))
     vectors, cut = list[NDArray[np.float32]](), list[NDArray[np.bool_]]()
     with progress.phase(label, len(distinct), "texts") as advance:
         for chunk in chunks:
-            name = [key, sha256_json(chunk)]
-            entry = cache.read(KIND, name)
-            if entry is None:
-                encoder = encoder or TextEncoder(spec, reference=reference, device=device, dtype=dtype, batch=batch)
-                found, shortened = encoder.encode_each(chunk)
-                entry = {"vectors": torch.from_numpy(found), "shortened": torch.from_numpy(shortened)}
-                cache.write(KIND, name, entry)
+            entry = cache.memo(KIND, [key, sha256_json(chunk)], partial(_encoded, encoder, chunk))
             vectors.append(entry["vectors"].numpy())
             cut.append(entry["shortened"].numpy())
             advance(len(chunk))
@@ -146,6 +142,11 @@ def encode_all(
     places = {text: place for place, text in enumerate(text for chunk in chunks for text in chunk)}
     rows = [places[text] for text in texts]
     return Encoded(vectors=np.concatenate(vectors)[rows], cut=np.concatenate(cut)[rows])
+
+
+def _encoded(encoder: Callable[[], TextEncoder], chunk: Sequence[str]) -> dict[str, Tensor]:
+    vectors, shortened = encoder().encode_each(chunk)
+    return {"vectors": torch.from_numpy(vectors), "shortened": torch.from_numpy(shortened)}
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -308,7 +309,8 @@ class _Transformer:
 
 
 def _tokenizer(folder: ModelFolder) -> Any:
-    with hub_models.told("tokenizer", folder, "Save it again with the tokenizer's save_pretrained()."):
+    again = "Save it again with the tokenizer's save_pretrained()."
+    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder, again):
         tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
     # Texts are cut before tokenising too, so that it is always their beginning that counts.
     tokenizer.truncation_side = "right"
@@ -331,7 +333,7 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
     pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
     unread = (*_UNREAD, "decoder.") if pair else _UNREAD
     limits = hub_models.numbers_of(folder)
-    model, _ = hub_models.load_model(
+    model = hub_models.load_whole(
         meta, config, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
     )
     return model.get_encoder() if pair else model

@@ -6,9 +6,11 @@ so that what it says does not depend on its neighbours in the batch; only roundi
 shapes, can turn a near-tie the other way. Batches are kept by content: a killed run goes on where it was.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -289,18 +291,14 @@ def generate_all(
     rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
     packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
     common = [_VERSION, folder.sha256, asdict(sampling), seed, dtype, device.partition(":")[0], packages]
-    model: CausalLM | None = None
+    model = functools.cache(partial(CausalLM, folder, device=device, dtype=dtype))
     texts: list[Generated] = []
     with progress.phase(label, len(prompts), "texts") as advance:
         for first in range(0, len(prompts), batch):
             part = rows[first : first + batch]
             key = [common, sha256_json([prompt for prompt, _, _ in part]), first]
-            entry = cache.read(TEXTS, key)
-            if entry is None:
-                model = model or CausalLM(folder, device=device, dtype=dtype)
-                seeds = [row_seed(seed, first + row, sampling) for row in range(len(part))]
-                entry = _entry(model.continue_ids([ids for _, ids, _ in part], sampling, seeds))
-                cache.write(TEXTS, key, entry)
+            prefixes = [ids for _, ids, _ in part]
+            entry = cache.memo(TEXTS, key, partial(_continued, model, prefixes, sampling, seed, first))
             for (prompt, ids, cut), new in zip(part, entry["tokens"].tolist(), strict=True):
                 texts.append(speller.read(prompt, ids, [token for token in new if token != _ABSENT], cut))
             advance(len(part))
@@ -313,6 +311,13 @@ def row_seed(seed: int, row: int, sampling: Sampling) -> int:
     del settings["max_new_tokens"]
     # 60 bits, which any generator takes as a seed.
     return int(sha256_json(["text", seed, row, settings])[:15], 16)
+
+
+def _continued(
+    model: Callable[[], CausalLM], prefixes: Sequence[Sequence[int]], sampling: Sampling, seed: int, first: int
+) -> dict[str, Tensor]:
+    seeds = [row_seed(seed, first + row, sampling) for row in range(len(prefixes))]
+    return _entry(model().continue_ids(prefixes, sampling, seeds))
 
 
 def _entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
@@ -364,7 +369,7 @@ def _tokeniser(folder: ModelFolder) -> Any:
         raise _wrong(folder, "The folder has no tokenizer.", hint)
     if (folder.path / "tokenizer.json").is_file():
         check_rules(folder.path / "tokenizer.json")
-    with hub_models.told("tokenizer", folder):
+    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder):
         tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
         empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
     if empty:
@@ -377,7 +382,7 @@ def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
     with hub_models.told("model", folder):
         meta = hub_models.described(loader, config, folder)
     limits = hub_models.numbers_of(folder)
-    return hub_models.load_model(meta, config, folder, limits=limits, dtype=dtype)[0]
+    return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
 
 
 def _wrong(folder: ModelFolder, message: str, hint: str) -> InputError:

@@ -239,8 +239,9 @@ def test_the_thresholds_of_certify_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_thresholds_on_the_page_are_those_of_the_code() -> None:
-    from audits.asr_fairness.estimates import MIN_REPORTED, MIN_WORDS
-    from audits.asr_fairness.findings import HIGH, MEDIUM
+    from audits.group_rates import MIN_REPORTED
+    from audits.group_rates.findings import HIGH, MEDIUM
+    from audits.groups import MIN_WORDS
 
     text = " ".join(prose(AUDITS["asr_fairness"]).split())
     assert f"`high` from {HIGH:.2f}, `medium` from {MEDIUM:.2f}" in text
@@ -289,12 +290,13 @@ def test_the_thresholds_of_spectra_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> None:
+    from audits.group_rates import MIN_REPORTED
+    from audits.group_rates import findings as gap_findings
     from audits.groups import MIN_WORDS
     from audits.speaker_groups import (
         adjusting,
         counts,
         designs,
-        gap_findings,
         gaps,
         indices,
         inputs,
@@ -310,13 +312,13 @@ def test_the_thresholds_of_audit_groups_on_the_page_are_those_of_the_code() -> N
         f"`high` from {gap_findings.HIGH:.2f}, `medium` from {gap_findings.MEDIUM:.2f}",
         f"speakers to be compared | `--min-speakers`, {options.min_speakers}; 5 at least",
         f"words to be compared | {MIN_WORDS} |",
-        f"marked as small | {counts.MIN_REPORTED} |",
+        f"marked as small | {MIN_REPORTED} |",
         f"under which it is | {MIN_WORDS} |",
         f"more than {counts.MANY_LEVELS} levels",
-        f"more than {measure.MANY_GROUPS} groups: those of fewer than {counts.MIN_REPORTED} speakers",
+        f"more than {measure.MANY_GROUPS} groups: those of fewer than {MIN_REPORTED} speakers",
         f"whole interval of the share left lies below {adjusting.HALF:g}",
         f"at least {adjusting.MOST:g} of what was lost",
-        f"at least {counts.MIN_REPORTED} speakers on both sides",
+        f"at least {MIN_REPORTED} speakers on both sides",
         f"labels shuffled {indices.SHUFFLES} times",
         f"up to {permutation.MOST:,}",
         f"p / {SIGNIFICANT:g}",
@@ -654,9 +656,10 @@ def test_what_audit_phonemes_reads_and_knows_by_name_is_documented() -> None:
 
 
 def test_every_usual_name_of_a_column_that_audit_groups_finds_is_documented() -> None:
+    from audits.group_rates.comparing import KINDS
     from audits.speaker_groups import HYPOTHESES, METRICS, MISSING, columns
     from audits.speaker_groups.discovery import TESTS
-    from audits.speaker_groups.gaps import KINDS, RATIOS
+    from audits.speaker_groups.gaps import RATIOS
     from audits.speaker_groups.indices import INDICES, PARTS
     from probes.loading.predictions import NAME_COLUMNS, TEXT_COLUMNS
 

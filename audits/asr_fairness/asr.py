@@ -164,11 +164,7 @@ def _layers_at_once(stack: Stack, options: Options) -> int:
 
 
 def _paths(fit: _Fit, options: Options, context: Context) -> list[list[Tensor]]:
-    key = fit.key(options, context)
-    entry = context.cache.read(KIND, key)
-    if entry is None:
-        entry = _fit(fit.clips(), options, context)
-        context.cache.write(KIND, key, entry)
+    entry = context.cache.memo(KIND, fit.key(options, context), lambda: _fit(fit.clips(), options, context))
     counts = entry["counts"].tolist()
     return [list(row.split(count)) for row, count in zip(_rows(entry), counts, strict=True)]
 

@@ -2,22 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from audits.asr_fairness.comparisons import Comparison
-from audits.asr_fairness.counts import HEAD, METRIC_WORDS, TASK_WORDS, TEST, Layer, TaskCounts, named
+from audits.asr_fairness.counts import HEAD, TASK_WORDS, TEST, Layer, TaskCounts, named
 from audits.context import Draft
+from audits.group_rates import METRIC_WORDS
+from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
 from audits.groups import ALL
 from audits.numbers import point
 from audits.records import Estimate
-from audits.statistics import OUT_OF_REACH
 from audits.wording import p_words, span
 
-HOW = "labels permuted over speakers or joint intervals, the larger; Holm"
 CROSSINGS = 4
 """Most crossings of attributes that are told one by one."""
-POWER = 0.84
-"""Normal quantile of four in five."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,23 +120,22 @@ def tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tes
     crossed = [contrast for contrast in silent if contrast.low <= 0 and contrast.crossed]
     if not quiet and not doubtful:
         quiet, crossed = crossed, []
-    blind = next((warning.message for warning in draft.warnings if warning.id == OUT_OF_REACH), "")
-    sentences = [f"nothing was told by {_described(quiet + doubtful)}. {blind}"] * bool(blind)
+    blind = blind_words(draft, [contrast.described for contrast in quiet + doubtful])
+    sentences = [blind] if blind else []
     if blind:
         quiet, doubtful, crossed = [], [], []
     if quiet:
-        sentences.append(f"no difference could be shown by {_described(quiet)}.")
+        sentences.append(f"no difference could be shown by {'; '.join(one.described for one in quiet)}.")
     if doubtful:
         names = [f"{contrast.described}, p {p_words(contrast.p)}" for contrast in doubtful]
         names += [contrast.name for contrast in unnumbered]
-        sentences.append(f"what was seen by {'; '.join(names)} may be chance, given all the comparisons made ({HOW}).")
+        sentences.append(doubtful_words(names, f"the comparisons made ({how_tested()})"))
     if crossed:
         sentences.append(f"{_crossings_named(crossed, [*doubtful, *unnumbered])} showed nothing beyond chance either.")
     layers = list(dict.fromkeys(contrast.layer for contrast in silent))
     if not blind:
         sentences += _missed_sentences(task, silent, layers, tests)
-    first, *rest = sentences
-    text = " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(part[0].upper() + part[1:] for part in rest)])
+    text = joined(f"In {TASK_WORDS[task.task]}, ", sentences)
     evidence = silent if blind else [*quiet, *doubtful, *unnumbered, *crossed]
     draft.find(
         "fairness.no-gap-shown",
@@ -148,10 +144,6 @@ def tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tes
         [contrast.gap for contrast in evidence],
         **task.where,
     )
-
-
-def _described(silent: Sequence[Contrast]) -> str:
-    return "; ".join(contrast.described for contrast in silent)
 
 
 def _doubtful(silent: Sequence[Contrast]) -> tuple[list[Contrast], list[Contrast]]:
@@ -172,7 +164,7 @@ def _missed_sentences(task: TaskCounts, silent: Sequence[Contrast], layers: Sequ
     sentences = []
     numbers = ", ".join(f"{size:.2f} on {layer_words(layer)}" for layer, size in sizes.items() if size)
     if numbers:
-        sentences.append(f"a gap in {METRIC_WORDS[task.metric]} of less than about {numbers} may have been missed.")
+        sentences.append(missed_words(numbers, f"a gap in {METRIC_WORDS[task.metric]}"))
     flat = " and ".join(layer_words(layer) for layer, size in sizes.items() if size is None)
     if flat:
         sentences.append(f"with {flat} all speakers of a group fare alike, so what may have been missed is not known.")
@@ -182,12 +174,9 @@ def _missed_sentences(task: TaskCounts, silent: Sequence[Contrast], layers: Sequ
 def missed(silent: Sequence[Contrast], tests: int) -> float | None:
     """Return the gap on a layer that four of five audits like this one would show; None where all fare alike.
 
-    It has to pass the strictest step of Holm's correction, with a normal quantile of its level for one of so many
-    tests, in the widest of the intervals of groups whose speakers are not all alike.
+    It follows from the widest of the intervals of groups whose speakers are not all alike.
     """
     widths = [(one.gap.high or 0) - one.low for one in silent if not one.comparison.alike(one.layer)]
     if not widths:
         return None
-    tail = (1 - silent[0].gap.level) / 2
-    plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / tests))
-    return (corrected + POWER) / plain * max(widths) / 2
+    return missed_size(max(widths), tests, level=silent[0].gap.level)

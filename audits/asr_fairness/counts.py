@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.statistics import Kind, SpeakerSums, sum_by_speaker
+from audits.statistics import SpeakerSums, sum_by_speaker
 
 Floats = NDArray[np.float64]
 Layer = int | str
@@ -18,13 +18,10 @@ BASELINE = -1
 """The layer number of log-mel energies."""
 METRICS = {"sid": ("error",), "asr": ("wer", "cer")}
 """What is counted for each task; groups are compared and findings made by the first."""
-KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
-"""Kinds of gap."""
 TEST = "gap"
 CORRECTIONS = ("none", "holm")
 CONTROLS = ("shuffled-labels", "random-init")
 TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
-METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,7 +8,8 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD
 from audits.asr_fairness.recordings import Inputs, Recording
 from audits.context import Draft
-from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, few_resamples, out_of_reach
+from audits.group_rates.cautions import beyond_samples, in_several, in_several_words
+from audits.wording import many
 from probes.frames import RATE
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 def warn_about_data(draft: Draft, counts: "Counts") -> None:
     """Add every warning that needs no estimate."""
-    inputs = counts.inputs
+    inputs, options = counts.inputs, counts.options
     fewest = len(inputs.sets) * min(1 + (HEAD in task.layers) for task in counts.tasks)
-    for name, message in beyond_samples(counts.options, fewest, draft.level):
+    for name, message in beyond_samples(options.permutations, options.bootstrap, fewest, draft.level):
         draft.warn(name, message)
     for note in inputs.manifest.notes:
         draft.warn(note.id, note.message)
@@ -58,15 +59,12 @@ def _warn_about_recordings(draft: Draft, inputs: Inputs) -> None:
 
 def warn_about_attributes(draft: Draft, inputs: Inputs) -> None:
     """Say where the same speakers are in several groups: their pooled rates are compared all the same."""
-    for groups in inputs.sets:
-        varying = len(inputs.varying(groups))
-        if varying and "&" not in groups.by:
-            draft.warn(
-                "varies-within-speaker",
-                f"{varying} speaker{'s are' if varying > 1 else ' is'} in several groups by {groups.by}. Pooled rates "
-                "are compared: where speakers have unequal shares of the groups, who they are is part of the gap.",
-                by=groups.by,
-            )
+    speakers = [item.speaker for item in inputs.recordings]
+    for by, member in [(groups.by, groups.member.tolist()) for groups in inputs.sets if "&" not in groups.by]:
+        varying = in_several(speakers, member)
+        if varying:
+            who = many(varying, "speaker is", "speakers are")
+            draft.warn("varies-within-speaker", in_several_words(who, by, "speakers"), by=by)
 
 
 def _warn_about_enrolment(draft: Draft, counts: "Counts") -> None:
@@ -96,15 +94,6 @@ def _warn_about_enrolment(draft: Draft, counts: "Counts") -> None:
             "in speaker identification.",
             task="sid",
         )
-
-
-def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
-    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level."""
-    found = [
-        (OUT_OF_REACH, out_of_reach(options.permutations, tests, level)),
-        (FEW_RESAMPLES, few_resamples(options.bootstrap, level)),
-    ]
-    return [(name, message) for name, message in found if message]
 
 
 def enrolled_speakers(recordings: Sequence[Recording], options: Options) -> Mapping[str, int]:

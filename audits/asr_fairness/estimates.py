@@ -5,26 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from audits.asr_fairness.cohort import Cohort, deal_rates, deal_spread, deal_variance, layer_choice, replicate_rates
-from audits.asr_fairness.comparisons import PERMUTED, Comparison
-from audits.asr_fairness.counts import HEAD, METRIC_WORDS, TASK_WORDS, TEST, TaskCounts, named, sums_of
+from audits.asr_fairness.comparisons import Comparison
+from audits.asr_fairness.counts import HEAD, TASK_WORDS, TEST, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_data
 from audits.asr_fairness.measure import Counts
 from audits.context import Draft
+from audits.group_rates import METRIC_WORDS, MIN_REPORTED
+from audits.group_rates.cautions import too_few_words
+from audits.group_rates.comparing import p_method
+from audits.group_rates.rates import group_rates, parted, parted_words
 from audits.groups import ALL, MIN_WORDS
 from audits.intervals import Interval
-from audits.statistics import (
-    RateIntervals,
-    SpeakerSums,
-    adjust,
-    mean_of_rates,
-    parts_from_pooled,
-    rate_intervals,
-    scaled,
-)
-from audits.wording import parting, rates_part
+from audits.statistics import SpeakerSums, adjust, mean_of_rates, scaled
+from audits.wording import first_of
 
-MIN_REPORTED = 5
-"""Speakers under which a rate is shown as resting on too few."""
 TRIALS = {"wer": "words", "cer": "characters", "error": "clips"}
 """What a rate counts alike."""
 MIN_ERRING = 5
@@ -55,12 +49,8 @@ def add_rates(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
     The rate is pooled, errors over trials of all clips of the group, never a mean of clip rates.
     """
     sums = sums_of(task, cohort.speakers, cohort.member)
-    layers = len(task.layers)
-    sizes = np.repeat(sums.sizes[:, :, None], layers, axis=2)
-    flat = (len(sums.sizes), -1)
     between = deal_variance(deal_rates(task, cohort.member), draft.level)
-    extra = np.broadcast_to(between, sums.errors.shape[1:]).ravel()
-    rates = rate_intervals(sums.errors.reshape(flat), sizes.reshape(flat), level=draft.level, extra=extra)
+    rates = group_rates(sums, level=draft.level, extra=between, most=1.0 if task.metric == "error" else np.inf)
     name = "control_error_rate" if task.control else "error_rate"
     for group, label in enumerate(cohort.names):
         if sums.sizes[:, group].sum() == 0:
@@ -68,21 +58,8 @@ def add_rates(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
             continue
         _warn_small(draft, task, sums, group, label)
         _warn_few_errors(draft, task, sums, group, label)
-        for column, layer in enumerate(task.layers):
-            rate = _rate(rates, group * layers + column, most=1.0 if task.metric == "error" else np.inf)
+        for layer, rate in zip(task.layers, rates[group], strict=True):
             draft.add(named(name, layer), rate, **task.at(layer), group=label)
-
-
-def _rate(rates: RateIntervals, index: int, *, most: float) -> Interval:
-    bounded = rates.method[index] != "none"
-    return Interval(
-        value=float(rates.value[index]),
-        low=float(rates.low[index]) if bounded else None,
-        high=min(float(rates.high[index]), most) if bounded else None,
-        method=rates.method[index],
-        n=int(rates.clusters[index]),
-        unit="speakers",
-    )
 
 
 def _warn_small(draft: Draft, task: TaskCounts, sums: SpeakerSums, group: int, label: str) -> None:
@@ -134,14 +111,11 @@ def warn_parted(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
     for column, layer in enumerate(task.layers):
         if layer not in task.judged:
             continue
-        mean, above = mean_of_rates(sums.errors[:, :, column], sums.sizes)
-        parts = parts_from_pooled(mean, above, level=draft.level, tests=len(cohort.names))
-        groups = [
-            parting(cohort.names[at], mean.value[at], mean.value[at] - above.value[at]) for at in np.flatnonzero(parts)
-        ]
+        means = mean_of_rates(sums.errors[:, :, column], sums.sizes)
+        groups = list(parted(*means, cohort.names, level=draft.level, tests=len(cohort.names)))
         if groups:
             by = "By the checkpoint's own head: " if layer == HEAD else ""
-            draft.warn("rates-part", by + rates_part(groups, trials=TRIALS[task.metric]), **task.at(layer))
+            draft.warn("rates-part", by + parted_words(groups, trials=TRIALS[task.metric]), **task.at(layer))
 
 
 def add_spreads(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
@@ -157,12 +131,8 @@ def _add_comparisons(draft: Draft, task: TaskCounts, counts: Counts) -> None:
     for groups in counts.inputs.sets:
         comparison = known.get(groups.by)
         if comparison is None:
-            draft.warn(
-                "too-few-speakers",
-                f"By {groups.by}, fewer than two groups have enough speakers ({least}) and words: no gap is estimated.",
-                **task.where,
-                by=groups.by,
-            )
+            few = too_few_words(groups.by, f"speakers ({least}) and words")
+            draft.warn("too-few-speakers", few, **task.where, by=groups.by)
             continue
         left_out = set(groups.names) - set(comparison.names)
         if left_out:
@@ -170,7 +140,7 @@ def _add_comparisons(draft: Draft, task: TaskCounts, counts: Counts) -> None:
                 "not-compared",
                 f"By {groups.by}, {len(left_out)} group{'s' * (len(left_out) != 1)} with too few speakers (under "
                 f"{least}) or words {'are' if len(left_out) != 1 else 'is'} shown but not compared: "
-                f"{', '.join(sorted(left_out)[:8])}{' and others' if len(left_out) > 8 else ''}.",
+                f"{first_of(sorted(left_out), 8)}.",
                 **task.where,
                 by=groups.by,
             )
@@ -191,7 +161,8 @@ def add_corrected(draft: Draft, comparisons: Sequence[Comparison]) -> None:
         for comparison in comparisons
     ]
     for raw, p in zip(rows, adjust([row.value for row in rows], "holm"), strict=True):
-        value, low, high = scaled((raw.value, raw.low, raw.high), p)
-        method = "none" if low is None else f"{PERMUTED}, Holm over the attributes of the task"
+        ends = scaled((raw.value, raw.low, raw.high), p)
+        method = p_method(ends, ", Holm over the attributes of the task")
+        value, low, high = ends
         corrected = Interval(value=value, low=low, high=high, method=method, n=raw.n, unit=raw.unit)
         draft.add(raw.name, corrected, **{**raw.where, "correction": "holm"})

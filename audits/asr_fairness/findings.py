@@ -1,8 +1,7 @@
 """What the estimates carry, in sentences that say no more than their intervals.
 
-Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03,
-low above zero. A gap is called one only if that end is above zero and chance is ruled out by permutation
-of the labels over speakers, Holm-corrected over all attributes and their crossings of a task.
+A gap is called one only if the lower end of its interval is above zero and chance is ruled out by permutation of the
+labels over speakers, Holm-corrected over all attributes and their crossings of a task.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from audits.asr_fairness.comparisons import FEWEST_LAYERS, Comparison
 from audits.asr_fairness.contrasts import (
     CROSSINGS,
-    HOW,
     Contrast,
     by_size,
     contrasts,
@@ -18,16 +16,16 @@ from audits.asr_fairness.contrasts import (
     limits,
     tell_silence,
 )
-from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, METRIC_WORDS, TASK_WORDS, TEST, TaskCounts, named
+from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, TASK_WORDS, TEST, TaskCounts, named
 from audits.asr_fairness.measure import Counts
-from audits.asr_fairness.recordings import Inputs
 from audits.context import Draft
+from audits.group_rates import METRIC_WORDS
+from audits.group_rates.clips import tell_skipped
+from audits.group_rates.findings import gap_sentence, joined, severity_of
 from audits.groups import ALL
 from audits.numbers import point
-from audits.records import Estimate, Severity
-from audits.wording import listed, p_words, span
-
-HIGH, MEDIUM = 0.10, 0.03
+from audits.records import Estimate
+from audits.wording import listed, span
 
 
 def findings(draft: Draft, counts: Counts) -> None:
@@ -37,7 +35,8 @@ def findings(draft: Draft, counts: Counts) -> None:
             _tell_task(draft, task, counts.of(task))
             _tell_deals(draft, task, counts.of(task))
     _warn_about_controls(draft)
-    _tell_skipped(draft, counts.inputs)
+    used = [item.clip for item in counts.inputs.recordings]
+    tell_skipped(draft, "fairness.skipped", used, counts.inputs.skipped, counts.inputs.sets)
     if any(row.name.endswith("p_value") and row.method == "none" for row in draft.estimates):
         draft.warn(
             "p-without-interval", "p-values of joint intervals are computed, not sampled: they have no interval."
@@ -119,8 +118,7 @@ def tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Contrast]) ->
         if names:
             sentences.append(f"the groups by {', '.join(names)} {what}")
     if sentences:
-        first, *more = sentences
-        text = " ".join([f"In {TASK_WORDS[task.task]}, {first}", *(part[0].upper() + part[1:] for part in more)])
+        text = joined(f"In {TASK_WORDS[task.task]}, ", sentences)
         draft.find("fairness.crossings", "info", text, [contrast.gap for contrast in rest], **task.where)
 
 
@@ -128,7 +126,6 @@ def _tell_gap(draft: Draft, contrast: Contrast) -> None:
     comparison, layer, gap = contrast.comparison, contrast.layer, contrast.gap
     task, worst, best = comparison.task, comparison.worst(layer), comparison.best(layer)
     high, low = (draft.row(named("error_rate", layer), **task.at(layer), group=name) for name in (worst, best))
-    severity: Severity = "high" if contrast.low >= HIGH else "medium" if contrast.low >= MEDIUM else "low"
     evidence, rest = [gap, high, low], ""
     if len(comparison.names) > 2:
         others = draft.row(named("gap_to_others", layer), **comparison.at(layer, group=worst))
@@ -139,15 +136,14 @@ def _tell_gap(draft: Draft, contrast: Contrast) -> None:
         before = draft.row("gap_to_others", **comparison.at(BASELINE, group=worst))
         rest += f" On log-mel energies, without the encoder, that is {span(before)}."
         evidence.append(before)
-    if comparison.sums.present.sum(1).max() > 1:
+    if comparison.overlapping:
         rest += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
     rest += limits(draft, task, [layer])
+    who = f"In {TASK_WORDS[task.task]}, {layer_words(layer)}"
     draft.find(
         "fairness.gap",
-        severity,
-        f"In {TASK_WORDS[task.task]}, {layer_words(layer)} errs more often on {worst} than on "
-        f"{best}: {METRIC_WORDS[task.metric]} {point(high)} against {point(low)}, a gap of {span(gap)}; "
-        f"p {p_words(contrast.p)} ({HOW}).{rest}",
+        severity_of(contrast.low),
+        gap_sentence(who, (worst, best), METRIC_WORDS[task.metric], [high, low], span(gap), contrast.p) + rest,
         evidence,
         **task.at(layer),
         by=comparison.by,
@@ -224,26 +220,3 @@ def _warn_about_controls(draft: Draft) -> None:
                 f"{chance:.3f}): the splits may leak.",
                 **row.where,
             )
-
-
-def _tell_skipped(draft: Draft, inputs: Inputs) -> None:
-    if not inputs.skipped:
-        return
-    total = len(inputs.recordings) + len(inputs.skipped)
-    reasons = ", ".join(f"{item.count} {item.reason}" for item in inputs.reasons)
-    whom = "; ".join(_skipped_by(inputs, groups.by) for groups in inputs.sets if "&" not in groups.by)
-    draft.find(
-        "fairness.skipped",
-        "info",
-        f"{len(inputs.skipped)} of {total} clips were left out ({reasons}): {whom}.",
-    )
-
-
-def _skipped_by(inputs: Inputs, by: str) -> str:
-    given: dict[str, int] = {}
-    lost: dict[str, int] = {}
-    for clip in [item.clip for item in inputs.recordings] + [clip for clip, _ in inputs.skipped]:
-        given[clip.attributes[by]] = given.get(clip.attributes[by], 0) + 1
-    for clip, _ in inputs.skipped:
-        lost[clip.attributes[by]] = lost.get(clip.attributes[by], 0) + 1
-    return f"by {by}, " + ", ".join(f"{lost.get(name, 0)} of {count} {name}" for name, count in sorted(given.items()))

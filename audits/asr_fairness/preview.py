@@ -6,16 +6,17 @@ Costs are those of one core of a small virtual machine, measured on encoders of 
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, KINDS, METRICS, TASK_WORDS, TEST
-from audits.asr_fairness.data_warnings import beyond_samples, enrolled_speakers, few_clips_for_folds, silent_clips
+from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, METRICS, TASK_WORDS, TEST
+from audits.asr_fairness.data_warnings import enrolled_speakers, few_clips_for_folds, silent_clips
 from audits.asr_fairness.recordings import Inputs
+from audits.group_rates.cautions import beyond_samples
+from audits.group_rates.comparing import KINDS
 from audits.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.records import Coordinate
 from audits.statistics import enough_permutations
@@ -72,8 +73,7 @@ def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...
         found.append(few_clips_for_folds(inputs.recordings, options))
     # Every comparison is tested in two places, in one where there is no head.
     enough = enough_permutations(options.permutations, 2 * len(inputs.sets), level)
-    asked = replace(options, permutations=enough)
-    found += [message for _, message in beyond_samples(asked, len(inputs.sets), level)]
+    found += [message for _, message in beyond_samples(enough, options.bootstrap, len(inputs.sets), level)]
     return tuple(note for note in found if note)
 
 

@@ -1,10 +1,8 @@
 """The recordings of the audit, and what is known of them before an encoder runs."""
 
-from collections import Counter
 from dataclasses import dataclass
 
 from audits.groups import GroupSet
-from audits.records import Skipped
 from probes.loading.checkpoints import ModelFolder
 from probes.loading.manifests import Clip, Manifest
 from probes.loading.vocabularies import Vocabulary
@@ -52,19 +50,6 @@ class Inputs:
     sets: tuple[GroupSet, ...]
     layers: tuple[int, ...] | None
     vocabulary: Vocabulary | str = ""
-
-    @property
-    def reasons(self) -> tuple[Skipped, ...]:
-        """How many clips were left out for each reason."""
-        counts = Counter(reason for _, reason in self.skipped)
-        return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
-
-    def varying(self, groups: GroupSet) -> frozenset[str]:
-        """Return the speakers who are in several of these groups."""
-        known = zip(self.recordings, groups.member.tolist(), strict=True)
-        pairs = {(item.speaker, group) for item, group in known if group >= 0}
-        counts = Counter(speaker for speaker, _ in pairs)
-        return frozenset(speaker for speaker, count in counts.items() if count > 1)
 
     @property
     def depth(self) -> int | None:

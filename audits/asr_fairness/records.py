@@ -1,13 +1,11 @@
 """The rows of records.csv, one a clip; and how the clips of two runs are matched, and which rates they give."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from audits.asr_fairness.counts import TaskCounts
 from audits.comparison.parts import Ratio, Rows
+from audits.group_rates.clips import column_of, coverage_of, keys, row_of, rows_of_left, units
 from audits.records import Coverage
 from probes.frames import RATE
 
@@ -15,9 +13,7 @@ if TYPE_CHECKING:
     # It imports torch, which comparing two runs does without.
     from audits.asr_fairness.measure import Counts
 
-Words = Mapping[str, NDArray[np.object_]]
-Numbers = Mapping[str, NDArray[np.float64]]
-
+__all__ = ["ALIKE", "coverage", "keys", "parts", "records", "units"]
 FIXED = ("path", "line", "speaker", "status", "seconds", "text")
 """Columns of records.csv that are always there."""
 ALIKE = ("seconds",)
@@ -26,34 +22,25 @@ ALIKE = ("seconds",)
 
 def coverage(counts: "Counts") -> Coverage:
     """Return how many clips were used, and why others were not."""
-    inputs = counts.inputs
-    used = len(inputs.recordings)
-    return Coverage(given=used + len(inputs.skipped), used=used, skipped=inputs.reasons)
+    return coverage_of(len(counts.inputs.recordings), counts.inputs.skipped)
 
 
 def records(counts: "Counts") -> list[dict[str, Any]]:
     """Return one row a clip given: who, whether it was used, and its errors on every layer."""
-    inputs, rows = counts.inputs, []
+    inputs, rows = counts.inputs, list[dict[str, Any]]()
     errors = [_errors(task, len(inputs.recordings)) for task in counts.tasks]
     for number, item in enumerate(inputs.recordings):
-        row: dict[str, Any] = {"path": item.clip.name, "line": item.clip.line, "speaker": item.speaker}
-        row |= {"status": "used", "seconds": round(item.samples / RATE, 3), "text": item.text}
-        row |= {_column(name): level for name, level in item.clip.attributes.items()}
+        seconds = round(item.samples / RATE, 3)
+        row = row_of(item.clip, "used", _column, seconds=seconds, text=item.text)
         for cells in errors:
             row |= cells[number]
         row |= {f"asr_text_{layer}": texts[number] for layer, texts in counts.hypotheses.items()}
         rows.append(row)
-    empty = dict.fromkeys(rows[0], "")
-    for clip, reason in inputs.skipped:
-        known = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or "", "status": reason}
-        levels = {_column(name): level for name, level in clip.attributes.items()}
-        rows.append({**empty, **known, **levels})
-    return rows
+    return rows + rows_of_left(inputs.skipped, rows, _column)
 
 
-def _column(name: str) -> str:
-    """Return the column of an attribute in records.csv, apart from the columns that are always there."""
-    return f"attribute_{name}" if name in FIXED else name
+def _column(attribute: str) -> str:
+    return column_of(attribute, FIXED)
 
 
 def _errors(task: TaskCounts, recordings: int) -> list[dict[str, Any]]:
@@ -66,20 +53,6 @@ def _errors(task: TaskCounts, recordings: int) -> list[dict[str, Any]]:
     for clip, size, errors in zip(task.clips.tolist(), task.sizes, task.errors, strict=True):
         found[clip] = dict(zip(names, (round(times * value) for value in (size, *errors)), strict=True))
     return found
-
-
-def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
-    """Return the path of each clip that was used; where one recording holds several, its line in the manifest."""
-    paths = rows.text["path"].tolist()
-    named = len(set(paths)) == len(paths)
-    known = paths if named else rows.text["line"].tolist()
-    used = rows.text["status"] == "used"
-    return [key if mine else None for key, mine in zip(known, used, strict=True)], () if named else ("manifest",)
-
-
-def units(rows: Rows) -> Sequence[str]:
-    """Return the speakers."""
-    return list(rows.text["speaker"])
 
 
 def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:

@@ -12,6 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from audits.statistics.binomial import lower_limit
+
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Method = Literal["one-sided", "two-class", "auto"]
@@ -19,35 +21,16 @@ Method = Literal["one-sided", "two-class", "auto"]
 Radius = Callable[[float, float], float]
 
 
-def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
-    """Return the exact one-sided lower limit of a proportion, 0 where nothing succeeded.
-
-    L = B(alpha; k, n - k + 1), so that P(X >= k | L) = alpha: a true proportion below L would show k or more
-    with a probability of at most alpha (Clopper and Pearson 1934; Cohen et al. 2019, LOWERCONFBOUND).
-
-    Examples
-    --------
-    >>> float(clopper_pearson_lower(0, 10, 0.001))
-    0.0
-    >>> round(float(clopper_pearson_lower(100, 100, 0.001)), 6), round(0.001 ** (1 / 100), 6)
-    (0.933254, 0.933254)
-    """
-    from scipy.special import betaincinv
-
-    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    # The quantile of a beta distribution is not defined at k = 0, where the limit is 0 without it.
-    inside = np.maximum(k, 1.0)
-    return np.where(k > 0, betaincinv(inside, n - inside + 1, alpha), 0.0)
-
-
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """Return the exact one-sided upper limit of a proportion, 1 where nothing failed.
+
+    As the lower limit of the failures: where many looks share the error, alpha is tiny, and 1 - alpha loses its digits.
 
     >>> round(float(clopper_pearson_upper(0, 100, 0.001)), 6), round(1 - 0.001 ** (1 / 100), 6)
     (0.066746, 0.066746)
     """
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    return 1.0 - clopper_pearson_lower(n - k, n, alpha)
+    return 1.0 - lower_limit(n - k, n, alpha)
 
 
 def bernstein_shift(variance: ArrayLike, draws: int, alpha: float) -> Floats:
@@ -102,9 +85,9 @@ def vote_limits(votes: Counts, interval: Interval, alpha: float) -> Limits:
     """
     draws = int(votes.sum())
     if interval.kind == "one-sided":
-        low = float(clopper_pearson_lower(votes[interval.top], draws, alpha))
+        low = float(lower_limit(votes[interval.top], draws, alpha))
         return Limits(low, 1.0 - low)
-    low = float(clopper_pearson_lower(votes[interval.top], draws, alpha / 2))
+    low = float(lower_limit(votes[interval.top], draws, alpha / 2))
     high = float(clopper_pearson_upper(fullest_rival(votes, interval.top), draws, alpha / 2))
     # All rivals together have at most what the top class leaves: that limit costs no error of its own.
     return Limits(low, min(high, 1.0 - low))

@@ -10,10 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from audits.certification.bounds import Floats, clopper_pearson_lower
+from audits.certification.bounds import Floats
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log, Rounding
 from audits.certification.radii import Geometry
 from audits.certification.rules import Rule
+from audits.statistics.binomial import lower_limit
 
 Outcome = Literal["other settings", "larger alpha", "other alpha", "doubtful", "cannot tell", "fits"]
 
@@ -147,7 +148,7 @@ def _first_votes(probability: Floats, n: int, alpha: float) -> Floats:
     # By halving, for all radii at once: the lower limit rises with the votes.
     for _ in range(math.ceil(math.log2(n + 2)) + 1):
         middle = np.floor((low + high) / 2)
-        enough = clopper_pearson_lower(np.minimum(middle, n), n, alpha) >= probability
+        enough = lower_limit(np.minimum(middle, n), n, alpha) >= probability
         reached = enough & (middle <= n)
         high = np.where(reached, np.minimum(middle, high), high)
         low = np.where(reached, low, np.minimum(middle + 1, high))
@@ -155,5 +156,5 @@ def _first_votes(probability: Floats, n: int, alpha: float) -> Floats:
 
 
 def _radius(votes: Floats, rule: Rule, alpha: float) -> Floats:
-    limits = clopper_pearson_lower(np.clip(votes, 0, rule.n), rule.n, alpha)
+    limits = lower_limit(np.clip(votes, 0, rule.n), rule.n, alpha)
     return np.array([rule.geometry.radius(float(low), 1.0 - float(low)) for low in limits])

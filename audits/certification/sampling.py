@@ -13,13 +13,13 @@ from audits.certification.bounds import (
     Interval,
     Limits,
     choose_interval,
-    clopper_pearson_lower,
     clopper_pearson_upper,
     fullest_rival,
     soft_limits,
     vote_limits,
 )
 from audits.certification.rules import FIRST_LOOK, Rule
+from audits.statistics.binomial import lower_limit
 from probes.smoothing import ONE, ImageCounts, Tally
 
 GRID = 24
@@ -142,7 +142,7 @@ def _hoped(tally: Tally, interval: Interval, rule: Rule) -> float:
     if interval.kind == "one-sided":
         return rule.geometry.radius(high, 1.0 - high)
     rival = fullest_rival(votes, interval.top)
-    low = float(clopper_pearson_lower(rival, tally.draws, rule.share))
+    low = float(lower_limit(rival, tally.draws, rule.share))
     return rule.geometry.radius(high, low) if low > 0 else np.inf
 
 
@@ -174,7 +174,7 @@ def _expected(pilot: Tally, interval: Interval, size: int, rule: Rule) -> float:
     # A quarter of a vote is taken from a unanimous top: a pilot of m cannot tell 1 from 1 - 1/m.
     top = min(float(votes[interval.top]), pilot.draws - 0.25) / pilot.draws
     share = rule.share if interval.kind == "one-sided" else rule.share / 2
-    low = float(clopper_pearson_lower(top * size, size, share))
+    low = float(lower_limit(top * size, size, share))
     if interval.kind == "one-sided":
         return rule.geometry.radius(low, 1.0 - low)
     rival = fullest_rival(votes, interval.top) / pilot.draws

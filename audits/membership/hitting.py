@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from audits.intervals import Interval
 from audits.membership.rates import Judged
 from audits.numbers import LOWER_BOUND
-from audits.statistics.epsilon_bounds import upper_rate
+from audits.statistics.binomial import upper_limit
 from audits.statistics.roc import Call
 
 RATE = 0.01
@@ -69,5 +69,5 @@ def ratio(hits: int, call: Call, rate: float, alpha: float) -> float:
     """
     # As `call_at` counts: a product of floats may fall just below a whole number.
     allowed = math.floor(rate * call.others + 1e-9)
-    low = 1 - float(upper_rate(call.members - hits, call.members, alpha / 2))
-    return low / float(upper_rate(allowed, call.others, alpha / 2))
+    low = 1 - float(upper_limit(call.members - hits, call.members, alpha / 2))
+    return low / float(upper_limit(allowed, call.others, alpha / 2))

@@ -20,7 +20,8 @@ from audits.membership.measure import Counts
 from audits.membership.rates import Judged
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
-from audits.statistics.epsilon_bounds import most_hits, upper_rate
+from audits.statistics.binomial import upper_limit
+from audits.statistics.epsilon_bounds import most_hits
 from audits.statistics.roc import Floats, call_at
 from audits.wording import listed, span
 
@@ -151,8 +152,8 @@ def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
     shown = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in line.hits]
     alarms = np.unique(np.concatenate((alarms, shown)))
     hits = np.array([call_at(curve, count / curve.others).hits for count in alarms])
-    high = upper_rate(hits, curve.members, (1 - level) / 2)
-    low = 1 - upper_rate(curve.members - hits, curve.members, (1 - level) / 2)
+    high = upper_limit(hits, curve.members, (1 - level) / 2)
+    low = 1 - upper_limit(curve.members - hits, curve.members, (1 - level) / 2)
     common = {"panel": line.panel, "series": line.series}
     rows = [
         # A scale of powers has no zero: where nobody is found there is the band alone.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics import MaybeEnds, monte_carlo_p, percentile_interval
-from audits.statistics.rank_correlation import bonett_wright, order_p, spearman
+from audits.statistics.rank_correlation import bonett_wright, order_p, spearman, spearman_rows
 
 Floats = NDArray[np.float64]
 
@@ -106,20 +106,10 @@ def group_correlation(
     r = spearman(*values)
     if r is None:
         return None
-    drawn = _spearmans(*replicates)
+    drawn = np.nan_to_num(spearman_rows(*replicates))
     ends = percentile_interval(drawn, clusters, level=level)
     if ends is None:
         return None
     p = order_p(*values, repeats, rng, level=level)
     low, high = max(min(ends[0], r), -1.0), min(max(ends[1], r), 1.0)
     return Correlation(value=r, low=low, high=high, p=p, n=len(values[0]))
-
-
-def _spearmans(x: Floats, y: Floats) -> Floats:
-    """Return the coefficient of every sample, 0 where all of one side are alike."""
-    from scipy.stats import rankdata
-
-    a, b = (rankdata(values, axis=1) - (values.shape[1] + 1) / 2 for values in (x, y))
-    size = np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    found: Floats = np.where(size > 0, (a * b).sum(1) / np.maximum(size, 1e-12), 0.0)
-    return found

@@ -1,11 +1,13 @@
 """The estimates: accuracies, both errors and their comparisons, p-values, correlations, and changes of encoders."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from audits.context import Draft
+from audits.group_rates.rates import rate_at
 from audits.intervals import Interval, Undefined
 from audits.phoneme_errors.alignment_errors import add_alignment_errors
 from audits.phoneme_errors.changes import changes
@@ -78,15 +80,9 @@ def _accuracies(values: Values, level: float, *, prefix: str = "") -> Iterator[R
     rates = rate_intervals(right, trials, level=level)
     for cell, (group, training) in enumerate(values.cells):
         found: Interval | Undefined = Undefined("fewer than two speakers")
-        if np.isfinite([rates.low[cell], rates.high[cell]]).all():
-            found = Interval(
-                value=float(rates.value[cell]),
-                low=float(rates.low[cell]),
-                high=float(min(rates.high[cell], 1.0)),
-                method=f"{rates.method[cell]}; {values.probe}",
-                n=int(rates.clusters[cell]),
-                unit=UNIT,
-            )
+        if rates.clusters[cell] > 1:
+            rate = rate_at(rates, cell, unit=UNIT, most=1.0)
+            found = replace(rate, method=f"{rate.method}; {values.probe}")
         yield f"{prefix}accuracy", found, {"layer": values.layer, "group": group, "training": training}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from audits.statistics.halves import Halved, halved
 from probes.divergence_curves import frontier_integral, mauve, prd_curve, prd_scores, prd_slopes
 from probes.embedding_clusters import bucket_count, cluster_labels
 from probes.loading.hashing import sha256_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = NDArray[np.float64]
 MOST_TEXTS = 5000
@@ -85,18 +89,19 @@ def cluster(reference: Pool, other: Pool, repeats: int, context: Context) -> Clu
 def _labels(
     pools: tuple[Pool, Pool], texts: tuple[NDArray[np.int64], NDArray[np.int64]], repeat: int, context: Context
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    import torch
-
     names = [side.name for side in pools]
     seed = int(generator(context.seed, "clusters", *names, str(repeat)).integers(2**31))
     key = [VERSION, [side.sha256 for side in pools], sha256_json([part.tolist() for part in texts]), seed]
-    entry = context.cache.read(KIND, key)
-    if entry is None:
+
+    def compute() -> dict[str, "Tensor"]:
+        import torch
+
         # With their copies: the histograms count texts, not points.
         p, q = (side.vectors[side.point[part]] for side, part in zip(pools, texts, strict=True))
         labels = cluster_labels(p, q, buckets=bucket_count(len(texts[0])), seed=seed)
-        context.cache.write(KIND, key, {"p": torch.from_numpy(labels[0]), "q": torch.from_numpy(labels[1])})
-        return labels
+        return {"p": torch.from_numpy(labels[0]), "q": torch.from_numpy(labels[1])}
+
+    entry = context.cache.memo(KIND, key, compute)
     return entry["p"].numpy(), entry["q"].numpy()
 
 

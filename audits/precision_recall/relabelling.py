@@ -6,6 +6,7 @@ labels is as likely as the one that was met: a test by it errs as often as it sa
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from audits.statistics import generator, monte_carlo_p
 from probes import knn
 from probes.loading.hashing import sha256_json
 from probes.support_metrics import Side, balls, evaluate, ground, list_length
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -70,15 +74,14 @@ def relabel(
     draws = sha256_json([reference.draws.tolist(), other.draws.tolist()])
     how = [settings.k[0], settings.pca, settings.duplicates, context.device.partition(":")[0], context.seed]
     key = [VERSION, [reference.name, other.name], shas, draws, how, count]
-    entry = context.cache.read(KIND, key)
-    if entry is None:
+
+    def compute() -> dict[str, "Tensor"]:
         import torch
 
-        scores = _scores(reference, other, settings, count, context)
-        entry = {"scores": torch.from_numpy(scores)}
-        context.cache.write(KIND, key, entry)
+        return {"scores": torch.from_numpy(_scores(reference, other, settings, count, context))}
+
+    scores = context.cache.memo(KIND, key, compute)["scores"].numpy()
     advance(count)
-    scores = entry["scores"].numpy()
     if not scores.size:
         return None
     return Relabelled(reference.draws.shape[1], dict(zip(ASKED, scores, strict=True)))

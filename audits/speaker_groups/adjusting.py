@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from audits.context import Draft
-from audits.intervals import Interval, exact
+from audits.intervals import Interval, Undefined, exact
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import Floats, MetricCounts, Utterances
 from audits.speaker_groups.designs import Design, Model, Term, design_of
@@ -180,7 +180,7 @@ def adjust_gaps(
         for term in design.attributes:
             plain = next((item for item in comparisons if item.by == term.name), None)
             # The pairs that findings may be about, beside every level against the reference.
-            pairs = [plain.extremes[system], plain.clearest(system, options.hypothesis)[1:]] if plain else []
+            pairs = [plain.extremes[system], plain.tested_pair(system, options.hypothesis)] if plain else []
             terms.append(_adjusted_term(case, term, pairs, plain))
         found.append(Adjustment(system=system, design=design, full=full, terms=tuple(terms)))
     return tuple(found)
@@ -289,10 +289,9 @@ def _adjusted_gaps(case: _Case, term: Term, plain: Comparison | None) -> tuple[t
 
 def _with_plain(plain: Comparison, system: int, kind: Kind, ends: Ends) -> Ends:
     """Return the ends, farther out where those of the plain gap of the same two groups are."""
-    if plain.undefined(system, kind):
+    other = plain.gap(system, kind)
+    if isinstance(other, Undefined) or other.low is None or other.high is None:
         return ends
-    other = plain.between(system, kind, plain.extremes[system])
-    assert other.low is not None and other.high is not None
     return ends[0], min(ends[1], other.low), max(ends[2], other.high)
 
 

@@ -1,6 +1,5 @@
 """The checked inputs of the audit: the clips that are used, who speaks in them, and what each system wrote."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.group_rates.clips import reasons_of
 from audits.groups import GroupSet
 from audits.records import Skipped
 from probes.loading.levels import Note
@@ -60,5 +60,4 @@ class Inputs:
     @property
     def reasons(self) -> tuple[Skipped, ...]:
         """How many clips were left out for each reason."""
-        counts = Counter(reason for _, reason in self.skipped)
-        return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
+        return reasons_of(self.skipped)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.group_rates import MIN_REPORTED
 from audits.groups import UNKNOWN
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import WORDS, require_free
-from audits.speaker_groups.counts import MANY_LEVELS, MIN_REPORTED
+from audits.speaker_groups.counts import MANY_LEVELS
 from audits.wording import many
 from probes.errors import InputError
 from probes.files.decimals import has_unit, with_decimal_commas, with_point

@@ -12,9 +12,6 @@ from audits.statistics import MaybeEnds, SpeakerSums, cluster_weights, sum_by_sp
 
 Floats = NDArray[np.float64]
 PARTS = ("substitution", "deletion", "insertion")
-METRIC_WORDS = {"wer": "word error rate", "cer": "character error rate"}
-MIN_REPORTED = 5
-"""Speakers under which a rate is shown as resting on too few."""
 MANY_LEVELS = 30
 """Levels of a column from which on little can be said of each."""
 

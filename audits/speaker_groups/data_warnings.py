@@ -1,12 +1,12 @@
 """Warnings of what is odd about the data, which a reader must know before any number."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from audits.context import Draft
+from audits.group_rates.cautions import in_several, in_several_words
 from audits.records import Warning
 from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs
@@ -81,20 +81,10 @@ def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs) -> None:
 
 def _warn_about_levels(draft: Draft, data: Utterances, options: Options) -> None:
     for groups in data.singles():
-        several = Counter(
-            speaker
-            for speaker, at in {
-                (int(speaker), int(at)) for speaker, at in zip(data.speakers, groups.member, strict=True) if at >= 0
-            }
-        )
-        varying = sum(count > 1 for count in several.values())
+        varying = in_several(data.speakers.tolist(), groups.member.tolist())
         if varying:
-            draft.warn(
-                "varies-within-speaker",
-                f"{varying} {data.unit} are in several groups by {groups.by}. Pooled rates are compared: where they "
-                "have unequal shares of the groups, who they are is part of the gap.",
-                by=groups.by,
-            )
+            message = in_several_words(f"{varying} {data.unit} are", groups.by, "they")
+            draft.warn("varies-within-speaker", message, by=groups.by)
         if len(groups.names) > MANY_LEVELS:
             enough = sum(
                 len(np.unique(data.speakers[groups.member == at])) >= options.min_speakers

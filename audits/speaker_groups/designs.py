@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.group_rates import MIN_REPORTED
 from audits.groups import MIN_WORDS, UNKNOWN
 from audits.speaker_groups import Options
 from audits.speaker_groups.controls import MOST_POOLED, Pooling, pooling_of
-from audits.speaker_groups.counts import MIN_REPORTED, Floats, MetricCounts, Utterances
+from audits.speaker_groups.counts import Floats, MetricCounts, Utterances
 from audits.speaker_groups.gaps import reference_of
 from audits.statistics import NotFitted, PoissonFit, fit_poisson_gee
 

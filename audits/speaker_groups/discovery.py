@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.context import Draft
+from audits.group_rates import MIN_REPORTED
 from audits.groups import MIN_WORDS
 from audits.intervals import Interval
 from audits.records import Estimate
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import MIN_REPORTED, Floats, MetricCounts, Utterances, sums_of
+from audits.speaker_groups.counts import Floats, MetricCounts, Utterances, sums_of
 from audits.speaker_groups.crossings import Half, confirm_crossing, half_of, score_crossings
 from audits.speaker_groups.gaps import MOST_COMPARED, OTHERS
 from audits.statistics import (

@@ -3,15 +3,15 @@
 from threadpoolctl import threadpool_limits
 
 from audits.context import Draft
+from audits.group_rates import MIN_REPORTED
 from audits.speaker_groups.adjusting import add_adjusted
-from audits.speaker_groups.counts import MIN_REPORTED
 from audits.speaker_groups.data_warnings import warn_about_data
 from audits.speaker_groups.discovery import add_search
 from audits.speaker_groups.gaps import add_gaps
 from audits.speaker_groups.hypotheses import add_tests
 from audits.speaker_groups.indices import add_faas, add_indices
 from audits.speaker_groups.measure import Counts
-from audits.speaker_groups.preflight import beyond_samples
+from audits.speaker_groups.preflight import beyond_options
 from audits.speaker_groups.rates import add_rates, add_shrunken, add_speaker_rates
 from audits.speaker_groups.systems import compare_systems
 
@@ -33,7 +33,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
 def examine(draft: Draft, counts: Counts) -> None:
     """Add all estimates."""
     data, options, metric, cohort = counts.data, counts.options, counts.options.metric, counts.cohort
-    for name, message in beyond_samples(options, len(data.singles()) * len(data.systems), counts.level):
+    for name, message in beyond_options(options, len(data.singles()) * len(data.systems), counts.level):
         draft.warn(name, message)
     with draft.progress.phase("Statistics", 6, "steps") as advance:
         add_rates(draft, data, cohort, counts.small)

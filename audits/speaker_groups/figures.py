@@ -8,12 +8,13 @@ import numpy as np
 
 from audits.charts import Axis, bars, forest, heat_map
 from audits.context import Draft
+from audits.group_rates import METRIC_WORDS
 from audits.groups import ALL, UNKNOWN, GroupSet
 from audits.numbers import interval, percent, point
 from audits.records import Estimate, Figure, Json
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
-from audits.speaker_groups.counts import METRIC_WORDS, Utterances
+from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.labels import LONGEST_TITLE, attribute_of, distinct, levels_of, named_apart, short, width
 from audits.speaker_groups.measure import Counts
 from audits.statistics import Ends

@@ -1,12 +1,13 @@
 """The findings, in sentences that say no more than the intervals of their estimates."""
 
 from audits.context import Draft
+from audits.group_rates.clips import tell_skipped
 from audits.speaker_groups.conclusion import conclude
 from audits.speaker_groups.further_findings import (
+    MOST_NAMED,
     tell_columns,
     tell_explained,
     tell_search,
-    tell_skipped,
     tell_systems,
 )
 from audits.speaker_groups.gap_findings import tell_gap, tell_silence
@@ -39,6 +40,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     tell_explained(draft, counts)
     tell_search(draft, counts)
     tell_systems(draft, counts)
-    tell_skipped(draft, counts.inputs)
+    inputs = counts.inputs
+    tell_skipped(draft, "groups.skipped", inputs.clips, inputs.skipped, inputs.sets, most=MOST_NAMED)
     tell_columns(draft, counts.inputs, counts.options)
     conclude(draft, counts)

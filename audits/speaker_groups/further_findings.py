@@ -159,28 +159,3 @@ def tell_columns(draft: Draft, inputs: Inputs, options: Options) -> None:
     if read["control"]:
         text += f" Controls: {'; '.join(read['control'])}."
     draft.find("groups.columns", "info", text)
-
-
-def tell_skipped(draft: Draft, inputs: Inputs) -> None:
-    """Say which clips were left out, why and of whom."""
-    if not inputs.skipped:
-        return
-    total = len(inputs.clips) + len(inputs.skipped)
-    reasons = ", ".join(f"{item.count} {item.reason}" for item in inputs.reasons)
-    whom = []
-    for groups in inputs.sets:
-        if "&" in groups.by:
-            continue
-        lost: dict[str, int] = {}
-        given: dict[str, int] = {}
-        for clip in [*inputs.clips, *(clip for clip, _ in inputs.skipped)]:
-            given[clip.attributes[groups.by]] = given.get(clip.attributes[groups.by], 0) + 1
-        for clip, _ in inputs.skipped:
-            lost[clip.attributes[groups.by]] = lost.get(clip.attributes[groups.by], 0) + 1
-        worst = sorted(lost, key=lambda name: (-lost[name] / given[name], name))[:MOST_NAMED]
-        whom.append(f"by {groups.by}, " + ", ".join(f"{lost[name]} of {given[name]} {name}" for name in worst))
-    draft.find(
-        "groups.skipped",
-        "info",
-        f"{len(inputs.skipped)} of {total} clips were left out ({reasons}): {'; '.join(whom)}.",
-    )

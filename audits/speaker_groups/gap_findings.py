@@ -1,29 +1,32 @@
 """Findings on gaps: those that the declared test shows, and how large one could hide where it shows none.
 
-Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03, low above
-zero; low at most where the gap is explained by what else differs. A gap is called one only if that end is above zero
-and the declared test rejects after Holm's correction over all systems and attributes.
+The severity of a gap is low at most where it is explained by what else differs. A gap is called one only if the lower
+end of its interval is above zero and the declared test rejects after Holm's correction over all systems and attributes.
 """
 
 from collections.abc import Sequence
-from statistics import NormalDist
 
 from audits.context import Draft
+from audits.group_rates import METRIC_WORDS
+from audits.group_rates.findings import (
+    blind_words,
+    doubtful_words,
+    gap_sentence,
+    joined,
+    missed_size,
+    missed_words,
+    severity_of,
+)
 from audits.numbers import point
-from audits.records import Estimate, Severity
+from audits.records import Estimate
 from audits.speaker_groups.adjusting import HALF, Rung
-from audits.speaker_groups.counts import METRIC_WORDS
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.hypotheses import Verdict, beyond
 from audits.speaker_groups.measure import Counts
-from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who_errs
-from audits.statistics import OUT_OF_REACH
+from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who
 from audits.wording import listed, many, p_words, span
 
-HIGH, MEDIUM = 0.10, 0.03
 NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
-POWER = 0.84
-"""Normal quantile of four in five."""
 
 
 def tell_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
@@ -45,10 +48,9 @@ def tell_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
         )
     text += _cautions(counts, verdict)
     low = min(abs(gap.low or 0.0), abs(gap.high or 0.0))
-    severity: Severity = "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
     draft.find(
         "groups.spurious" if spurious else "groups.gap",
-        "low" if spurious else severity,
+        "low" if spurious else severity_of(low),
         text,
         [gap, p, *evidence],
         **counts.where(verdict.system, by=verdict.by, group=verdict.group),
@@ -60,7 +62,7 @@ def _adjusted_words(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
     held = term.held_words if term else ()
     fixed = f" with {listed(held)} held fixed" if held else ""
     text = (
-        f"{who_errs(counts.data, verdict.system)} more often on {verdict.group} than on {verdict.against}{fixed}: an "
+        f"{who(counts.data, verdict.system)} errs more often on {verdict.group} than on {verdict.against}{fixed}: an "
         f"adjusted gap in {METRIC_WORDS[counts.tested.metric]} of {span(gap)}; p {p_words(verdict.p)} (Wald test, "
         "Holm)."
     )
@@ -75,13 +77,17 @@ def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) 
     by_chance = draft.row("noise_floor", **counts.where(system, by=verdict.by))
     than = "all others together" if others else verdict.against
     noise = f", where shuffled labels make one of {point(by_chance)}" if gap.name == "gap" else ""
-    text = (
-        f"{who_errs(counts.data, system)} {'more' if gap.value > 0 else 'less'} often on {verdict.group} than on "
-        f"{than}: {METRIC_WORDS[counts.tested.metric]} {' against '.join(map(point, rates))}, a gap of "
-        f"{gap_words(gap)}{noise}; p {p_words(verdict.p)} (labels permuted over {counts.data.unit} or joint "
-        f"intervals, the larger; Holm).{_per_speaker(draft, counts, system, named)}"
+    text = gap_sentence(
+        who(counts.data, system),
+        (verdict.group, than),
+        METRIC_WORDS[counts.tested.metric],
+        rates,
+        f"{gap_words(gap)}{noise}",
+        verdict.p,
+        more=gap.value > 0,
+        unit=counts.data.unit,
     )
-    return text, [*rates, by_chance]
+    return text + _per_speaker(draft, counts, system, named), [*rates, by_chance]
 
 
 def _per_speaker(draft: Draft, counts: Counts, system: int, named: Sequence[str]) -> str:
@@ -106,7 +112,7 @@ def _cautions(counts: Counts, verdict: Verdict) -> str:
             f" {many(bare, 'clip has', 'clips have')} no word to be read, and what was written there counts as errors, "
             "but in no model: see --on-empty-reference."
         )
-    if comparison.sums.present.sum(1).max() > 1:
+    if comparison.overlapping:
         text += f" Some {data.unit} are in several of these groups; rates are pooled over all clips, not paired."
     return text
 
@@ -161,16 +167,16 @@ def tell_silence(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> Non
             lower.append(verdict.against)
         else:
             quiet.append(told)
-    blind = next((warning.message for warning in draft.warnings if warning.id == OUT_OF_REACH), "")
-    sentences = [f"nothing was told by {'; '.join([*quiet, *doubtful])}. {blind}"] if blind and quiet + doubtful else []
-    if sentences:
+    blind = blind_words(draft, [*quiet, *doubtful])
+    sentences = [blind] if blind else []
+    if blind:
         quiet, doubtful, widest = [], [], 0.0
     if quiet:
         upward = hypothesis == "worst-group"
         what = "does not show that a group errs more" if upward else "shows no difference"
         sentences.append(f"the declared test {what} by {'; '.join(quiet)}.")
     if doubtful:
-        sentences.append(f"what was seen by {'; '.join(doubtful)} may be chance, given all the declared tests (Holm).")
+        sentences.append(doubtful_words(doubtful, "the declared tests (Holm)"))
     if unplaced:
         some = f"the groups do not err alike by {'; '.join(unplaced)}, but which ones differ could not be told."
         if hypothesis == "worst-group":
@@ -178,22 +184,16 @@ def tell_silence(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> Non
         sentences.append(some)
     if lower:
         sentences.append(f"all groups err less than {' and '.join(lower)}.")
-    tail = (1 - counts.level) / 2
-    plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / len(counts.verdicts)))
     if widest > 0:
-        # Half the widest interval over its own quantile is a standard error, and four in five lie POWER of them above.
-        missed = (corrected + POWER) / plain * widest / 2
-        sentences.append(f"a gap of less than about {missed:.2f} may have been missed.")
+        sentences.append(missed_words(f"{missed_size(widest, len(counts.verdicts), level=counts.level):.2f}"))
     found = [verdict.by for verdict in silent if verdict.by in searched]
     if found:
         sentences.append(f"the search, another test, did confirm a group by {' and '.join(found)}: see there.")
-    first, *rest = sentences
     name = f"For {counts.data.systems[system]}, " if len(counts.data.systems) > 1 else ""
-    text = " ".join([f"{name}{first}", *(part[0].upper() + part[1:] for part in rest)])
     draft.find(
         "groups.no-gap-shown",
         "info",
-        text[0].upper() + text[1:],
+        joined(name, sentences),
         [verdict.row(draft) for verdict in silent],
         **counts.where(system),
     )

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from audits.context import Draft
+from audits.group_rates.comparing import p_method
 from audits.intervals import Interval
 from audits.records import Estimate
 from audits.speaker_groups.adjusting import Adjustment
 from audits.speaker_groups.counts import Utterances
-from audits.speaker_groups.gaps import PERMUTED, Comparison
+from audits.speaker_groups.gaps import Comparison
 from audits.statistics import MaybeEnds, adjust, scaled
 
 
@@ -93,7 +94,7 @@ def verdicts_of(
                 continue
             where = data.where(comparison.counts, system, by=comparison.by)
             if hypothesis != "conditional":
-                p = comparison.p_value(system, hypothesis)
+                p = comparison.p_of(system, hypothesis)
                 tests.append((system, comparison, p, _difference(comparison, system, hypothesis, where)))
                 continue
             term = next((item.term(comparison.by) for item in adjustments if item.system == system), None)
@@ -120,19 +121,18 @@ def verdicts_of(
 
 def _difference(comparison: Comparison, system: int, hypothesis: str, where: Mapping[str, str]) -> Difference:
     """Return the clearest difference; where only one side counts, the excess that the test sees."""
-    _, group, against = comparison.clearest(system, hypothesis)
-    pair = group, against
+    pair = group, against = comparison.tested_pair(system, hypothesis)
     reference = {**where, "group": group, "reference": against}
     if hypothesis == "worst-group" and comparison.reference != "best":
         name, size = "excess", comparison.excess(system, pair)
     elif pair == comparison.extremes[system]:
-        name, size = "gap", comparison.between(system, "absolute", pair)
+        name, size = "gap", comparison.between(system, pair)
         reference = {**where, "kind": "absolute", "adjusted": "no"}
     else:
         name = "gap_to_reference"
         compared_with, gaps = comparison.to_reference(system)
         known = gaps.get(group) if compared_with == against else None
-        size = known or comparison.between(system, "absolute", pair)
+        size = known or comparison.between(system, pair)
     return Difference(group=group, against=against, name=name, where=reference, size=size)
 
 
@@ -152,6 +152,5 @@ def add_tests(draft: Draft, data: Utterances, verdicts: Sequence[Verdict]) -> No
             ("none", verdict.raw, ""),
             ("holm", scaled(verdict.raw, verdict.p), ", Holm over all declared tests"),
         ):
-            method = "none" if ends[1] is None else PERMUTED + how
-            p = data.interval(ends, method, verdict.comparison.sums.people)
+            p = data.interval(ends, p_method(ends, how), verdict.comparison.sums.people)
             draft.add("p_value", p, **verdict.where, correction=correction)

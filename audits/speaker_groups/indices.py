@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.context import Draft
+from audits.group_rates import PERMUTED
 from audits.groups import UNKNOWN
 from audits.intervals import Interval, Undefined
 from audits.speaker_groups.counts import Cohort, Floats, MetricCounts, Utterances
-from audits.speaker_groups.gaps import PERMUTED, Comparison
+from audits.speaker_groups.gaps import Comparison
 from audits.statistics import (
     SpeakerSums,
     Split,
@@ -20,6 +21,7 @@ from audits.statistics import (
     generator,
     jackknife_interval,
     left_out,
+    mean_and_quantiles,
     percentile_interval,
 )
 from audits.statistics import Undefined as NoScore
@@ -101,9 +103,7 @@ def _add_inequality(draft: Draft, data: Utterances, comparison: Comparison, syst
             method = PERCENTILE if part == "between" else JACKKNIFE
             draft.add("entropy_index", comparison.interval(within, method), **where, index=index, part=part)
         chance = measure(benefits, shuffled, np.ones(shuffled.shape)).between
-        low, high = np.quantile(chance, [(1 - level) / 2, (1 + level) / 2]).tolist()
-        floor = float(chance.mean())
-        noise = comparison.interval((floor, min(low, floor), max(high, floor)), PERMUTED)
+        noise = comparison.interval(mean_and_quantiles(chance, level), PERMUTED)
         draft.add("entropy_noise_floor", noise, **where, index=index)
 
 

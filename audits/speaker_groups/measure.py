@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.context import Context
+from audits.group_rates import MIN_REPORTED
 from audits.groups import GroupSet
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Adjustment, Rung, adjust_gaps
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import WORDS
-from audits.speaker_groups.counts import MIN_REPORTED, PARTS, Cohort, Floats, MetricCounts, Utterances, cohort_of
+from audits.speaker_groups.counts import PARTS, Cohort, Floats, MetricCounts, Utterances, cohort_of
 from audits.speaker_groups.discovery import Search, search
 from audits.speaker_groups.gaps import Comparison, compare
 from audits.speaker_groups.hypotheses import Verdict, verdicts_of

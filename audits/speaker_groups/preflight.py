@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from audits.group_rates.cautions import beyond_samples
+from audits.group_rates.comparing import KINDS
 from audits.groups import reported_groups
 from audits.records import Coordinate
 from audits.speaker_groups import METRICS, Options
@@ -11,11 +13,11 @@ from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.controls import as_read, levels_words
 from audits.speaker_groups.counts import MANY_LEVELS
 from audits.speaker_groups.discovery import TESTS
-from audits.speaker_groups.gaps import KINDS, RATIOS
+from audits.speaker_groups.gaps import RATIOS
 from audits.speaker_groups.indices import INDICES, PARTS
 from audits.speaker_groups.references import wordless
 from audits.speaker_groups.systems import TEST
-from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, enough_permutations, few_resamples, out_of_reach
+from audits.statistics import enough_permutations
 from probes.loading.bad_clips import left_out_notes
 
 CORRECTIONS = ("none", "holm", "bh")
@@ -61,12 +63,10 @@ def columns_of(inputs: Inputs, options: Options) -> dict[str, tuple[str, ...]]:
     return {"by": tuple(by), "control": tuple(control)}
 
 
-def beyond_samples(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
-    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level."""
+def beyond_options(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
+    """Return id and text of a warning for what the shuffles or bootstrap samples asked for cannot say at this level."""
     shuffles = enough_permutations(options.permutations, tests, level)
-    reach = "" if options.hypothesis == "conditional" else out_of_reach(shuffles, tests, level)
-    found = [(OUT_OF_REACH, reach), (FEW_RESAMPLES, few_resamples(options.bootstrap, level))]
-    return [(name, message) for name, message in found if message]
+    return beyond_samples(None if options.hypothesis == "conditional" else shuffles, options.bootstrap, tests, level)
 
 
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...
             )
         if len(counts) > MANY_LEVELS:
             notes.append(many_levels(groups.by, len(counts), enough, inputs.unit, options))
-    return (*notes, *(message for _, message in beyond_samples(options, tests, level)))
+    return (*notes, *(message for _, message in beyond_options(options, tests, level)))
 
 
 def many_levels(by: str, levels: int, enough: int, unit: str, options: Options) -> str:

@@ -8,19 +8,12 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 
 from audits.context import Draft
+from audits.group_rates import MIN_REPORTED
+from audits.group_rates.rates import group_rates, parted, parted_words, rate_at
 from audits.groups import ALL, MIN_WORDS
-from audits.speaker_groups.counts import MIN_REPORTED, Cohort, MetricCounts, Utterances, sums_of
-from audits.statistics import (
-    MaybeEnds,
-    SpeakerSums,
-    intervals_of,
-    mean_of_rates,
-    parts_from_pooled,
-    rate_intervals,
-    shrink_rates,
-    sum_by_speaker,
-)
-from audits.wording import many, parting, rates_part
+from audits.speaker_groups.counts import Cohort, MetricCounts, Utterances, sums_of
+from audits.statistics import SpeakerSums, intervals_of, mean_of_rates, shrink_rates, sum_by_speaker
+from audits.wording import first_of, many
 
 NAMED = 12
 MOST_SMALL = 60
@@ -59,26 +52,20 @@ def add_rates(draft: Draft, data: Utterances, cohort: Cohort, small: Mapping[str
 def _add(
     draft: Draft, data: Utterances, counts: MetricCounts, name: str, sums: SpeakerSums, names: Sequence[str]
 ) -> None:
-    systems = len(data.systems)
     # One speaker has a rate, but nothing to draw from.
     several = np.flatnonzero(sums.speakers > 1)
-    drawn = sums.of(several)
-    sizes = np.repeat(drawn.sizes[:, :, None], systems, axis=2)
-    flat = (len(sums.sizes), len(several) * systems)
-    rates = rate_intervals(drawn.errors.reshape(flat), sizes.reshape(flat), level=draft.level)
-    at = {int(group): number * systems for number, group in enumerate(several)}
+    drawn = dict(zip(several.tolist(), group_rates(sums.of(several), level=draft.level, unit=data.unit), strict=True))
     for group, label in enumerate(names):
         words = float(sums.sizes[:, group].sum())
         if words == 0:
             draft.warn("no-words", f"No clip of {label} has a word of reference: there is no rate.", group=label)
             continue
-        for system in range(systems):
-            ends: MaybeEnds = (float(sums.errors[:, group, system].sum()) / words, None, None)
-            method = "none"
-            if group in at and rates.method[at[group] + system] != "none":
-                number = at[group] + system
-                ends, method = (ends[0], float(rates.low[number]), float(rates.high[number])), rates.method[number]
-            rate = data.interval(ends, method, int(sums.speakers[group]))
+        for system in range(len(data.systems)):
+            if group in drawn:
+                rate = drawn[group][system]
+            else:
+                alone = float(sums.errors[:, group, system].sum()) / words
+                rate = data.interval((alone, None, None), "none", int(sums.speakers[group]))
             draft.add(name, rate, **data.where(counts, system, group=label))
 
 
@@ -97,7 +84,7 @@ def _warn_small(draft: Draft, data: Utterances, small: Mapping[str, int]) -> Non
         alone = sum(small[name] < 2 for name in names)
         message = (
             f"By {by}, {many(len(names), 'group rests', 'groups rest')} on fewer than {MIN_REPORTED} {data.unit} or "
-            f"{MIN_WORDS} words: {', '.join(names[:NAMED])}{' and others' if len(names) > NAMED else ''}."
+            f"{MIN_WORDS} words: {first_of(names, NAMED)}."
         )
         if alone:
             message += f" {alone} of them {'have' if alone > 1 else 'has'} one at most, and so no interval."
@@ -123,28 +110,22 @@ def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: Container[
 
 
 def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: str) -> None:
-    """Add the mean of the speakers' own rates in every group, and warn where it parts from the pooled rate.
-
-    A pooled rate is that of the words: who says much weighs much. Where those err more, or less, it hangs on how many
-    of them were drawn, and its interval cannot know of any who were not.
-    """
+    """Add the mean of the speakers' own rates in every group, and warn where it parts from the pooled rate."""
     counts = data.of(metric)
-    parted: dict[int, list[str]] = {}
+    apart: dict[int, list[str]] = {}
     for start in range(0, len(cohort.names), BLOCK):
         names = cohort.names[start : start + BLOCK]
         sums = sums_of(data, counts, cohort.member[start : start + BLOCK])
         for system in range(len(data.systems)):
             mean, above = mean_of_rates(sums.errors[..., system], sums.sizes)
             rates = intervals_of(mean, level=draft.level)
-            parts = parts_from_pooled(mean, above, level=draft.level, tests=len(cohort.names))
-            for at in np.flatnonzero(sums.speakers > 1):
-                ends = (float(rates.value[at]), float(rates.low[at]), float(rates.high[at]))
-                rate = data.interval(ends, rates.method[at], int(rates.clusters[at]))
-                draft.add("speaker_rate", rate, **data.where(counts, system, group=names[at]))
-                if parts[at]:
-                    parted.setdefault(system, []).append(parting(names[at], ends[0], ends[0] - above.value[at]))
-    for system, groups in parted.items():
-        draft.warn("rates-part", rates_part(groups, data.unit), **data.where(counts, system))
+            for at in np.flatnonzero(sums.speakers > 1).tolist():
+                where = data.where(counts, system, group=names[at])
+                draft.add("speaker_rate", rate_at(rates, at, unit=data.unit), **where)
+            if found := list(parted(mean, above, names, level=draft.level, tests=len(cohort.names))):
+                apart.setdefault(system, []).extend(found)
+    for system, groups in apart.items():
+        draft.warn("rates-part", parted_words(groups, data.unit), **data.where(counts, system))
 
 
 def add_shrunken(draft: Draft, data: Utterances, metric: str) -> None:

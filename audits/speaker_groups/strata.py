@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.speaker_groups.counts import MIN_REPORTED, Floats, MetricCounts, Utterances
+from audits.group_rates import MIN_REPORTED
+from audits.speaker_groups.counts import Floats, MetricCounts, Utterances
 from audits.speaker_groups.designs import Design
 from audits.statistics import Ends, linearised_differences
 

@@ -12,9 +12,9 @@ from audits.statistics import Ends
 from audits.wording import size_words
 
 
-def who_errs(data: Utterances, system: int) -> str:
+def who(data: Utterances, system: int) -> str:
     """Return the name of a system at the start of a sentence; none is needed where there is one only."""
-    return f"{data.systems[system]} errs" if len(data.systems) > 1 else "The system errs"
+    return data.systems[system] if len(data.systems) > 1 else "The system"
 
 
 def ratio_rows(draft: Draft, counts: Counts, rung: Rung) -> tuple[Estimate, Estimate]:

@@ -3,7 +3,7 @@
 Of spectra only a running mean and spread are kept, so that memory does not grow with the number of samples.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -33,8 +33,8 @@ def _chunks(setup: Setup, context: Context) -> Iterator[Chunk]:
         for start in range(0, setup.samples, CHUNK):
             stop = min(start + CHUNK, setup.samples)
             # Without --max-samples: a larger run takes the whole chunks of a smaller one.
-            key = (*setup.key, "fields", start, stop)
-            yield _cached(context, key, partial(count_chunk, setup, start, stop))
+            key = _key(setup, "fields", start, stop)
+            yield context.cache.memo(CACHE, key, partial(count_chunk, setup, start, stop))
             advance(stop - start)
 
 
@@ -49,19 +49,14 @@ def _measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, Flo
         for grid in setup.grids:
             table = np.zeros((setup.aliasing_samples, len(setup.activations), 4))
             for sample in range(setup.aliasing_samples):
-                key = (*setup.key, "aliasing", grid.resolution, sample)
-                counts = _cached(context, key, partial(count_aliasing, setup, grid, sample))
+                key = _key(setup, "aliasing", grid.resolution, sample)
+                counts = context.cache.memo(CACHE, key, partial(count_aliasing, setup, grid, sample))
                 table[sample] = counts["aliasing"].numpy()
                 advance(1)
             found[grid.resolution] = {name: table[:, at] for at, name in enumerate(setup.activations)}
     return found
 
 
-def _cached(context: Context, key: tuple[Any, ...], count: Callable[[], Chunk]) -> Chunk:
-    """Return counts from the cache where they were measured before."""
-    whole = [_VERSION, torch.__version__, *key]
-    counts = context.cache.read(CACHE, whole)
-    if counts is None:
-        counts = count()
-        context.cache.write(CACHE, whole, counts)
-    return counts
+def _key(setup: Setup, *what: str | int) -> list[Any]:
+    """Return what counts depend on."""
+    return [_VERSION, torch.__version__, *setup.key, *what]

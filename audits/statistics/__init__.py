@@ -8,6 +8,7 @@ from audits.statistics.adjusted_gaps import adjusted_gap, adjusted_rates
 from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
     cluster_weights,
+    mean_and_quantiles,
     percentile_interval,
     ratio,
     resampled_sums,
@@ -124,6 +125,7 @@ __all__ = [
     "joint_chance",
     "left_out",
     "linearised_differences",
+    "mean_and_quantiles",
     "mean_interval",
     "mean_of_rates",
     "monte_carlo_p",

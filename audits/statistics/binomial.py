@@ -1,11 +1,51 @@
-"""How sure is a proportion of independent trials?"""
+"""Intervals of a proportion of independent trials."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def lower_limit(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
+    """Return the exact one-sided lower limit of a proportion, element by element; 0 where nothing succeeded.
+
+    L = B(alpha; k, n - k + 1), so that P(X >= k | L) = alpha: a true proportion below L would show k or more
+    with a probability of at most alpha (Clopper and Pearson 1934).
+
+    Examples
+    --------
+    >>> float(lower_limit(0, 10, 0.001))
+    0.0
+    >>> round(float(lower_limit(100, 100, 0.001)), 6), round(0.001 ** (1 / 100), 6)
+    (0.933254, 0.933254)
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    # The quantile of a beta distribution is not defined at k = 0, where the limit is 0 without it.
+    inside = np.maximum(k, 1.0)
+    return np.where(k > 0, betaincinv(inside, n - inside + 1, alpha), 0.0)
+
+
+def upper_limit(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
+    """Return the exact one-sided upper limit of a proportion, element by element; 1 where nothing failed.
+
+    U = B(1 - alpha; k + 1, n - k), so that P(X <= k | U) = alpha (Clopper and Pearson 1934).
+
+    >>> round(float(upper_limit(0, 100, 0.025)), 4) == round(1 - 0.025 ** (1 / 100), 4)
+    True
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    full = k >= n
+    return np.where(full, 1.0, betaincinv(k + 1, np.where(full, 1.0, n - k), 1 - alpha))
 
 
 def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact two-sided interval of a proportion (Clopper and Pearson 1934).
+    """Return the exact two-sided interval of a proportion: both one-sided limits, each with half of what is left.
 
-    The ends are beta quantiles, low = B(a/2; k, n - k + 1) and high = B(1 - a/2; k + 1, n - k) with
-    a = 1 - level; coverage is at least `level` whatever the true proportion.
+    Its coverage is at least `level` whatever the true proportion.
 
     Raises
     ------
@@ -18,13 +58,9 @@ def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> tupl
     >>> low, round(high, 4), round(1 - 0.025 ** (1 / 24), 4)
     (0.0, 0.1425, 0.1425)
     """
-    from scipy.stats import beta
-
     _check(successes, trials)
     tail = (1.0 - level) / 2
-    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes > 0 else 0.0
-    high = float(beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
-    return low, high
+    return float(lower_limit(successes, trials, tail)), float(upper_limit(successes, trials, tail))
 
 
 def wilson(successes: int, trials: int, *, level: float = 0.95) -> tuple[float, float]:

@@ -41,6 +41,18 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
         return np.where(denominator > 0, numerator / denominator, np.nan)
 
 
+def mean_and_quantiles(samples: Floats, level: float) -> tuple[float, float, float]:
+    """Return the mean of samples and the plain quantiles that hold a share `level` of them, or reach to the mean.
+
+    >>> mean_and_quantiles(np.arange(101.0), 0.5)
+    (50.0, 25.0, 75.0)
+    """
+    tail = (1 - level) / 2
+    low, high = np.quantile(samples, [tail, 1 - tail]).tolist()
+    mean = float(samples.mean())
+    return mean, min(low, mean), max(high, mean)
+
+
 def percentile_interval(replicates: Floats, clusters: int, *, level: float = 0.95) -> tuple[float, float] | None:
     """Return the expanded percentile interval of a bootstrapped statistic.
 

@@ -8,25 +8,13 @@ reached are a lower bound of epsilon. Rates are replaced by their upper confiden
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from audits.statistics.binomial import upper_limit
+
 Floats = NDArray[np.float64]
 
 MOST_EPSILON = 1e4
 """Beyond this no number is sought."""
 LEAST_MU = 1e-6
-
-
-def upper_rate(errors: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
-    """Return the one-sided upper limit of a rate (Clopper and Pearson 1934) with error `alpha`, element by element.
-
-    >>> round(float(upper_rate(0, 100, 0.025)), 4) == round(1 - 0.025 ** (1 / 100), 4)
-    True
-    """
-    from scipy.special import betaincinv
-
-    errors, trials = np.asarray(errors, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    full = errors >= trials
-    limit = betaincinv(errors + 1, np.where(full, 1.0, trials - errors), 1 - alpha)
-    return np.asarray(np.where(full, 1.0, limit))
 
 
 def epsilon_of_rates(fpr: ArrayLike, fnr: ArrayLike, delta: float) -> Floats:
@@ -62,7 +50,7 @@ def error_rates(hits: ArrayLike, members: ArrayLike, alarms: ArrayLike, others: 
 ]:  # fmt: skip
     """Return upper limits of FPR and FNR that hold together with error `alpha`, half of it each."""
     misses = np.asarray(members) - np.asarray(hits)
-    return upper_rate(alarms, others, alpha / 2), upper_rate(misses, members, alpha / 2)
+    return upper_limit(alarms, others, alpha / 2), upper_limit(misses, members, alpha / 2)
 
 
 def ceiling(members: int, others: int, *, delta: float, alpha: float) -> float:

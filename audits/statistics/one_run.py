@@ -10,7 +10,9 @@ from math import isqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, expit
+from scipy.special import betainc, expit
+
+from audits.statistics.binomial import lower_limit
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -269,11 +271,9 @@ def _upper(least: Integers, trials: Integers, q: float) -> Floats:
 
 
 def _without_delta(correct: Integers, guesses: Integers, tail: float) -> Floats:
-    """Return the epsilon with P[Binomial(guesses, q) >= correct] = tail, or 0: q is a quantile of the beta law."""
-    shape = np.maximum(correct, 1)
-    q = np.where(correct > 0, betaincinv(shape, np.maximum(guesses - shape, 0) + 1.0, tail), 0.5)
+    """Return the epsilon with P[Binomial(guesses, q) >= correct] = tail, or 0: q is a lower limit."""
     # Below a half epsilon would be negative: nothing is refuted.
-    q = np.maximum(q, 0.5)
+    q = np.maximum(lower_limit(correct, guesses, tail), 0.5)
     return np.asarray(np.log(q) - np.log1p(-q))
 
 

@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.statistics.bootstrap import ratio
 from audits.statistics.multiplicity import MaybeEnds
 from audits.statistics.permutation import monte_carlo_p
 
@@ -21,9 +22,18 @@ def spearman(x: Floats, y: Floats) -> float | None:
     >>> spearman(np.array([1.0, 2, 3, 4]), np.array([1.0, 9, 4, 16])), spearman(np.ones(3), np.arange(3.0))
     (0.8, None)
     """
+    (found,) = spearman_rows(x[None], y[None]).tolist()
+    return None if math.isnan(found) else found
+
+
+def spearman_rows(x: Floats, y: Floats) -> Floats:
+    """Return the rank correlation of every row of two arrays, shape (rows, units) each; NaN where one is all alike.
+
+    >>> spearman_rows(np.array([[1.0, 2, 3], [1, 1, 1]]), np.array([[10.0, 40, 20], [3, 2, 1]])).round(2).tolist()
+    [0.5, nan]
+    """
     a, b = _centred(x), _centred(y)
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(np.clip(a @ b / size, -1, 1)) if size > 0 else None
+    return np.clip(ratio((a * b).sum(1), np.sqrt((a**2).sum(1) * (b**2).sum(1))), -1.0, 1.0)
 
 
 def bonett_wright(r: float, freedom: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -80,5 +90,5 @@ def order_p(x: Floats, y: Floats, repeats: int, rng: np.random.Generator, *, lev
 def _centred(values: Floats) -> Floats:
     from scipy.stats import rankdata
 
-    centred: Floats = rankdata(values) - (len(values) + 1) / 2
+    centred: Floats = rankdata(values, axis=-1) - (values.shape[-1] + 1) / 2
     return centred

@@ -37,6 +37,7 @@ def call(
     reads: Iterable[Path] = (),
     limits: Limits = _DEFAULT,
     loads: Sequence[str] = (),
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Any:
     """Call a function in a child of its own and return its result: plain values, arrays and tensors.
 
@@ -48,6 +49,8 @@ def call(
         Files and folders that it may read, besides installed libraries.
     loads
         Heavy modules that it needs; they are imported once for all jobs.
+    meanwhile
+        What this process does until the child answers.
 
     Raises
     ------
@@ -65,6 +68,7 @@ def call(
     10
     """
     with _Line(function, args, reads, limits, loads, session=False) as line:
+        meanwhile()
         return line.answer()
 
 

@@ -60,13 +60,11 @@ def read_header(file: IO[bytes], size: int) -> Header:
     return header
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """An array whose values stand as they are in a file, from its byte `start` on; each call opens the file."""
+class _Headed:
+    """An array that stands behind a header."""
 
-    path: Path
+    __slots__ = ()
     header: Header
-    start: int
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,6 +75,15 @@ class Plain:
     def dtype(self) -> np.dtype[Any]:
         """Type of a stored value."""
         return self.header.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Plain(_Headed):
+    """An array whose values stand as they are in a file, from its byte `start` on; each call opens the file."""
+
+    path: Path
+    header: Header
+    start: int
 
     def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
         """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""
@@ -148,7 +155,7 @@ class _OpenPart:
 
 
 @dataclass(slots=True)
-class Stream:
+class Stream(_Headed):
     """An array that is read forwards; going back opens it again.
 
     Parameters
@@ -168,16 +175,6 @@ class Stream:
 
     def __del__(self) -> None:
         self._close()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of its axes."""
-        return self.header.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of a stored value."""
-        return self.header.dtype
 
     def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
         """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""

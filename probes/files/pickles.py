@@ -3,6 +3,7 @@
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ _HEAD = 30
 """Bytes of the header before an entry; its last four say how long its name and the field behind it are."""
 _MEMORY, _SECONDS, _SPEED = 2**29, 5, 2**25
 """Of a file, besides twice its size; seconds besides those that so many bytes take each."""
+_AHEAD = 2**30
+"""Bytes of a file whose numbers are read while the child looks at what they are."""
 _ODD = "it is cut off, or not a file written by torch.save"
 
 
@@ -65,8 +68,16 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
     limits = Limits(memory=_MEMORY + 2 * size, seconds=_SECONDS + size // _SPEED)
     from probes.files import torch_contents
 
+    job = (torch_contents.read, where, list(names), held, records is not None)
+    ready: dict[int, Tensor] = {}
+
+    def read_ahead() -> None:
+        # If anything is wrong with it, the child says what.
+        with suppress(InputError, RuntimeError):
+            ready.update(_storages(path, records) if held and records and size <= _AHEAD else {})
+
     try:
-        found = call(torch_contents.read, where, list(names), held, records is not None, reads=[path], limits=limits)
+        found = call(*job, reads=[path], limits=limits, meanwhile=read_ahead)
     except LimitError as error:
         if error.what == "memory":
             raise damaged("it asks for more memory than a file of its size may take", where) from None
@@ -74,7 +85,12 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
     except ContainedError as error:
         raise damaged(f"reading it fails with {error.kind}", where) from error
     try:
-        storages = [one if not isinstance(one, tuple) else _stored(path, records, *one) for one in found["storages"]]
+        storages = []
+        for one in found["storages"]:
+            if isinstance(one, tuple):
+                early = ready.pop(one[0], None)
+                one = early if early is not None and len(early) == one[1] else _stored(path, records, *one)
+            storages.append(one)
         return _Rebuilt(names, storages).value(found["tree"])
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError):
         # Whoever answered has read the file, which may have taken it over.
@@ -125,6 +141,15 @@ def _places(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile
             if len(head) == _HEAD and head.startswith(_ZIP) and entry.compress_type == zipfile.ZIP_STORED:
                 places[entry.header_offset + _HEAD + sum(struct.unpack("<HH", head[26:]))] = entry
     return places
+
+
+def _storages(path: Path, records: Mapping[int, zipfile.ZipInfo]) -> "dict[int, Tensor]":
+    """Return the bytes of all storages by their places, where torch.save puts them."""
+    return {
+        place: _stored(path, records, place, entry.file_size)
+        for place, entry in records.items()
+        if "/data/" in entry.filename
+    }
 
 
 def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, place: int, size: int) -> "Tensor":

@@ -15,7 +15,7 @@ from probes.files.opening import unreadable
 MOST_ENTRIES = 2**16
 """Entries that a zip may list."""
 _END, _END_64, _LOCATOR_64, _ENTRY = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07", b"PK\x01\x02"
-_LONG_END, _LONG_LOCATOR, _LONG_END_64, _LONG_ENTRY = 22, 20, 56, 46
+_LONG_END, _LONG_LOCATOR, _LONG_END_64, _LONG_ENTRY, _LONG_HEADER = 22, 20, 56, 46, 30
 _UTF8, _OTHER_NAME = 0x800, 0x7075
 _HINT = "Fetch or save it again."
 
@@ -54,6 +54,8 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
     # zipfile has read the same bytes in its own way.
     if names != [info.filename for info in infos] or names != [info.orig_filename for info in infos]:
         raise _damaged(path, "readers see different names in it")
+    if any(info.header_offset + _LONG_HEADER + info.compress_size > start for info in infos):
+        raise _damaged(path, "an entry in it stands outside of the file")
     # The reader of torch makes up bytes for a folder.
     if any(info.is_dir() and info.file_size for info in infos):
         raise _damaged(path, "a folder in it has bytes")

@@ -10,7 +10,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from probes.errors import InputError
+from probes.files import zips
 from probes.files.json_values import parse_json
 from probes.files.pickles import read_pickle
 from probes.fno.layers import Activation, Padding, Pointwise
@@ -255,11 +256,12 @@ def _tensors(copy: Path, where: str) -> dict[str, Tensor]:
     return tensors
 
 
+_Sizes = dict[str, int]
 _Member = Callable[[str], IO[bytes]]
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[dict[str, int], _Member]]:
+def _opened(path: Path) -> Iterator[tuple[_Sizes, _Member]]:
     """Give the sizes of the three files of an archive, tar or zip, and what opens one of them; nothing is unpacked."""
     damaged = (tarfile.TarError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError)
     try:
@@ -268,10 +270,12 @@ def _opened(path: Path) -> Iterator[tuple[dict[str, int], _Member]]:
             with tarfile.open(path, "r:") as tar:
                 yield _tar_members(tar, path)
         else:
+            # In words of this format where the file has no list of entries at all.
+            listed = zips.entries(path) if zipfile.is_zipfile(path) else []
             with zipfile.ZipFile(path) as archive:
-                yield _zip_members(archive, path)
+                yield _zip_members(archive, listed, path)
     except (*damaged, OSError) as error:
-        # A zip may send its reader to a place before its beginning; a disk that is full is none of its doing.
+        # An archive may send its reader to a place before its beginning; a disk that is full is none of its doing.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise InputError(
@@ -291,7 +295,7 @@ def _is_tar(path: Path) -> bool:
     return True
 
 
-def _tar_members(tar: tarfile.TarFile, path: Path) -> tuple[dict[str, int], _Member]:
+def _tar_members(tar: tarfile.TarFile, path: Path) -> tuple[_Sizes, _Member]:
     found: dict[str, tarfile.TarInfo] = {}
     for place, member in enumerate(tar):
         if place == _MEMBER_LIMIT:
@@ -309,14 +313,11 @@ def _tar_members(tar: tarfile.TarFile, path: Path) -> tuple[dict[str, int], _Mem
     return {name: member.size for name, member in found.items()}, opened
 
 
-def _zip_members(archive: zipfile.ZipFile, path: Path) -> tuple[dict[str, int], _Member]:
-    entries = [entry for entry in archive.infolist() if entry.filename in _NAMES]
-    if len(archive.infolist()) > _MEMBER_LIMIT:
+def _zip_members(archive: zipfile.ZipFile, listed: Sequence[zipfile.ZipInfo], path: Path) -> tuple[_Sizes, _Member]:
+    if len(listed) > _MEMBER_LIMIT:
         raise _crowded(path)
-    found = {entry.filename: entry for entry in entries}
-    if len(found) < len(entries):
-        raise _twice(next(entry.filename for entry in entries if found[entry.filename] is not entry), path)
-    if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in entries):
+    found = {entry.filename: entry for entry in listed if entry.filename in _NAMES}
+    if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in found.values()):
         raise InputError("The archive is compressed or encrypted.", where=str(path), hint=_AGAIN)
     return {name: entry.file_size for name, entry in found.items()}, lambda name: archive.open(found[name])
 

@@ -84,23 +84,18 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
 def _load(folder: ModelFolder) -> tuple[Any, list[str]]:
     loader = transformers().AutoModelForImageClassification
     config = hub_models.configuration(folder)
-    lacking: list[str] = []
-
-    def noted(name: str) -> bool:
-        lacking.append(name)
-        return False
-
     with hub_models.told("image classifier", folder, _MEND):
         meta = hub_models.described(loader, config, folder)
         limits = hub_models.numbers_of(folder)
-        model, extra = hub_models.load_model(meta, config, folder, limits=limits, used=noted, dtype="float32")
+        loaded = hub_models.load_model(meta, config, folder, limits=limits, dtype="float32")
+    lacking = loaded.lacking
     if lacking:
         raise InputError(
-            f"The weights lack {len(lacking)} parameters that config.json asks for, such as {min(lacking)}.",
+            f"The weights lack {len(lacking)} parameters that config.json asks for, such as {lacking[0]}.",
             where=str(folder.path),
             hint=f"{_MEND} A model without a trained head is no classifier.",
         )
-    return model, [f"Not used of the weights: {', '.join(extra[:8])}."] if extra else []
+    return loaded.model, [f"Not used of the weights: {', '.join(loaded.unused[:8])}."] if loaded.unused else []
 
 
 def _read_processor(folder: Path) -> tuple[dict[str, Any], Path]:

@@ -228,19 +228,14 @@ def _load(folder: ModelFolder) -> Any:
     config = hub_models.configuration(folder)
     with hub_models.told("model", folder):
         meta = hub_models.described(loader, config, folder)
-    lacking: list[str] = []
-
-    def noted(name: str) -> bool:
-        lacking.append(name)
-        return False
-
     limits = hub_models.numbers_of(folder)
-    model, _ = hub_models.load_model(meta, config, folder, limits=limits, used=noted, dtype="float32")
+    loaded = hub_models.load_model(meta, config, folder, limits=limits, dtype="float32")
+    lacking = loaded.lacking
     if lacking:
-        names = ", ".join(sorted(lacking)[:6]) + (", ..." if len(lacking) > 6 else "")
+        names = ", ".join(lacking[:6]) + (", ..." if len(lacking) > 6 else "")
         said = f"The weights lack {len(lacking)} parameters, which would be drawn at random: {names}."
         raise _wrong(str(folder.path), said)
-    return model
+    return loaded.model
 
 
 def _check_finite(module: AtPositions, tokenizer: Tokenizer, where: str) -> None:

@@ -60,6 +60,9 @@ def check_config(folder: Path, config: Mapping[str, Any]) -> None:
         most = _largest(key.split("_"))
         if most is not None and any(type(number) is int and abs(number) > most for number in _items(value)):
             raise _refusal(where, key, f"is larger than {most}")
+        # Each part of a model has a depth of its own; layers in a list are more often meant by their numbers.
+        if key.endswith("depths") and sum(number for number in _items(value) if type(number) is int) > _MOST_LAYERS:
+            raise _refusal(where, key, f"asks for more than {_MOST_LAYERS} layers in all")
 
 
 def _largest(words: Sequence[str]) -> int | None:

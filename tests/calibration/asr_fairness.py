@@ -1,6 +1,6 @@
 """`miles audit-fairness`: counts of four groups of speakers on the layers of an encoder; no model is run."""
 
-from audits.asr_fairness.counts import KINDS
+from audits.group_rates.comparing import KINDS
 from calibration.asr_fairness_simulated import DEALS, GAP_PLANTED, simulate
 from calibration.checks import NONE, Calibration, Case, Check
 from calibration.worlds import WORLDS

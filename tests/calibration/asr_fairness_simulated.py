@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from audits.asr_fairness import Options
 from audits.asr_fairness.cohort import deal_rates, deal_spread
 from audits.asr_fairness.comparisons import Comparison
-from audits.asr_fairness.counts import HEAD, KINDS, TaskCounts, named
+from audits.asr_fairness.counts import HEAD, TaskCounts, named
 from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates
 from audits.asr_fairness.findings import findings
 from audits.asr_fairness.measure import Counts
 from audits.context import Draft
+from audits.group_rates.comparing import KINDS
 from audits.groups import ALL, GroupSet, group_sets
 from audits.records import Estimate
 from audits.statistics import enough_permutations

@@ -452,6 +452,21 @@ def test_a_reader_that_was_taken_over_makes_nothing_of_it(
         read_pickle(path)
 
 
+@pytest.mark.parametrize("most", [0, 2**30])
+def test_numbers_read_ahead_are_those_read_afterwards(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = torch.arange(6.0)
+    content = {"a": shared, "b": shared[2:].view(2, 2), "c": torch.ones(3, dtype=torch.int16), "d": torch.zeros(0)}
+    path = tmp_path / "weights.pt"
+    path.write_bytes(saved(content))
+    monkeypatch.setattr("probes.files.pickles._AHEAD", most)
+    found: Any = read_pickle(path)
+    assert all(torch.equal(found[name], value) for name, value in content.items())
+    found["a"][2] = 7.0
+    assert found["b"][0, 0] == 7.0
+
+
 @pytest.mark.parametrize("place", [(0, 8), (-1, 8), (10**9, 8), (10**9, 10**12), (64, -1)])
 def test_places_of_bytes_that_are_none_are_refused(
     place: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

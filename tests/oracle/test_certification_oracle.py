@@ -18,7 +18,6 @@ from audits.certification.bounds import (
     Interval,
     Limits,
     bernstein_shift,
-    clopper_pearson_lower,
     clopper_pearson_upper,
     soft_limits,
     vote_limits,
@@ -32,6 +31,7 @@ from audits.certification.radii import (
     ramp_mean,
     uniform_radius,
 )
+from audits.statistics.binomial import lower_limit
 
 pytestmark = pytest.mark.numerical
 
@@ -44,7 +44,7 @@ CASES = [(n, k) for n in (1, 2, 9, 100, 1000, 100_000) for k in sorted({0, 1, n 
 @pytest.mark.parametrize("alpha", [0.05, 0.001, 1e-6])
 @pytest.mark.parametrize(("n", "k"), CASES)
 def test_limits_of_a_proportion_are_those_of_scipy(n: int, k: int, alpha: float) -> None:
-    low, high = float(clopper_pearson_lower(k, n, alpha)), float(clopper_pearson_upper(k, n, alpha))
+    low, high = float(lower_limit(k, n, alpha)), float(clopper_pearson_upper(k, n, alpha))
     assert low == pytest.approx(beta.ppf(alpha, k, n - k + 1) if k else 0.0, rel=1e-9)
     assert high == pytest.approx(beta.isf(alpha, k + 1, n - k) if k < n else 1.0, rel=1e-9)
     if alpha >= 0.001:
@@ -60,7 +60,7 @@ def test_limits_of_a_proportion_are_those_of_scipy(n: int, k: int, alpha: float)
 @pytest.mark.parametrize("n", [100, 1000, 10_000])
 def test_no_true_proportion_below_the_limit_shows_so_many_votes(n: int, alpha: float) -> None:
     k = np.arange(1, n + 1)
-    exceeded = binom.sf(k - 1, n, clopper_pearson_lower(k, n, alpha))
+    exceeded = binom.sf(k - 1, n, lower_limit(k, n, alpha))
     assert exceeded.max() <= alpha * (1 + 1e-9)
     assert exceeded.min() >= alpha * (1 - 1e-9)
     missed = binom.cdf(k - 1, n, clopper_pearson_upper(k - 1, n, alpha))
@@ -71,7 +71,7 @@ def test_no_true_proportion_below_the_limit_shows_so_many_votes(n: int, alpha: f
 def false_share(p: float, n: int, alpha: float) -> float:
     """Sum up exactly how often the claimed radius is above the true one."""
     votes = np.arange(n + 1)
-    radii = np.array([UNIT.radius(low, 1 - low) for low in clopper_pearson_lower(votes, n, alpha)])
+    radii = np.array([UNIT.radius(low, 1 - low) for low in lower_limit(votes, n, alpha)])
     return float(binom.pmf(votes, n, p)[radii > norm.ppf(p)].sum())
 
 
@@ -106,7 +106,7 @@ def claimed(p: float, n: int) -> tuple[Floats, Floats]:
     """Return the radii that n votes can claim at alpha .001, sigma 1, and the probability of each."""
     ends = binom.ppf([1e-14, 1 - 1e-14], n, p).astype(int)
     votes = np.arange(max(ends[0] - 1, 0), min(ends[1] + 1, n) + 1)
-    limits = clopper_pearson_lower(votes, n, 0.001)
+    limits = lower_limit(votes, n, 0.001)
     return np.array([max(UNIT.radius(low, 1 - low), 0.0) for low in limits]), binom.pmf(votes, n, p)
 
 
@@ -152,7 +152,7 @@ def test_radii_of_a_linear_classifier_have_their_exact_distribution(
 )
 def test_the_share_of_abstentions_is_exact(p: float, n: int, expected: float) -> None:
     votes = np.arange(n + 1)
-    abstains = np.array([UNIT.radius(low, 1 - low) < 0 for low in clopper_pearson_lower(votes, n, 0.001)])
+    abstains = np.array([UNIT.radius(low, 1 - low) < 0 for low in lower_limit(votes, n, 0.001)])
     assert float(binom.pmf(votes, n, p)[abstains].sum()) == pytest.approx(expected, abs=5e-5)
 
 
@@ -257,7 +257,7 @@ def test_vote_limits_hold_where_those_of_a_named_rival_do_not(kind: Any, top: in
 
 def named(votes: Counts, top: int, rival: int, share: float) -> Limits:
     """Limit one rival that was named before the votes were known, as if no other could be the strongest."""
-    low = float(clopper_pearson_lower(votes[top], int(votes.sum()), share))
+    low = float(lower_limit(votes[top], int(votes.sum()), share))
     return Limits(low, min(float(clopper_pearson_upper(votes[rival], int(votes.sum()), share)), 1 - low))
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.statistics.epsilon_bounds import error_rates, gdp_epsilon, mu_of_rates, upper_rate
+from audits.statistics.binomial import upper_limit
+from audits.statistics.epsilon_bounds import error_rates, gdp_epsilon, mu_of_rates
 from audits.statistics.one_run import one_run_epsilon, one_run_p
 from audits.statistics.one_run_fdp import one_run_fdp_epsilon
 from audits.statistics.threshold_selection import bound
@@ -123,4 +124,4 @@ def test_upper_limits_of_rates(theirs: Any) -> None:
     errors = np.arange(51)
     for alpha in (0.2, 0.025, 1e-6):
         expected = theirs._clopper_pearson_upper(errors, 50, alpha)
-        np.testing.assert_allclose(upper_rate(errors, 50, alpha), expected, rtol=1e-9)
+        np.testing.assert_allclose(upper_limit(errors, 50, alpha), expected, rtol=1e-9)

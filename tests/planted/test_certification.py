@@ -27,7 +27,6 @@ from audits.certification.bounds import (
     Counts,
     Interval,
     choose_interval,
-    clopper_pearson_lower,
     clopper_pearson_upper,
     soft_limits,
     vote_limits,
@@ -40,6 +39,7 @@ from audits.certification.radii import Geometry, gaussian_radius
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
 from audits.context import Cache, Draft
+from audits.statistics.binomial import lower_limit
 from probes.noise import Noise
 from probes.smoothing import ImageCounts, Sampler, Tally
 
@@ -170,7 +170,7 @@ def test_noise_is_added_before_the_normalisation(tmp_path: Path) -> None:
     found = certified(module, pixels, ruled(Geometry("l2", 0.25), 4000), 100, tmp_path)
     radii = np.array([row.radius for row in found])
     votes = np.arange(4001)
-    limits = clopper_pearson_lower(votes, 4000, 0.001)
+    limits = lower_limit(votes, 4000, 0.001)
     exact = float(binom.pmf(votes, 4000, norm.cdf(1.0)) @ np.maximum(0.25 * ndtri(limits), 0.0))
     assert radii.mean() == pytest.approx(exact, abs=3 * radii.std() / 10)
     assert (radii > 0.25).sum() <= at_most(0.001, 100)
@@ -270,7 +270,7 @@ def test_a_coin_toss_is_certified_no_more_often_than_alpha() -> None:
     planted: Any = (Planted(fair, rng) for _ in range(runs))
     certificates = sum(judge(draw(counts, 0, rule), rule).radius > 0 for counts in planted)
     votes = np.arange(101)
-    exact = float(binom.pmf(votes, 100, 0.5)[clopper_pearson_lower(votes, 100, 0.05) > 0.5].sum())
+    exact = float(binom.pmf(votes, 100, 0.5)[lower_limit(votes, 100, 0.05) > 0.5].sum())
     assert exact <= 0.05
     assert abs(certificates - exact * runs) <= 4 * math.sqrt(runs * exact)
 
@@ -290,13 +290,13 @@ def test_early_decisions_are_false_no_more_often_than_alpha(sigma: float) -> Non
     rule = ruled(Geometry("l2", sigma), 20_000, mode="decide", looks=looks, radii=(RADIUS,))
     top = boundary(sigma)[0]
     # What each look may do wrong, added up exactly.
-    votes = [int((clopper_pearson_lower(np.arange(n + 1), n, rule.share) <= top).sum()) for n in looks]
+    votes = [int((lower_limit(np.arange(n + 1), n, rule.share) <= top).sum()) for n in looks]
     assert sum(binom.sf(np.array(votes) - 1, np.array(looks), top)) <= rule.alpha
     steps = np.diff([0, *looks])
     counts = np.random.default_rng(11).binomial(steps, top, size=(20_000, len(looks))).cumsum(1)
-    proved = (clopper_pearson_lower(counts, np.array(looks), rule.share) > top).any(1)
+    proved = (lower_limit(counts, np.array(looks), rule.share) > top).any(1)
     assert proved.mean() <= 0.0017
-    assert clopper_pearson_lower(counts, np.array(looks), 0.05).max() > top
+    assert lower_limit(counts, np.array(looks), 0.05).max() > top
 
 
 def test_decisions_of_the_engine_at_the_boundary() -> None:
@@ -359,7 +359,7 @@ def partition(selection: Counts) -> list[list[int]]:
 def radius_of_buckets(votes: Counts, top: int, buckets: list[list[int]], alpha: float) -> float:
     """Return the radius of simultaneous limits of the top class and of buckets of rivals, with alpha in equal parts."""
     draws, share = int(votes.sum()), alpha / (1 + len(buckets))
-    low = float(clopper_pearson_lower(votes[top], draws, share))
+    low = float(lower_limit(votes[top], draws, share))
     fullest = max(int(votes[bucket].sum()) for bucket in buckets)
     return gaussian_radius(low, min(float(clopper_pearson_upper(fullest, draws, share)), 1.0 - low), 1.0)
 
@@ -545,9 +545,7 @@ def test_uniform_noise_certifies_l1_up_to_the_threshold_of_a_pixel(
         assert expected - 1e-6 <= row.radius <= expected
     votes = np.arange(2001)
     top = 0.5 + distance / (2 * half_width)
-    exact = binom.pmf(votes, 2000, top) @ np.maximum(
-        half_width * (2 * clopper_pearson_lower(votes, 2000, 0.01) - 1), 0.0
-    )
+    exact = binom.pmf(votes, 2000, top) @ np.maximum(half_width * (2 * lower_limit(votes, 2000, 0.01) - 1), 0.0)
     assert radii.mean() == pytest.approx(float(exact), abs=4 * radii.std() / 10 + 1e-6)
 
 

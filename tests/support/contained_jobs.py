@@ -1,6 +1,8 @@
 """Jobs for contained children: some behave, the others try what a file that took over its reader might."""
 
 import ctypes
+import fcntl
+import mmap
 import os
 import resource
 import socket
@@ -134,15 +136,63 @@ def fork() -> int:
 
 def signal_thread(process: int) -> None:
     """Send a signal to a thread of another process."""
-    number = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
-    system = ctypes.CDLL(None, use_errno=True)
-    if system.syscall(number, process, process, 10) != 0:
-        raise OSError(ctypes.get_errno(), "tgkill")
+    _called({"x86_64": 234, "aarch64": 131}, process, process, 10)
 
 
 def datagram() -> None:
     """Make a socket from which datagrams could be sent."""
     socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+def share(size: int) -> None:
+    """Take memory that is shared with nobody yet, which counts as nobody's own."""
+    mmap.mmap(-1, size, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)
+
+
+def share_file(size: int) -> None:
+    """Take memory as a file without a name."""
+    os.ftruncate(os.memfd_create("taken"), size)
+
+
+def share_segment(size: int) -> None:
+    """Take memory as a segment of System V."""
+    _called({"x86_64": 29, "aarch64": 194}, 0, size, 0o1600)
+
+
+def grow(size: int) -> None:
+    """Take memory as a stack, which counts as none."""
+    mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x100)
+
+
+def own_private(size: int) -> int:
+    """Take memory as allocators do."""
+    return len(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+
+
+def send_signals(process: int) -> None:
+    """Let the system send signals to another process, where something can be read."""
+    fcntl.fcntl(0, fcntl.F_SETOWN, process)
+
+
+def outlive() -> None:
+    """Go on when the server ends."""
+    if ctypes.CDLL(None, use_errno=True).prctl(1, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def type_ahead() -> None:
+    """Type into a terminal."""
+    fcntl.ioctl(0, 0x5412, b"x")
+
+
+def submit() -> None:
+    """Ask for a ring of calls that no filter sees."""
+    _called({"x86_64": 425, "aarch64": 425}, 1, None)
+
+
+def of_the_future() -> None:
+    """Make a call that no kernel knows yet."""
+    _called({"x86_64": 1000, "aarch64": 1000})
 
 
 def in_a_thread() -> int:
@@ -173,3 +223,9 @@ def spin() -> None:
 def crash() -> None:
     """Read where nothing is."""
     ctypes.string_at(0)
+
+
+def _called(numbers: dict[str, int], *args: Any) -> None:
+    """Make a system call by its number."""
+    if ctypes.CDLL(None, use_errno=True).syscall(numbers[os.uname().machine], *args) < 0:
+        raise OSError(ctypes.get_errno(), "a call")

@@ -40,6 +40,31 @@ def test_what_was_written_is_read_and_nothing_else(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".safetensors"]
 
 
+def test_an_entry_is_computed_once_and_again_where_it_is_damaged(tmp_path: Path) -> None:
+    cache, calls = Cache(tmp_path), list[int]()
+
+    def compute() -> dict[str, torch.Tensor]:
+        calls.append(len(calls))
+        return entry()
+
+    for _ in range(2):
+        assert same(cache.memo("kind", KEY, compute), entry())
+    assert calls == [0]
+    assert same(cache.read("kind", KEY), entry())
+    cache.path("kind", KEY).write_bytes(b"damaged")
+    assert same(cache.memo("kind", KEY, compute), entry())
+    assert calls == [0, 1]
+
+
+def test_what_could_not_be_computed_leaves_no_entry(tmp_path: Path) -> None:
+    def fail() -> dict[str, torch.Tensor]:
+        raise InputError("no", where="here", hint="none")
+
+    with pytest.raises(InputError):
+        Cache(tmp_path).memo("kind", KEY, fail)
+    assert not any(tmp_path.iterdir())
+
+
 def test_views_and_slices_are_written_as_they_look(tmp_path: Path) -> None:
     wide = torch.arange(20.0).reshape(4, 5)
     cut = {"a": wide[:, 1:3], "b": wide.T, "none": torch.empty(0, 3)}

@@ -20,7 +20,6 @@ from audits.certification.bounds import (
     Counts,
     Interval,
     choose_interval,
-    clopper_pearson_lower,
     fullest_rival,
     vote_limits,
 )
@@ -37,6 +36,7 @@ from audits.certification.rules import Rule, geometric_looks, grid, parse_radii,
 from audits.certification.sampling import Drawn, decided, interval_of, limits_of, pilot_draws
 from audits.context import Cache, Context, Draft
 from audits.options import check_record
+from audits.statistics.binomial import lower_limit
 from probes.errors import InputError
 from probes.smoothing import MOST, ONE, Tally
 
@@ -361,7 +361,7 @@ def test_a_pilot_gives_up_no_more_than_it_was_allowed() -> None:
     for share in (0.7, 0.9, 0.99):
         rule = ruled(mode="pilot", target_loss=0.05)
         n = pilot_draws(tally(round(1000 * share), 1000 - round(1000 * share)), rule)
-        radii = [norm.ppf(float(clopper_pearson_lower(share * size, size, 0.001))) / 2 for size in (n, 100_000)]
+        radii = [norm.ppf(float(lower_limit(share * size, size, 0.001))) / 2 for size in (n, 100_000)]
         assert radii[0] >= radii[1] - 0.05 * max(radii[1], 0.25) - 1e-9
 
 
@@ -401,7 +401,7 @@ def test_soft_intervals_follow_the_method() -> None:
 def test_a_limit_of_exactly_one_half_certifies_the_radius_zero() -> None:
     # Ten agreeing votes at alpha = 2^-10: the limit is alpha^(1/10) = 1/2 to the last bit.
     rule = ruled(alpha=2.0**-10, n=10)
-    assert float(clopper_pearson_lower(10, 10, 2.0**-10)) == 0.5
+    assert float(lower_limit(10, 10, 2.0**-10)) == 0.5
     row = judge(drawn(tally(10, 0), tally(10, 0)), rule)
     assert (row.predict, row.radius, row.correct) == (0, 0.0, True)
     below = judge(drawn(tally(10, 0), tally(10, 0)), ruled(alpha=2.0**-10 * (1 - 1e-9), n=10))
@@ -419,7 +419,7 @@ def test_the_class_is_the_one_that_the_selection_draws_chose() -> None:
     assert row.predict == ABSTAIN
     row = judge(drawn(tally(40, 60), tally(10, 990), label=1), ruled(n=1000))
     assert (row.predict, row.correct) == (1, True)
-    low = float(clopper_pearson_lower(990, 1000, 0.001))
+    low = float(lower_limit(990, 1000, 0.001))
     assert row.p_lower == low and row.p_upper == 1 - low
     assert row.radius == rounded_down(0.5 * float(norm.ppf(low)))
     assert (row.index, row.seconds, row.draws, row.noisy) == (4, 1.25, 1100, (990, 1000))
@@ -427,7 +427,7 @@ def test_the_class_is_the_one_that_the_selection_draws_chose() -> None:
 
 def test_a_verdict_is_rounded_down() -> None:
     row = judge(drawn(tally(100, 0), tally(940, 60)), ruled(n=1000))
-    low = float(clopper_pearson_lower(940, 1000, 0.001))
+    low = float(lower_limit(940, 1000, 0.001))
     exact = 0.5 * float(norm.ppf(low))
     assert 0 <= exact - row.radius < 1e-6
     assert row.radius < exact
@@ -581,7 +581,7 @@ def written(tmp: Path, rule: Rule, n: int, alpha: float, *, digits: int = 0, una
     rng = np.random.default_rng(2)
     rows = []
     for index, top in enumerate([*rng.uniform(0.87, 0.98, 120), *np.ones(unanimous)]):
-        low = float(clopper_pearson_lower(rng.binomial(n, top), n, alpha))
+        low = float(lower_limit(rng.binomial(n, top), n, alpha))
         radius = rule.geometry.radius(low, 1 - low)
         radius = float(f"{radius:.{digits}}") if digits else rounded_down(radius)
         rows.append(Verdict(index=index, label=0, predict=0, radius=radius, seconds=0.5, correct=True))

@@ -1,13 +1,17 @@
 """Children that work on strangers' files: what they hand back, what they cannot reach, and how they end."""
 
+import errno
 import json
 import os
 import pickle
+import resource
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ import contained_jobs as jobs
 import pytest
 import torch
 
-from probes.contained import ContainedError, LimitError, Limits, Session, call, warm
+from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm, within
 from probes.contained.wire import Garbled, read_answer
 from probes.errors import InputError
 
@@ -106,6 +110,46 @@ def test_neither_processes_nor_datagrams(job: Any) -> None:
         call(job)
 
 
+@LINUX
+@pytest.mark.parametrize("job", [jobs.share, jobs.share_file, jobs.share_segment, jobs.grow])
+def test_memory_that_no_limit_counts_is_not_to_be_had(job: Any) -> None:
+    assert call(jobs.own_private, 2**12) == 2**12
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(job, 2**12)
+
+
+@LINUX
+@pytest.mark.parametrize(("job", "args"), [(jobs.send_signals, [1]), (jobs.outlive, []), (jobs.type_ahead, [])])
+def test_allowed_calls_do_only_what_is_listed(job: Any, args: list[int]) -> None:
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(job, *args)
+
+
+@LINUX
+@pytest.mark.parametrize("job", [jobs.submit, jobs.of_the_future])
+def test_newer_calls_fail_as_on_an_older_kernel(job: Any) -> None:
+    with pytest.raises(ContainedError, match=f"Errno {errno.ENOSYS}"):
+        call(job)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_no_call_is_listed_that_reaches_others(machine: str) -> None:
+    """Numbers are those of the kernel's own lists, looked up by name."""
+    denied = {
+        "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "execve": (59, 221), "ptrace": (101, 117),
+        "process_vm_readv": (310, 270),
+        "kill": (62, 129), "mount": (165, 40), "unshare": (272, 97), "setns": (308, 268),
+        "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "keyctl": (250, 219),
+        "kexec_load": (246, 104), "init_module": (175, 105), "memfd_create": (319, 279), "shmget": (29, 194),
+        "shmat": (30, 196), "mq_open": (240, 180), "msgget": (68, 186), "semget": (64, 190),
+        "sched_setaffinity": (203, 122),
+        "truncate": (76, 45), "fchmod": (91, 52), "setxattr": (188, 5), "io_setup": (206, 0), "reboot": (169, 142),
+    }  # fmt: skip
+    place = ["x86_64", "aarch64"].index(machine)
+    listed = {*calls._ALLOWED[machine], *calls._JUDGED[machine]}
+    assert not [name for name, numbers in denied.items() if numbers[place] in listed]
+
+
 def test_threads_are_allowed() -> None:
     assert call(jobs.in_a_thread) == 42
 
@@ -160,6 +204,45 @@ def test_time_has_a_limit() -> None:
     with pytest.raises(LimitError, match="more than 1 seconds") as caught:
         call(jobs.spin, limits=SMALL)
     assert caught.value.what == "time"
+
+
+def test_this_process_goes_on_where_a_block_meets_a_limit() -> None:
+    before = [resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGPROF)]
+    with pytest.raises(LimitError, match="more than 1 seconds") as late, within(SMALL), suppress(Exception):
+        jobs.spin()
+    assert late.value.what == "time"
+    with within(SMALL):
+        assert jobs.allocate(2**26) == 2**26
+    assert before == [resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGPROF)]
+    assert not any(signal.getitimer(signal.ITIMER_PROF)) and jobs.allocate(2**29) == 2**29
+
+
+@LINUX
+@pytest.mark.parametrize("job", [jobs.allocate, lambda size: torch.empty(size, dtype=torch.uint8)])
+def test_a_block_has_a_limit_of_memory(job: Any) -> None:
+    with pytest.raises(LimitError) as large, within(SMALL):
+        job(2**30)
+    assert large.value.what == "memory"
+    with pytest.raises(RuntimeError, match="of its own"), within(SMALL):
+        raise RuntimeError("of its own")
+
+
+def test_a_block_in_a_thread_runs_without_a_clock() -> None:
+    found: list[int] = []
+
+    def work() -> None:
+        with within(SMALL):
+            found.append(jobs.allocate(5))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert found == [5]
+
+
+def test_work_is_done_until_a_child_answers() -> None:
+    seen: list[str] = []
+    assert call(jobs.allocate, 5, meanwhile=lambda: seen.append("done")) == 5 and seen == ["done"]
 
 
 def test_a_crash_costs_the_child_alone() -> None:

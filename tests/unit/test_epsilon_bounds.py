@@ -7,6 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta, binom, norm
 
+from audits.statistics.binomial import upper_limit
 from audits.statistics.epsilon_bounds import (
     MOST_EPSILON,
     ceiling,
@@ -17,7 +18,6 @@ from audits.statistics.epsilon_bounds import (
     gdp_mu,
     most_hits,
     mu_of_rates,
-    upper_rate,
 )
 
 pytestmark = pytest.mark.numerical
@@ -30,7 +30,7 @@ GAUSSIAN = [(0.25, 0.926), (0.5, 1.993), (1.0, 4.377), (2.0, 9.997), (3.0, 16.67
 @pytest.mark.parametrize("alpha", [0.5, 0.05, 0.0125, 1e-6])
 def test_an_upper_rate_is_the_one_at_which_so_few_errors_are_just_that_rare(trials: int, alpha: float) -> None:
     errors = np.unique(np.array([0, 1, 2, trials // 10, trials // 2, trials - 1]).clip(0, trials - 1))
-    found = upper_rate(errors, trials, alpha)
+    found = upper_limit(errors, trials, alpha)
     np.testing.assert_allclose(binom.cdf(errors, trials, found), alpha, rtol=1e-6)
     np.testing.assert_allclose(found, beta.ppf(1 - alpha, errors + 1, trials - errors), rtol=1e-9)
     assert np.all(np.diff(found) > 0)
@@ -38,8 +38,8 @@ def test_an_upper_rate_is_the_one_at_which_so_few_errors_are_just_that_rare(tria
 
 
 def test_upper_rates_of_nothing_but_errors_and_of_nothing_at_all_are_one() -> None:
-    assert upper_rate([5, 0, 4], [5, 0, 5], 0.05)[:2].tolist() == [1.0, 1.0]
-    assert upper_rate(np.zeros((2, 3)), np.full((2, 3), 7), 0.05).shape == (2, 3)
+    assert upper_limit([5, 0, 4], [5, 0, 5], 0.05)[:2].tolist() == [1.0, 1.0]
+    assert upper_limit(np.zeros((2, 3)), np.full((2, 3), 7), 0.05).shape == (2, 3)
 
 
 def test_error_rates_share_the_error() -> None:

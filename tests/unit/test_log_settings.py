@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import norm
 
 from audits.certification import AUDIT, Options
-from audits.certification.bounds import clopper_pearson_lower
 from audits.certification.estimates import estimates
 from audits.certification.findings import findings
 from audits.certification.inputs import Inputs
@@ -18,6 +17,7 @@ from audits.certification.measure import Counts
 from audits.certification.rules import rule_of
 from audits.context import Claim, Draft
 from audits.records import Estimate
+from audits.statistics.binomial import lower_limit
 from audits.testing import drafted
 
 N = 100_000
@@ -28,7 +28,7 @@ FAR = tuple(range(400, 49_000, 140))
 
 
 def radius(missing: int, alpha: float, n: int = N) -> float:
-    return float(norm.ppf(clopper_pearson_lower(n - missing, n, alpha)))
+    return float(norm.ppf(lower_limit(n - missing, n, alpha)))
 
 
 def down(number: float) -> str:

@@ -12,6 +12,7 @@ import torch
 from opened_models import causal, classifier, masked, speech, text_encoder
 from safetensors.torch import load_file, save_file
 
+from probes.contained import Limits
 from probes.errors import InputError
 from probes.loading import hub_models
 from probes.loading.checkpoints import find_model
@@ -59,6 +60,44 @@ def change(folder: Path, **keys: Any) -> None:
 def family(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[[Path], None]]:
     make, action = FAMILIES[request.param]
     return make(tmp_path_factory.mktemp(request.param)), action
+
+
+def test_a_configuration_that_passes_the_check_and_has_no_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_models.hub("images")(tmp_path)
+    change(folder, model_type="resnet", architectures=["ResNetForImageClassification"])
+    change(folder, depths=[2] * 500, hidden_sizes=[8] * 500, downsample_in_bottleneck=False)
+    monkeypatch.setattr(hub_models, "_LIMITS", Limits(memory=2**30, seconds=1))
+    with pytest.raises(InputError, match="cannot be made: it takes more than 1 seconds") as caught:
+        classifier(folder)
+    assert caught.value.where == str(folder / "config.json") and caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "name", "file"),
+    [("speech", speech, "AutoFeatureExtractor", "preprocessor_config.json"), ("causal", causal, "AutoTokenizer", "")],
+)
+def test_what_stands_beside_a_model_is_read_within_limits(
+    kind: str, action: Callable[[Path], None], name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_models.hub(kind)(tmp_path)
+
+    def endless(*args: object, **options: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(getattr(hub_models.transformers(), name), "from_pretrained", endless)
+    monkeypatch.setattr(hub_models, "_LIMITS", Limits(memory=2**30, seconds=1))
+    with pytest.raises(InputError, match="cannot be made: it takes more than 1 seconds") as caught:
+        action(folder)
+    assert caught.value.where == str(folder / file)
+
+
+def test_depths_are_counted_in_all(tmp_path: Path) -> None:
+    check_config(tmp_path, {"depths": [3, 4, 23, 3]})
+    with pytest.raises(InputError, match="more than 1000 layers in all"):
+        check_config(tmp_path, {"depths": [1000] * 2})
 
 
 @pytest.mark.parametrize("key", HOSTILE)
@@ -129,8 +168,9 @@ def test_the_model_that_is_loaded_is_the_one_that_is_hashed(tmp_path: Path) -> N
     # Even a key that the check would let pass leads nowhere: the tensors are handed over.
     config.transformers_weights = "other.safetensors"
     meta = hub_models.described(loader, config, found)
-    model, unused = hub_models.load_model(meta, config, found, limits=[])
-    assert unused == [] and all(torch.equal(model.state_dict()[name], value) for name, value in tensors.items())
+    loaded = hub_models.load_model(meta, config, found, limits=[])
+    assert loaded.unused == loaded.lacking == []
+    assert all(torch.equal(loaded.model.state_dict()[name], value) for name, value in tensors.items())
 
 
 def test_a_model_that_is_slow_to_describe_is_no_model_of_these_weights(tmp_path: Path) -> None:

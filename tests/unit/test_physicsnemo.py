@@ -311,6 +311,16 @@ def test_compressed_crowded_and_doubled_archives_are_refused(tmp_path: Path) -> 
         read_physicsnemo(path)
 
 
+def test_a_zip_that_readers_see_differently_is_refused(tmp_path: Path) -> None:
+    good = packed(tmp_path / "m.mdlus", members(arguments(), weights(arguments()))).read_bytes()
+    for data in (b"before it" + good, good + b"behind it", good.replace(b"args.json", b"ARGS.json", 1)):
+        path = tmp_path / "other.mdlus"
+        path.write_bytes(data)
+        with pytest.raises(InputError):
+            read_physicsnemo(path)
+    read_physicsnemo(tmp_path / "m.mdlus")
+
+
 def test_links_and_lying_sizes_in_a_tar_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps(arguments()))

@@ -254,6 +254,15 @@ def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch
         assert words in heard.said("groups.no-gap-shown")
 
 
+def test_a_group_of_one_speaker_and_one_who_was_heard_in_silence_has_a_mean_and_no_interval(hear: Hear) -> None:
+    rows = counted(clips())
+    silent = [{**rows[0], "path": f"{who}.wav", "speaker": who, "accent": "west", "errors": 2} for who in ("x", "y")]
+    silent[1]["words"] = 0
+    heard = hear([*rows, *silent])
+    (row,) = heard.rows("speaker_rate", group="accent=west")
+    assert (row.value, row.low, row.high, row.method) == (0.25, None, None, "none")
+
+
 def test_a_p_value_is_one_text_in_sentences_and_tables(hear: Hear) -> None:
     from audits.numbers import point
 

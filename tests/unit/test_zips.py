@@ -130,3 +130,19 @@ def test_a_long_list_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: p
     assert len(entries(path, most=20)) == 20
     monkeypatch.setattr("probes.files.zips._raw_names", None)
     assert "lists 20 entries; 19 can be read" in refused(path, most=19)
+
+
+def test_entries_outside_of_the_file_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zip", "a", "b")
+    data = path.read_bytes()
+    end = data.rindex(END)
+    start = struct.unpack_from("<I", data, end + 16)[0]
+    for far in (2**64 - 1, 2**63, len(data)):
+        # The place of the first entry, in the field that large files have for it.
+        entry = bytearray(data[start : start + 47]) + struct.pack("<HHQ", 1, 8, far)
+        struct.pack_into("<H", entry, 30, 12)
+        struct.pack_into("<I", entry, 42, 2**32 - 1)
+        tail = bytearray(data[end:])
+        struct.pack_into("<I", tail, 12, end - start + 12)
+        path.write_bytes(data[:start] + entry + data[start + 47 : end] + tail)
+        assert "outside of the file" in refused(path)

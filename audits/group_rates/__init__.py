@@ -1,0 +1,11 @@
+"""What audits of error rates by group of speakers share: rates, gaps, chance, silence, warnings, clips of two runs.
+
+A comparison holds sums per speaker, group and column, where a column is what one audit looks at side by side: the
+systems that transcribed the clips, or the layers of an encoder. An audit adds what is its own and the names of its
+estimates.
+"""
+
+MIN_REPORTED = 5
+"""Speakers under which a rate is shown as resting on too few."""
+METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
+PERMUTED = "permutation of labels over speakers"

@@ -1,0 +1,40 @@
+"""Warnings of groups, speakers and samples that come with every comparison of error rates."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+
+from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, few_resamples, out_of_reach
+
+
+def too_few_words(by: str, enough: str) -> str:
+    """Say that no groups are compared; `enough` says of what each has to have enough."""
+    return f"By {by}, fewer than two groups have enough {enough}: no gap is estimated."
+
+
+def in_several(speakers: Iterable[Hashable], member: Iterable[int]) -> int:
+    """Return how many speakers are in several groups, from the speaker and the group of each clip; -1 is no group.
+
+    >>> in_several(["a", "a", "b", "b"], [0, 1, 1, -1])
+    1
+    """
+    pairs = {(who, group) for who, group in zip(speakers, member, strict=True) if group >= 0}
+    counts = Counter(who for who, _ in pairs)
+    return sum(count > 1 for count in counts.values())
+
+
+def in_several_words(who: str, by: str, they: str) -> str:
+    """Say what it means for a gap that some speakers are in several groups: `who` they are, and `they` again."""
+    return (
+        f"{who} in several groups by {by}. Pooled rates are compared: where {they} have unequal shares of the groups, "
+        "who they are is part of the gap."
+    )
+
+
+def beyond_samples(permutations: int | None, bootstrap: int, tests: int, level: float) -> list[tuple[str, str]]:
+    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level.
+
+    None of `permutations` where nothing is tested by shuffles.
+    """
+    reach = "" if permutations is None else out_of_reach(permutations, tests, level)
+    found = [(OUT_OF_REACH, reach), (FEW_RESAMPLES, few_resamples(bootstrap, level))]
+    return [(name, message) for name, message in found if message]

@@ -1,0 +1,84 @@
+"""Clips in records.csv and in the report: which were used, whose were left out, and how two runs are paired."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from audits.comparison.parts import Rows
+from audits.context import Draft
+from audits.groups import GroupSet
+from audits.records import Coverage, Skipped
+from probes.loading.manifests import Clip
+
+Left = Sequence[tuple[Clip, str]]
+"""Clips that were left out, with the reason."""
+
+
+def reasons_of(skipped: Left) -> tuple[Skipped, ...]:
+    """Return how many clips were left out for each reason."""
+    counts = Counter(reason for _, reason in skipped)
+    return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
+
+
+def coverage_of(used: int, skipped: Left) -> Coverage:
+    """Return how many clips were used, and how many were left out for each reason."""
+    return Coverage(given=used + len(skipped), used=used, skipped=reasons_of(skipped))
+
+
+def tell_skipped(
+    draft: Draft, id: str, used: Sequence[Clip], skipped: Left, sets: Sequence[GroupSet], *, most: int | None = None
+) -> None:
+    """Say which clips were left out, why and of whom: of all levels, or of so many that lost the largest share."""
+    if not skipped:
+        return
+    reasons = ", ".join(f"{item.count} {item.reason}" for item in reasons_of(skipped))
+    whom = []
+    for by in [groups.by for groups in sets if "&" not in groups.by]:
+        lost = Counter(clip.attributes[by] for clip, _ in skipped)
+        given = lost + Counter(clip.attributes[by] for clip in used)
+        names = sorted(given)
+        if most is not None:
+            names = sorted(lost, key=lambda name: (-lost[name] / given[name], name))[:most]
+        whom.append(f"by {by}, " + ", ".join(f"{lost[name]} of {given[name]} {name}" for name in names))
+    draft.find(
+        id,
+        "info",
+        f"{len(skipped)} of {len(used) + len(skipped)} clips were left out ({reasons}): {'; '.join(whom)}.",
+    )
+
+
+def column_of(attribute: str, fixed: Sequence[str], starts: tuple[str, ...] = ()) -> str:
+    """Return the column of an attribute in records.csv, apart from the columns that are always there."""
+    return f"attribute_{attribute}" if attribute in fixed or attribute.startswith(starts) else attribute
+
+
+def row_of(clip: Clip, status: str, column: Callable[[str], str], **more: Any) -> dict[str, Any]:
+    """Return a row of records.csv: who and whether used, what else is known, and the attributes by their columns."""
+    known = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or "", "status": status, **more}
+    return known | {column(name): level for name, level in clip.attributes.items()}
+
+
+def rows_of_left(
+    skipped: Left, rows: Sequence[Mapping[str, Any]], column: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Return the rows of the clips that were left out, with the columns of those that were used."""
+    empty = dict.fromkeys(rows[0], "")
+    return [empty | row_of(clip, reason, column) for clip, reason in skipped]
+
+
+def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
+    """Return the path of each clip that was used; where paths are missing or repeat, its line in the manifest."""
+    known, named = _known(rows)
+    used = rows.text["status"] == "used"
+    return [key if mine else None for key, mine in zip(known, used, strict=True)], () if named else ("manifest",)
+
+
+def units(rows: Rows) -> Sequence[str]:
+    """Return the speakers; a clip of nobody stands for itself."""
+    return [who or f"\n{clip}" for who, clip in zip(rows.text["speaker"], _known(rows)[0], strict=True)]
+
+
+def _known(rows: Rows) -> tuple[Sequence[str], bool]:
+    paths = rows.text["path"].tolist()
+    named = all(paths) and len(set(paths)) == len(paths)
+    return (paths if named else rows.text["line"].tolist()), named

@@ -1,0 +1,103 @@
+"""Sentences on gaps between groups: those that are shown, and how large one could hide where none is.
+
+Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03, low above
+zero.
+"""
+
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from audits.context import Draft
+from audits.numbers import point
+from audits.records import Estimate, Severity
+from audits.statistics import OUT_OF_REACH
+from audits.wording import p_words
+
+HIGH, MEDIUM = 0.10, 0.03
+POWER = 0.84
+"""Normal quantile of four in five."""
+
+
+def severity_of(low: float) -> Severity:
+    """Return the severity of a gap whose interval stays so far from zero."""
+    return "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
+
+
+def how_tested(unit: str = "speakers") -> str:
+    """Return how the p-value of a gap is made."""
+    return f"labels permuted over {unit} or joint intervals, the larger; Holm"
+
+
+def gap_sentence(
+    who: str,
+    pair: tuple[str, str],
+    metric: str,
+    rates: Sequence[Estimate],
+    gap: str,
+    p: float,
+    *,
+    more: bool = True,
+    unit: str = "speakers",
+) -> str:
+    """Return the sentence on a gap that is shown.
+
+    Parameters
+    ----------
+    who
+        What errs, at the start of a sentence.
+    pair
+        A group, and what it is compared with.
+    metric, rates
+        What the rate is called, and the rates of both, or of the group alone.
+    gap
+        The gap in words.
+    more
+        Whether the group errs more often, not less.
+    """
+    group, than = pair
+    return (
+        f"{who} errs {'more' if more else 'less'} often on {group} than on {than}: {metric} "
+        f"{' against '.join(map(point, rates))}, a gap of {gap}; p {p_words(p)} ({how_tested(unit)})."
+    )
+
+
+def missed_size(widest: float, tests: int, *, level: float) -> float:
+    """Return the gap that four of five audits like this one would show, from the width of the widest interval.
+
+    It has to pass the strictest step of Holm's correction, with a normal quantile of its level for one of so many
+    tests. Half the interval over its own quantile is a standard error, and four in five lie `POWER` of them above.
+
+    >>> round(missed_size(0.2, 1, level=0.95), 3)
+    0.143
+    """
+    tail = (1 - level) / 2
+    plain, corrected = (NormalDist().inv_cdf(1 - share) for share in (tail, tail / tests))
+    return (corrected + POWER) / plain * widest / 2
+
+
+def missed_words(sizes: str, what: str = "a gap") -> str:
+    """Return the sentence on gaps that may have been missed."""
+    return f"{what} of less than about {sizes} may have been missed."
+
+
+def blind_words(draft: Draft, seen: Sequence[str]) -> str:
+    """Return the sentence on gaps of which too few shuffles could tell nothing; empty where there were enough."""
+    why = next((warning.message for warning in draft.warnings if warning.id == OUT_OF_REACH), "")
+    return f"nothing was told by {'; '.join(seen)}. {why}" if why and seen else ""
+
+
+def doubtful_words(seen: Sequence[str], tests: str) -> str:
+    """Return the sentence on gaps against which only the correction for all tests stands."""
+    return f"what was seen by {'; '.join(seen)} may be chance, given all {tests}."
+
+
+def joined(lead: str, sentences: Sequence[str]) -> str:
+    """Return sentences one after the other, the first behind a lead and the others with a capital.
+
+    >>> joined("In transcription, ", ["nothing was told.", "a gap may hide."])
+    'In transcription, nothing was told. A gap may hide.'
+    >>> joined("", ["nothing was told."])
+    'Nothing was told.'
+    """
+    first, *rest = sentences
+    return " ".join(part[0].upper() + part[1:] for part in (f"{lead}{first}", *rest))
