@@ -131,7 +131,7 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
+        writer.writerow({name: _harmless(name) for name in rows[0]})
         writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
     write_text(path, text.getvalue())
 
@@ -159,6 +159,9 @@ def write_bytes(path: Path, data: bytes) -> None:
             # Before it gets its name: else a power cut may leave an empty file under the name of a finished one.
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # That of a full disk names no file, and others one that nobody knows.
+            error.filename, error.filename2 = str(path), None
         raise

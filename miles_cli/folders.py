@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audits.errors import InputError
+from audits.errors import IncompleteError, InputError
 from audits.records import Report
 from audits.report_file import NAME, PART, fingerprint_of, read_report, write_text
+from miles_cli.system_errors import is_full
 
 OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")
 
@@ -93,19 +94,23 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
     ------
     InputError
         Where another run holds the folder, it cannot be made, or its state is a link to somewhere else.
+    IncompleteError
+        Where the disk has no room for it.
     """
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     state = folder / "state"
+    missing = [place for place in (state, folder, *folder.parents) if not place.exists()]
     _refuse_link(folder)
     try:
         state.mkdir(parents=True, exist_ok=True)
         # O_NOFOLLOW: a link in its place would make or hold a file elsewhere.
         lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     except OSError as error:
-        raise InputError(
+        _remove_empty(missing)
+        full = is_full(error)
+        raise (IncompleteError if full else InputError)(
             f"The run folder cannot be made: {error.strerror}.",
             where=str(folder),
-            hint="Name another with --out.",
+            hint="Make room, then run the same command again." if full else "Name another with --out.",
         ) from error
     try:
         _hold(lock, folder)
@@ -123,13 +128,17 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
         except InputError:
             # Wrong input that showed only while running.
             _clear(folder, (*OURS, *extra))
-            for place in missing:
-                with suppress(OSError):
-                    place.rmdir()
+            _remove_empty(missing)
             raise
         shutil.rmtree(state, ignore_errors=True)
     finally:
         os.close(lock)
+
+
+def _remove_empty(places: Sequence[Path]) -> None:
+    for place in places:
+        with suppress(OSError):
+            place.rmdir()
 
 
 def _hold(lock: int, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """The app: which commands there are, found without importing what they run, and the error boundary."""
 
-import errno
 import os
 import sys
 from collections.abc import MutableMapping
@@ -13,11 +12,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from audits import registry
 from audits.errors import InputError, MilesError, shadowed
+from miles_cli import system_errors
 from miles_cli.printable import printable
 
 INTERRUPTED = 130
-NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
-"""Errors of the system that say that a path which was given cannot be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +167,8 @@ def main() -> None:
         )
         sys.exit(3)
     except OSError as error:
-        # A file that may not grow meets the limit of its user, which is a quota by another name.
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        hint = (
-            "Make room, then run the same command again: it resumes." if full else "Check the path and its permissions."
-        )
-        _panel(f"{error.strerror or error}.", str(error.filename or ""), hint)
-        sys.exit(2 if error.errno in NO_PATH else 3)
+        _panel(*system_errors.words(error, " ".join(["miles", *sys.argv[1:2]])))
+        sys.exit(system_errors.status(error))
     except Exception as error:
         _panel(
             f"miles met an error of its own: {type(error).__name__}: {error}",

@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from miles_cli.system_errors import named
+
 LINE_EVERY = 30.0
 
 
@@ -42,7 +44,7 @@ class Watch:
         start = time.monotonic()
         shown = self._silent if self._quiet else self._bar if sys.stderr.isatty() else self._lines
         try:
-            with shown(name, total, unit) as advance:
+            with named(name), shown(name, total, unit) as advance:
                 yield lambda steps: (self._heed(), advance(steps))[1]
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - start, 3)

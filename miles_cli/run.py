@@ -15,7 +15,7 @@ from audits.options import specs_of
 from audits.records import GateResult, Report
 from audits.registry import AuditSpec
 from audits.report_file import dumps, fingerprint, write_bytes, write_records, write_report
-from miles_cli import folders, interrupts
+from miles_cli import folders, interrupts, system_errors
 from miles_cli.environment import choose_device, provenance, version
 from miles_cli.options import PRESENTATION, Common
 from miles_cli.printable import line
@@ -45,7 +45,8 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
         cache=Cache.default(),
         progress=watch,
     )
-    plan = runner.check(spec, options, context)
+    with system_errors.as_wrong_input(f"the inputs of {spec.name}"):
+        plan = runner.check(spec, options, context)
     for gate in parsed:
         gates.check_places(gate, plan.coordinates, spec.by_name)
     settings = _settings(options, common) | {key: _plain(value) for key, value in plan.settings.items()}
@@ -88,19 +89,8 @@ def write_pages_and_report(report: Report, folder: Path) -> None:
     """Write the pages of a report, then report.json."""
     from audits.rendering import write_pages
 
-    with _named(folder):
-        write_pages(report, folder)
-        write_report(report, folder)
-
-
-@contextmanager
-def _named(folder: Path) -> Iterator[None]:
-    """Say of which folder an error speaks: one that is met while writing, such as a full disk, names no file."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or str(folder)
-        raise
+    write_pages(report, folder)
+    write_report(report, folder)
 
 
 def _check(common: Common) -> None:
@@ -187,10 +177,9 @@ def _assemble(
 
 
 def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
-    with _named(folder):
-        write_records(draft.records, folder / "records.csv")
-        for name, content in draft.files.items():
-            write_bytes(folder / name, content)
+    write_records(draft.records, folder / "records.csv")
+    for name, content in draft.files.items():
+        write_bytes(folder / name, content)
     with watch.phase("Writing the report", 1, "report"):
         write_pages_and_report(report, folder)
 

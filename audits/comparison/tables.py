@@ -115,7 +115,7 @@ def _parsed(file: Path) -> tuple[list[str], list[list[str]]]:
     for block in table.blocks():
         for column, part in zip(columns, zip(*block.rows, strict=True), strict=True):
             column.extend(part)
-    return table.header, columns
+    return [bare(name) for name in table.header], columns
 
 
 def _words(cells: Sequence[str]) -> Words:

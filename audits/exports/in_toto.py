@@ -36,7 +36,7 @@ def _has(path: str, held: str) -> bool:
     try:
         # What has no size, such as a file of the kernel, may have no end.
         return Path(path).is_file() and 0 < Path(path).stat().st_size <= LARGEST and sha256_file(Path(path)) == held
-    except OSError:
+    except (OSError, InputError):
         # A name that no system takes, or a folder that may not be entered: the report is as good without.
         return False
 

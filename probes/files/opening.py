@@ -1,5 +1,7 @@
 """Open a file of somebody else: it must be there, ordinary, readable, hold something, and be what its name says."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from probes.errors import InputError
@@ -78,6 +80,21 @@ def advise(error: InputError, path: Path, hint: str) -> None:
         disguise = None
     if not disguise:
         error.hint = hint
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Refuse a file that the system gives only in part, whose error names no file.
+
+    Raises
+    ------
+    InputError
+        In the place of an error of the system.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: Exception, where: str = "") -> InputError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from probes.contained import ContainedError, LimitError, Limits, call
 from probes.errors import InputError
 from probes.files import zips
+from probes.files.opening import reading
 from probes.files.weight_errors import damaged, needless, refused
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
         Where readers may read it differently, or its entries are larger than the file.
     """
     where = str(path)
-    with path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         # torch takes a file for a zip by its beginning, whatever stands at its end.
         if file.read(4) != _ZIP:
             return None
@@ -133,7 +134,7 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
 
 def _places(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile.ZipInfo]:
     places: dict[int, zipfile.ZipInfo] = {}
-    with path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         for entry in entries:
             file.seek(entry.header_offset)
             head = file.read(_HEAD)
@@ -162,7 +163,7 @@ def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, place: in
         raise damaged(_ODD, str(path))
     data = torch.empty(size, dtype=torch.uint8)
     view = data.numpy().data
-    with path.open("rb", buffering=0) as file:
+    with reading(path), path.open("rb", buffering=0) as file:
         file.seek(place)
         filled = 0
         while filled < len(view) and (count := file.readinto(view[filled:])):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from probes.errors import InputError
 from probes.files.json_values import parse_json
+from probes.files.opening import reading
 from probes.files.weight_errors import damaged
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def check_safetensors(path: Path) -> None:
     """
     where = str(path)
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(_LARGEST_HEADER, size - 8):
             raise damaged(f"its header would be {length} bytes long in a file of {size}", where)

@@ -10,10 +10,18 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from probes.files.opening import reading
+
 
 def sha256_file(path: Path) -> str:
-    """Return the hash of a file's bytes, read piece by piece."""
-    with path.open("rb") as file:
+    """Return the hash of a file's bytes, read piece by piece.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read.
+    """
+    with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

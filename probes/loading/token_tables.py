@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from probes.errors import InputError
 from probes.files.arrow import is_arrow
 from probes.files.decimals import with_point
+from probes.files.opening import reading
 from probes.files.tables import Row, read_table, with_points
 from probes.loading.levels import is_unknown
 from probes.loading.token_vectors import as_float32, chosen_layers
@@ -27,7 +28,7 @@ def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
     cells = 0
     # A file that says itself how large it is is judged by its reader.
     if path.is_file() and not is_arrow(path):
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             while block := file.read(2**20):
                 # A guess by separators: to count cells, the table would have to be read.
                 cells += max(block.count(b","), block.count(b"\t")) + block.count(b"\n")

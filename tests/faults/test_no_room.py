@@ -72,6 +72,19 @@ def test_a_run_folder_without_room_is_told_and_the_run_goes_on_when_there_is_som
     same(run, prepared / "work" / QUICK["lipschitz"][-1])
 
 
+def test_a_disk_without_room_for_the_run_folder_itself_is_told_alike(
+    disk: Disk, server: Server, work: Path, tmp_path: Path
+) -> None:
+    disk.mount("size=64m,nr_inodes=2")
+    run, cache = disk.folder / "new" / "run", tmp_path / "cache"
+    words = to(QUICK["lipschitz"], run)
+    told_once(server.run(words, work, cache), "The run folder cannot be made: No space left on device", "Make room")
+    assert list(disk.folder.iterdir()) == []
+    assert not cache.exists()
+    disk.mount("size=64m,nr_inodes=1000")
+    assert server.run(words, work, cache).code == 0
+
+
 def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_is_run(
     disk: Disk, server: Server, work: Path, prepared: Path, tmp_path: Path
 ) -> None:

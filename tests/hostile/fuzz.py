@@ -47,6 +47,7 @@ with _instrumented():
     import mutations
     from hostile import growth
     from hostile.test_parsers import _WORDS, READERS, _arrays
+    from hostile.uncontained import in_this_process
 
     from probes.errors import MilesError
 
@@ -184,12 +185,12 @@ def main() -> None:
         print("\n".join(sorted(known)))
         return
     seeds, read = known[given.reader]
-    growth.in_this_process()
+    in_this_process()
     for seed in seeds:
         (folder / given.reader).write_bytes(seed)
         with suppress(MilesError):
             read(folder / given.reader)
-    growth.in_this_process()
+    in_this_process()
     signal.signal(signal.SIGVTALRM, late)
     fuzzed = Fuzzed(given.reader, read, folder, given.findings.absolute())
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import opened_models as opening
 from hostile.test_parsers import READERS, _tokenizer
+from hostile.uncontained import in_this_process
 
 from audits import gates
 from probes.errors import MilesError
@@ -88,9 +89,21 @@ def _grid(n: int) -> bytes:
 
 
 def _report(n: int) -> bytes:
-    row = {"name": "gap", "value": 0.5, "low": None, "high": None, "level": 0.95, "method": "exact", "n": 3,
+    row = {"name": "gap", "value": 0.5, "low": 0.4, "high": 0.6, "level": 0.95, "method": "Wilson", "n": 3,
            "unit": "rows", "where": {"by": "a"}}  # fmt: skip
-    return json.dumps({"schema": "miles.report/1", "estimates": [row] * n}).encode()
+    words = {"audit": "audit-groups", "title": "t", "question": "q", "created": "2026-01-15T09:30:00Z"}
+    told = {
+        "findings": [{"id": "groups.gap", "severity": "low", "statement": "s", "where": {}, "evidence": [0]}],
+        "warnings": [{"id": "few", "message": "m", "where": {}}],
+        "gates": [{"expression": "gap.low > 0.1", "outcome": "fail", "rows": [0]}],
+        "figures": [{"id": "gaps", "title": "t", "caption": "c", "file": "gaps", "spec": {"mark": "bar"}}],
+        "coverage": {"given": n, "used": n, "skipped": []},
+    }
+    made = {"miles": "0.1", "python": "3.11", "packages": {}, "platform": "Linux", "device": "cpu", "dtype": "float32",
+            "threads": 1, "seed": 0, "command": ["miles"], "seconds": {"total": 1}}  # fmt: skip
+    empty: dict[str, Any] = {"subject": None, "data": [], "settings": {}, "limitations": [], "measures": {}}
+    whole = {"schema": "miles.report/1", **words, **told, **empty, "provenance": made, "estimates": [row] * n}
+    return json.dumps(whole).encode()
 
 
 def _words(n: int) -> bytes:
@@ -294,35 +307,6 @@ CASES: tuple[Case, ...] = (
     Case("digits (gate)", lambda n: b"gap.low > " + b"9" * n, _gate, 200_000),
     Case("spaces (selection)", lambda n: b"a[" + b" " * n + b"x", _selection, 250),
 )
-
-
-def in_this_process() -> None:
-    """Let contained work be done here, where it is counted."""
-    import probes.contained as contained
-
-    def call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        try:
-            return function(*args)
-        except Exception as error:
-            if isinstance(error, MilesError):
-                raise
-            raise contained.ContainedError(type(error).__name__, str(error)) from error
-
-    class Session:
-        def __init__(self, opener: Callable[..., Any], *args: Any, **named: Any) -> None:
-            self._object = opener(*args)
-
-        def ask(self, method: str, *args: Any) -> Any:
-            return getattr(self._object, method)(*args)
-
-        def close(self) -> None:
-            pass
-
-    real = {contained.call: call, contained.Session: Session}
-    for module in [module for name, module in sys.modules.items() if name.startswith(("probes", "audits"))]:
-        for name in ("call", "Session"):
-            if getattr(module, name, None) in real:
-                setattr(module, name, real[getattr(module, name)])
 
 
 def _peak(reset: bool = False) -> int:

@@ -248,10 +248,12 @@ def _stopped(asked: dict[str, Any], log: Path) -> Iterator[None]:
 def _at_events(asked: dict[str, Any], log: Path) -> Iterator[None]:
     """Kill a copy of this process at file events, and let another find the disk full from there on.
 
-    `events` holds the `share` of all events at which this is done, and the folder for what is `kept`.
+    `events` holds the `share` of all events at which this is done, or of `every` k-th one, and the folder for what is
+    `kept`.
     """
     told: list[dict[str, Any]] = []
     counted, out_of_room = 0, False
+    every = asked["events"].get("every", 1)
     rng = random.Random(f"{asked['words'][0]} {asked['events'].get('seed', 0)}")
 
     def moment(event: str, half: Callable[[], None], file: Path | None) -> None:
@@ -261,7 +263,7 @@ def _at_events(asked: dict[str, Any], log: Path) -> Iterator[None]:
                 raise file_events.full()
             return
         counted += 1
-        if rng.random() >= asked["events"]["share"]:
+        if (counted - 1) % every or rng.random() >= asked["events"]["share"]:
             return
         for kind in ("SIGKILL", "ENOSPC") if event in file_events.GROWING else ("SIGKILL",):
             ended = _copy(asked, log, Path(asked["events"]["kept"], f"event-{counted}-{kind}"), file)
@@ -301,10 +303,11 @@ def _copy(asked: dict[str, Any], log: Path, kept: Path, unfinished: Path | None)
     _linked(places, kept, unfinished)
     # What the copy has tidied up in its last moments this process still needs.
     for place, path in places.items():
-        for file in (before / place).rglob("*"):
+        for file in [before / place, *(before / place).rglob("*")]:
             there = path / file.relative_to(before / place)
-            if file.is_file() and not there.exists():
-                there.parent.mkdir(parents=True, exist_ok=True)
+            if file.is_dir():
+                there.mkdir(parents=True, exist_ok=True)
+            elif file.is_file() and not there.exists():
                 os.link(file, there)
     shutil.rmtree(before)
     file_events.Events.paused = False

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from audits import report_file
+from audits.comparison.tables import read_table
 from audits.records import Report
 from audits.report_file import (
     dumps,
@@ -223,6 +224,20 @@ def test_no_cell_of_the_records_is_a_formula(cell: Any, written: str, tmp_path: 
         assert list(csv.DictReader(file)) == [{"n": "1", "text": written}]
     if isinstance(cell, str):
         assert bare(written) == cell.replace("\r", "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("a;＝1", "a;'＝1"), ("a\rb", "a\nb"), ("-1", "-1"), ("age", "age")],
+)
+def test_no_name_of_a_column_is_a_formula(name: str, written: str, tmp_path: Path) -> None:
+    write_records([{"n": 1, name: "x"}], tmp_path / "records.csv")
+    with (tmp_path / "records.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.DictReader(file)) == [{"n": "1", written: "x"}]
+    # Who reads the records again finds the column by its own name.
+    table = read_table(tmp_path)
+    assert not isinstance(table, str)
+    assert list(table.text) == ["n", name.replace("\r", "\n")]
 
 
 @pytest.mark.parametrize("mask", [0o077, 0o027, 0o022])
