@@ -43,6 +43,8 @@ TESTS = ("tests/unit", "tests/planted", "tests/oracle", *SOURCES)
 HEAVY = ("numpy", "torch", "scipy.stats", "pandas", "sklearn.linear_model", "transformers", "hypothesis", "h5py")
 WORDS = ["-q", "-n", "0", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
 WORDS += ["--continue-on-collection-errors"]
+IMPORTING = 0.7
+"""Seconds that the import of a file of tests takes, about."""
 FUNCTION = 0x1
 """The flag of code whose names are its own: that of a function, not of a class or module."""
 
@@ -113,16 +115,24 @@ def tests_of(root: Path, place: Place, lines: Lines) -> list[str]:
     return near + [name for name in lines.tests(place.file, range(1, 2048)) if name not in order]
 
 
-def chosen(tests: list[str], lines: Lines, seconds: float) -> list[str]:
-    """Return the tests that fit into some seconds, in an order in which fixtures of files serve more than one."""
-    total, taken = 0.0, []
+def chosen(tests: list[str], lines: Lines, seconds: float, file: float = 0.0) -> list[str]:
+    """Return the tests that fit into some seconds, in an order in which fixtures of files serve more than one.
+
+    Parameters
+    ----------
+    file
+        Seconds that each file of tests takes beside its tests.
+    """
+    taken: list[str] = []
+    left, files = seconds, set()
     for name in tests:
-        total += lines.seconds[name]
-        if total > seconds and taken:
+        left -= lines.seconds[name] + file * (name.partition("::")[0] not in files)
+        if left < 0 and taken:
             break
+        files.add(name.partition("::")[0])
         taken.append(name)
-    files = list(dict.fromkeys(name.partition("::")[0] for name in taken))
-    return taken[:10] + sorted(taken[10:], key=lambda name: files.index(name.partition("::")[0]))
+    order = list(dict.fromkeys(name.partition("::")[0] for name in taken))
+    return taken[:10] + sorted(taken[10:], key=lambda name: order.index(name.partition("::")[0]))
 
 
 def pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
@@ -190,11 +200,15 @@ class Breaker:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Break the places and say of each what became of it."""
         self.items = {item.nodeid: item for item in session.items}
+        drawn_places = drawn(self.root, self.given.count, self.given.seed, self.given.under)
+        for name in {place.file.removesuffix(".py").removesuffix("/__init__") for place in drawn_places}:
+            # Many are imported where they are needed only.
+            importlib.import_module(name.replace("/", "."))
         below = tuple(f"{self.root}/{name}/" for name in SOURCES)
         self.functions = [one for one in gc.get_objects() if type(one) is FunctionType]
         self.functions = [one for one in self.functions if one.__code__.co_filename.startswith(below)]
         gc.freeze()
-        for number, place in enumerate(drawn(self.root, self.given.count, self.given.seed, self.given.under), 1):
+        for number, place in enumerate(drawn_places, 1):
             began = time.monotonic()
             word, how = self.judged(place)
             self.counts[word] += 1
@@ -210,8 +224,9 @@ class Breaker:
             tests = [name for name in tests if name in self.items]
             if not tests:
                 return "uncovered", "no test"
-            names = chosen(tests, self.lines, self.given.seconds)
-            killer = self.shown(place, names)
+            living = functions(self.root, place, self.functions)
+            names = chosen(tests, self.lines, self.given.seconds, 0.0 if living[0] else IMPORTING)
+            killer = self.shown(place, names, living)
             if killer is None:
                 whole = len(names) == len(tests)
                 return "survived" if whole else "cut-off", f"{len(names)} of {len(tests)} tests"
@@ -224,10 +239,10 @@ class Breaker:
             self.trusted[name] = self.forked([name], [], None) is None
         return self.trusted[name]
 
-    def shown(self, place: Place, names: list[str]) -> str | None:
+    def shown(self, place: Place, names: list[str], living: tuple[list[FunctionType], CodeType | None]) -> str | None:
         """Break a place, run tests and mend it; return the test that noticed, if any."""
         path = self.root / place.file
-        whole, living = path.read_text(encoding="utf-8"), functions(self.root, place, self.functions)
+        whole = path.read_text(encoding="utf-8")
         path.write_text(ast.unparse(broken(whole, place.number)), encoding="utf-8")
         # Compiled files are told apart by size and time.
         self.stamp += 1
