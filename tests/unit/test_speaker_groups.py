@@ -354,7 +354,7 @@ def test_clips_without_a_reference_are_told_of_before_a_run_and_can_be_left_out(
     left_out = hear(rows, on_empty_reference="skip")
     assert [(item.reason, item.count) for item in left_out.draft.coverage.skipped] == [("no word of reference", 3)]
     assert not left_out.said("empty-reference") and "3 no word of reference" in left_out.said("groups.skipped")
-    assert [note for note in left_out.plan.preview if "3 clips are left out: no word of reference" in note]
+    assert [note for note in left_out.plan.preview if "clips are left out (3 no word of reference)" in note]
     assert left_out.draft.estimates == hear(rows[3:]).draft.estimates
     with pytest.raises(InputError, match="The clip has no word of reference") as stopped:
         hear(rows, on_empty_reference="stop")
