@@ -1,37 +1,24 @@
-"""What do the words and digits on a chart say? Digits that tell its ticks apart, labels that do not overprint.
-
-Long names and titles are broken into lines; points that lie on each other share one label. Nothing here draws:
-the charts of `audits.charts` take what these functions return.
-"""
+"""Words and digits on a chart: plain rows, digits that tell ticks apart, long names and titles in lines."""
 
 import math
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from audits.records import Json
 
+Rows = Sequence[Mapping[str, Any]]
+
 LONGEST_LINE = 24
 LONGEST_TITLE = 40
 TICKS = 6
-"""About how many ticks an axis has."""
+"""Number of ticks that an axis is asked for."""
 
 LEAST_SHARE = 0.2
 """Panels of which one spans less than this share of another have an axis each."""
 
 DIGITS = re.compile(r"\.(\d+)(~?)([f%])")
-TOUCH, LETTER, LINE = 6.0, 6.5, 13.0
-"""In pixels: within which two points are one, and the width and height that a letter of a label takes."""
-
-SIDES: Mapping[str, tuple[str, int, int]] = {
-    "above": ("left", 6, -6),
-    "below": ("left", 6, 12),
-    "above left": ("right", -6, -6),
-    "below left": ("right", -6, 12),
-}
-"""Where a label may stand: on which side it is held, and how many pixels right of and below its point."""
 
 
 def plain_rows(rows: Iterable[Mapping[str, Any]]) -> list[Json]:
@@ -58,14 +45,15 @@ def distinct(rows: Iterable[Json], field: str) -> list[Any]:
 
 def numeric(rows: Iterable[Json], field: str) -> bool:
     """Tell whether there are values under a key, all of them numbers."""
-    met = [row[field] for row in rows if row.get(field) is not None]
-    return bool(met) and all(isinstance(number, int | float) and not isinstance(number, bool) for number in met)
+    found = [row[field] for row in rows if row.get(field) is not None]
+    return bool(found) and all(isinstance(number, int | float) and not isinstance(number, bool) for number in found)
 
 
 def span_of(rows: Iterable[Json], fields: Sequence[str], *, zero: bool = False) -> tuple[float, float]:
     """Return the least and the greatest number under these keys, with `zero` among them; 0 and 0 for none."""
-    met = [row[field] for row in rows for field in fields if isinstance(row.get(field), int | float)] + [0.0] * zero
-    return (min(met), max(met)) if met else (0.0, 0.0)
+    found = [row[field] for row in rows for field in fields if isinstance(row.get(field), int | float)]
+    found += [0.0] * zero
+    return (min(found), max(found)) if found else (0.0, 0.0)
 
 
 def height_of(steps: Sequence[Any], least: int = 20) -> int:
@@ -163,78 +151,3 @@ def lifts(lines: int) -> list[Json]:
 def most_lines(labels: Iterable[Any]) -> int:
     """Return how many lines the longest of these labels takes."""
     return max((str(text).count("&") + 1 for text in labels if len(str(text)) > LONGEST_LINE), default=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One direction of a panel: the key of the rows, the two ends of its scale, and its size in pixels."""
-
-    field: str
-    low: float
-    high: float
-    size: float
-
-    def pixel(self, row: Json) -> float:
-        """Return where a row stands, in pixels from the lower end."""
-        return float(row[self.field] - self.low) / ((self.high - self.low) or 1.0) * self.size
-
-
-def name_points(rows: Sequence[Json], x: Side, y: Side, label: str) -> None:
-    """Give each row of a panel the `name` that stands at its point and the `side` of it."""
-    points = [(x.pixel(row), y.pixel(row), str(row[label])) for row in rows]
-    for row, (name, side) in zip(rows, placed_labels(points), strict=True):
-        row.update(name=name, side=side)
-
-
-def placed_labels(points: Sequence[tuple[float, float, str]]) -> list[tuple[str, str]]:
-    """Return the text and the side of the label of each point, "" where the label of another names it too.
-
-    Points, in pixels, that touch are one and are named together. A label that would run into an earlier one goes to
-    another side of its point; where it would do so on all of them, the two points are named together.
-
-    Examples
-    --------
-    >>> placed_labels([(0.0, 0.0, "0"), (0.0, 1.0, "1"), (90.0, 90.0, "2")])
-    [('0, 1', 'above'), ('', 'above'), ('2', 'above')]
-    >>> placed_labels([(0.0, 9.0, "0"), (0.0, 0.0, "1")])
-    [('0', 'above'), ('1', 'below')]
-    """
-    labels = [(name, "above") for _, _, name in points]
-    kept: list[int] = []
-    for place, (x, y, name) in enumerate(points):
-        one = next((k for k in kept if math.hypot(x - points[k][0], y - points[k][1]) < TOUCH), None)
-        if one is None:
-            hit = {side: _met((x, y, name), side, kept, labels, points) for side in SIDES}
-            side = next((side for side, met in hit.items() if met is None), "")
-            one = None if side else hit["above"]
-            labels[place] = (name, side)
-        if one is None:
-            kept.append(place)
-        else:
-            labels[one] = (f"{labels[one][0]}, {name}", labels[one][1])
-            labels[place] = ("", "above")
-    return labels
-
-
-def _met(
-    point: tuple[float, float, str],
-    side: str,
-    kept: list[int],
-    labels: list[tuple[str, str]],
-    points: Sequence[tuple[float, float, str]],
-) -> int | None:
-    """Return the earlier point whose label this one would run into on that side."""
-    start, end, level = _box(point, side)
-    for other in kept:
-        left, right, line = _box((*points[other][:2], labels[other][0]), labels[other][1])
-        if left < end and start < right and abs(line - level) < LINE:
-            return other
-    return None
-
-
-def _box(point: tuple[float, float, str], side: str) -> tuple[float, float, float]:
-    """Return the left and right end of a label and the height of its base line, which grows upwards."""
-    x, y, name = point
-    held, right, down = SIDES[side]
-    width = LETTER * len(name)
-    return (x + right, x + right + width, y - down) if held == "left" else (x + right - width, x + right, y - down)
