@@ -23,7 +23,7 @@ def curves(rows: Rows, *, x: Axis, y: Axis, series: str, order: str) -> Json:
     More than four series become small multiples, in each of which the others stand in grey. Ends of intervals are in
     the keys `<field>_low` and `<field>_high`.
     """
-    table = plain_rows(rows)
+    table = plain_rows(rows, x.field, y.field)
     apart = len(distinct(table, series)) > MOST_SERIES
     x, y = (fitted(axis, table, *ends_of(axis.field)) for axis in (x, y))
     sides = {"x": position("x", x, table), "y": position("y", y, table)}

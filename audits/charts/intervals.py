@@ -1,5 +1,6 @@
 """Points with their intervals, a row each: estimates beside a reference, and bounds that hold on one side."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -48,7 +49,7 @@ def forest(
         Where the title of a panel goes on in a new line: nowhere, after each `&` where it is long, or where it has
         line breaks.
     """
-    table = [{**row, "reference": plain(reference)} for row in plain_rows(rows)]
+    table = [{**row, "reference": plain(reference)} for row in plain_rows(rows, value.field)]
     table.sort(key=lambda row: (-row[value.field], str(row[label])) if ranked else ())
     ends = (value.field, low, high, "reference")
     shared = alike([span_of(panel, ends, zero=value.zero) for panel in panels_of(table, facet)])
@@ -70,7 +71,8 @@ def forest(
             rule, start, point = (_untitled(place) for place in (rule, start, point))
         interval = {**named, "x": start, "x2": {"field": high}, "color": grey_where(greyed)}
         layers = [
-            dashed({"x": rule}),
+            # It takes its place from the rows.
+            *([dashed({"x": rule})] if panel else []),
             layer("rule", interval, strokeWidth=2),
             _points({**named, "x": point}, greyed, hollow=hollow),
         ]
@@ -116,7 +118,7 @@ def bounds(
     Parameters
     ----------
     value
-        The bound, on an axis with its ends.
+        The bound, on an axis with its ends; without them it reaches as far as the lines do.
     until
         Key of how far the line goes on.
     kind, kinds
@@ -126,7 +128,8 @@ def bounds(
     claim
         A value that a dashed line is drawn at, where it is not beyond the axis.
     """
-    low, edge = value.ends or (0.0, max(row[until] for row in rows))
+    low, edge = value.ends or (0.0, max((row[until] for row in rows), default=1.0))
+    rows = [row for row in rows if math.isfinite(row[value.field])]
     table = [
         {
             **plain,

@@ -56,6 +56,9 @@ def lines(
         layer("line", middle, strokeWidth=2),
         layer("point", points, filled=True, size=42, opacity=1),
     ]
+    if not table:
+        # A line across a panel takes its place from the rows.
+        level, rule = None, None
     if isinstance(level, tuple):
         layers[:0] = _level(y, *level)
     elif level is not None:

@@ -57,7 +57,7 @@ def points(
     cloud
         More points, (x, y), too many to say anything of.
     """
-    table = plain_rows(rows)
+    table = plain_rows(rows, x.field, y.field)
     spans = [span_of(table, [axis.field, *ends_of(axis.field)], zero=axis.zero) for axis in (x, y)]
     if alike:
         every = [number for pair in cloud for number in pair] + [end for span in spans for end in span]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from audits.charts.axes import Axis, fitted, level_at, position, widened, words_of
 from audits.charts.marks import alone, dashed, grey_where, has, layer
-from audits.charts.text import Rows, plain_rows, span_of
+from audits.charts.text import Rows, plain, plain_rows, span_of
 from audits.charts.theme import OKABE_ITO, UNDECIDED
 from audits.records import Json
 
@@ -38,7 +38,7 @@ def strips(
     names = list(means)
     seen = dict.fromkeys(names, 0)
     table = []
-    for row in sorted(plain_rows(rows), key=lambda row: (names.index(row[group]), row[value.field])):
+    for row in sorted(plain_rows(rows, value.field), key=lambda row: (names.index(row[group]), row[value.field])):
         seen[row[group]] += 1
         # Not at random: the same report has to give the same picture.
         spread = (seen[row[group]] * GOLDEN) % 1 - 0.5
@@ -47,7 +47,7 @@ def strips(
     across = position("x", axis, table)
     down = _rows_down(names)
     marks = [
-        {value.field: float(f"{mean:.6g}"), "from": at + 0.12, "to": at + 0.88, group: name}
+        {value.field: plain(mean), "from": at + 0.12, "to": at + 0.88, group: name}
         for at, (name, mean) in enumerate(means.items())
     ]
     said = [
@@ -110,8 +110,8 @@ def columns(
         Keys of what a column says when pointed at.
     """
     table = [
-        {**plain, "rank": rank, dots: [float(f"{one:.6g}") for one in row[dots]]}
-        for rank, (plain, row) in enumerate(zip(plain_rows(rows), rows, strict=True))
+        {**row, "rank": rank, dots: [one for one in row[dots] if one is not None]}
+        for rank, row in enumerate(plain_rows(rows, value.field))
     ]
     every = [{value.field: one} for row in table for one in row[dots]]
     axis = _within(value, [*table, *every], value.field, low, high)
@@ -144,7 +144,7 @@ def _within(value: Axis, rows: Sequence[Json], *fields: str) -> Axis:
 
 def texts(rows: Rows, *, value: Axis, label: str, edge: float | None) -> Json:
     """Draw one point per row in the order of the rows, its text above it, beside a rule at `edge`."""
-    table = [{**row, "rank": rank} for rank, row in enumerate(plain_rows(rows))]
+    table = [{**row, "rank": rank} for rank, row in enumerate(plain_rows(rows, value.field))]
     if edge is not None:
         table = [{**row, "edge": edge} for row in table]
     axis = fitted(value, table, *(["edge"] if edge is not None else []))
@@ -159,7 +159,7 @@ def texts(rows: Rows, *, value: Axis, label: str, edge: float | None) -> Json:
         layer("text", text, **looks),
         layer("point", point, filled=True, size=60, opacity=1, yOffset=8, color=OKABE_ITO[0]),
     ]
-    if edge is not None:
+    if edge is not None and table:
         beyond = {**where, "x": position("x", axis, table, "edge"), "x2": {"field": value.field}}
         layers[:0] = [
             dashed({"x": {**side, **level_at("edge", axis)}}),

@@ -21,21 +21,29 @@ LEAST_SHARE = 0.2
 DIGITS = re.compile(r"\.(\d+)(~?)([f%])")
 
 
-def plain_rows(rows: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Copy the rows as plain JSON; six digits are more than a chart can show and keep the page small."""
-    return [{key: plain(value) for key, value in row.items()} for row in rows]
+def plain_rows(rows: Iterable[Mapping[str, Any]], *needed: str) -> list[Json]:
+    """Copy the rows as plain JSON, but those without a number under a key that is needed.
+
+    Six digits are more than a chart can show and keep the page small.
+    """
+    copied = ({key: plain(value) for key, value in row.items()} for row in rows)
+    return [row for row in copied if all(row.get(key) is not None for key in needed)]
 
 
 def plain(value: Any) -> Any:
-    """Return a value of numpy or of Python as JSON holds it, with six digits at most.
+    """Return a value of numpy or of Python as JSON holds it, with six digits at most; None for what is no number.
 
     Examples
     --------
-    >>> plain(1 / 3), plain("head")
-    (0.333333, 'head')
+    >>> plain(1 / 3), plain("head"), plain(float("inf"))
+    (0.333333, 'head', None)
     """
     item = value.item() if hasattr(value, "item") else value
-    return float(f"{item:.6g}") if isinstance(item, float) else item
+    if isinstance(item, list | tuple):
+        return [plain(part) for part in item]
+    if not isinstance(item, float):
+        return item
+    return float(f"{item:.6g}") if math.isfinite(item) else None
 
 
 def distinct(rows: Iterable[Json], field: str) -> list[Any]:

@@ -14,7 +14,15 @@ from audits.records import Estimate, Figure, Json
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.counts import METRIC_WORDS, Utterances
-from audits.speaker_groups.labels import LONGEST_TITLE, attribute_of, distinct, levels_of, named_apart, short, width
+from audits.speaker_groups.figure_parts import (
+    LONGEST_TITLE,
+    attribute_of,
+    distinct,
+    levels_of,
+    named_apart,
+    short,
+    width,
+)
 from audits.speaker_groups.measure import Counts
 from audits.statistics import Ends
 

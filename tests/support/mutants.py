@@ -38,7 +38,6 @@ HEAVY = (
     "pandas",
     "sklearn.linear_model",
     "transformers",
-    "altair",
     "hypothesis",
     "h5py",
 )
