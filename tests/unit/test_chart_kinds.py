@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import json
 import math
 import re
@@ -103,7 +104,7 @@ MARKS = {
     "bars": ["bar"],
     "heat_map": ["rect", "rect", "text", "text"],
     "effect_matrix": ["rect", "rect", "rect", "rule", "rule", "rect", "text", "text"],
-    "points": ["rule", "line", "point", "line", "rule", "rule", "point", "text"],
+    "points": ["rule", "line", "point", "line", "rule", "rule", "point", "text", "text"],
     "strips": ["rule", "point", "rule"],
     "columns": ["rule", "rule", "point"],
     "texts": ["rule", "rule", "text", "point"],
@@ -297,6 +298,28 @@ def chart_words(source: str) -> set[str]:
             keys += [(ast.unparse(node.func.value), key) for key in node.args[:1]]
     named = [(of, key.value) for of, key in keys if isinstance(key, ast.Constant)]
     return {key for of, key in named if key in CHART_WORDS or of in CHARTS}
+
+
+def test_the_examples_of_the_documentation_draw_every_kind() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    code = page.partition('```python title="kinds_of_charts.py"\n')[2].partition("\n```")[0]
+    made: Json = {}
+    exec(compile(code, "kinds_of_charts.py", "exec"), made)
+    specs = [spec for spec in made.values() if isinstance(spec, dict) and "$schema" in spec]
+    assert len(specs) == len(KINDS) + 2
+    assert all(f"{kind}(" in code for kind in KINDS)
+    for spec in specs:
+        assert "NaN" not in svg_of(json.loads(json.dumps(spec, allow_nan=False)))
+
+
+def test_the_documentation_names_every_parameter() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    for kind in KINDS.keys() - {"images"}:
+        line = next(line for line in page.splitlines() if line.startswith(f"| `{kind}` |"))
+        named = set(re.findall(r"\b[a-z_]+\b", line.split("|")[2]))
+        assert set(inspect.signature(getattr(charts, kind)).parameters) - {"rows"} <= named
+    words = page.partition("`Axis(")[2].partition(")` is a key")[0]
+    assert set(re.findall(r"\b[a-z]+\b", words)) >= set(inspect.signature(Axis).parameters)
 
 
 def test_the_words_of_charts_are_found() -> None:
