@@ -46,12 +46,12 @@ def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, fade
     known, unknown = f"!({undecided})", undecided
     layers = [layer("rect", {**places, "color": shade}, only=known)]
     if faded:
-        pale = {"color": UNDECIDED, "fillOpacity": 0.12, "stroke": UNDECIDED, "strokeDash": [2, 3]}
+        pale: Json = {"color": UNDECIDED, "fillOpacity": 0.12, "stroke": UNDECIDED, "strokeDash": [2, 3]}
         layers.append(layer("rect", places, only=unknown, **pale))
     columns = len(distinct(table, x.field))
     if columns <= MOST_NUMBERED_COLUMNS:
         # Numbers that would run into each other are worse than none: they vanish where a cell is too narrow.
-        looks = {"fontSize": 11, "opacity": {"expr": f"width < {columns * 34} ? 0 : 1"}}
+        looks: Json = {"fontSize": 11, "opacity": {"expr": f"width < {columns * 34} ? 0 : 1"}}
         number = {**places, "text": {"field": value.field, "type": "quantitative", "format": value.format or ".2f"}}
         layers.append(layer("text", {**number, "color": either(dark, "#ffffff", "#000000")}, only=known, **looks))
         layers += [layer("text", number, only=unknown, **looks)] if faded else []

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from audits.charts.marks import alone, either, layer
 from audits.charts.theme import UNDECIDED
@@ -192,7 +192,7 @@ def _layers(count: int, far: float, places: int, own: Mapping[Look, str], legend
     legend |= {"tickCount": 5, "labelOverlap": "greedy", "labelSeparation": 6}
     scale = {"scheme": "blueorange", "domain": [-far, far]}
     shade = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
-    outlined = {"fill": UNDECIDED, "fillOpacity": 0.001, "stroke": UNDECIDED, "strokeOpacity": 0.35}
+    outlined: Json = {"fill": UNDECIDED, "fillOpacity": 0.001, "stroke": UNDECIDED, "strokeOpacity": 0.35}
     strokes = HATCH if count <= MOST_DETAILED else SINGLE
     layers = [
         _rectangles(own["diagonal"], fill=UNDECIDED, fillOpacity=0.4),
@@ -212,7 +212,7 @@ def _among(states: str) -> str:
     return f"indexof('{states}', datum.state) >= 0"
 
 
-def _rectangles(states: str, **looks: str | float) -> Json:
+def _rectangles(states: str, **looks: Any) -> Json:
     """Return whole cells; their places are those of the chart."""
     return {"transform": [{"filter": _among(states)}], "mark": {"type": "rect", **looks}}
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from audits.charts.axes import Axis, amounts_of, ends_of, fitted, position, tooltips, widened, words_of
 from audits.charts.labels import Side, label_layers, name_points
@@ -141,7 +142,7 @@ def _cloud(cloud: Sequence[tuple[float, float]], sides: Json, x: Axis) -> list[J
     # In two rows, and not one for each: those take the fewest bytes.
     first, second = ([round(pair[side], places) for pair in cloud] for side in (0, 1))
     where = {"x": {**sides["x"], "field": "a"}, "y": {**sides["y"], "field": "b"}}
-    mark = {"filled": True, "size": 8, "opacity": 0.35, "color": UNDECIDED}
+    mark: Json = {"filled": True, "size": 8, "opacity": 0.35, "color": UNDECIDED}
     return [{**layer("point", where, rows=[{"a": first, "b": second}], **mark), "transform": [{"flatten": ["a", "b"]}]}]
 
 
@@ -153,7 +154,7 @@ def _path(rows: list[Json], sides: Json, order: str | None) -> list[Json]:
     return [layer("line", along, only=has(order), strokeWidth=1, color=UNDECIDED)]
 
 
-def interval_layers(x: Axis, y: Axis, sides: Json, rows: list[Json], *, color: Json, **looks: float) -> list[Json]:
+def interval_layers(x: Axis, y: Axis, sides: Json, rows: list[Json], *, color: Json, **looks: Any) -> list[Json]:
     """Return the intervals of both directions; a point without one has none."""
     found = []
     for axis, side, other in ((x, "x", "y"), (y, "y", "x")):

@@ -123,11 +123,11 @@ def columns(
         looks |= {"labelAngle": -90, "labelAlign": "right", "labelBaseline": "middle", "labelOverlap": "greedy"}
         looks |= {"labelFontSize": 10}
     scale = {"domain": [-0.7, len(table) - 0.3], "nice": False, "zero": False}
-    along = {"field": "rank", "type": "quantitative", "scale": scale, "axis": looks}
-    said = {"color": grey_where(greyed), "tooltip": words_of(hints)}
+    along: Json = {"field": "rank", "type": "quantitative", "scale": scale, "axis": looks}
+    said: Json = {"color": grey_where(greyed), "tooltip": words_of(hints)}
     thick = {"expr": f"max(1.5, min(9, 0.55 * width / {max(len(table), 1)}))"}
-    interval = {"x": along, "y": {**up, "field": low}, "y2": {"field": high}, **said}
-    each = {"x": along, "y": {**up, "field": dots}, **said}
+    interval: Json = {"x": along, "y": {**up, "field": low}, "y2": {"field": high}, **said}
+    each: Json = {"x": along, "y": {**up, "field": dots}, **said}
     layers = [
         dashed({"y": {**up, "field": "at"}}, rows=[{"at": 0.0}]),
         layer("rule", interval, only=has(low), strokeWidth=thick, opacity=0.3),
@@ -153,7 +153,7 @@ def texts(rows: Rows, *, value: Axis, label: str, edge: float | None) -> Json:
     hints = words_of([key for key in table[0] if key not in ("rank", "edge", value.field)] if table else [])
     hints.append({"field": value.field, "title": value.title, "type": "quantitative", "format": axis.format or ".3~g"})
     text = {**where, "x": {"value": 0}, "text": {"field": label, "type": "nominal"}}
-    looks = {"align": "left", "dx": 6, "dy": -8, "fontSize": 12, "limit": {"expr": "width - 6"}}
+    looks: Json = {"align": "left", "dx": 6, "dy": -8, "fontSize": 12, "limit": {"expr": "width - 6"}}
     point = {**where, "x": side, "tooltip": hints}
     layers = [
         layer("text", text, **looks),
