@@ -146,14 +146,15 @@ def words_of(keys: Sequence[str]) -> list[Json]:
     return [{"field": key, "type": "nominal", "title": key} for key in keys]
 
 
-def amounts_of(axes: Sequence[Axis]) -> list[Json]:
-    """List the numbers along these axes, each with the ends of its interval where the rows have one."""
+def amounts_of(axes: Sequence[Axis], rows: list[Json]) -> list[Json]:
+    """List the numbers along these axes, each with the ends of its interval where the rows have any."""
     hints: list[Json] = []
     for axis in axes:
         style: Json = {"type": "quantitative", "format": axis.format or ".3~g"}
         hints.append({"field": axis.field, "title": axis.title, **style})
-        ends = zip(ends_of(axis.field), ("from", "to"), strict=True)
-        hints += [{"field": end, "title": f"{axis.field} {word}", **style} for end, word in ends]
+        for end, word in zip(ends_of(axis.field), ("from", "to"), strict=True):
+            if any(row.get(end) is not None for row in rows):
+                hints.append({"field": end, "title": f"{axis.field} {word}", **style})
     return hints
 
 

@@ -33,7 +33,7 @@ def curves(rows: Rows, *, x: Axis, y: Axis, series: str, order: str) -> Json:
     shades = {} if apart else legend_of(table, series, "")
     color = {"color": shades.get("color", {"value": OKABE_ITO[0]})}
     along: Json = {**sides, "order": {"field": order, "type": "quantitative"}}
-    hints = [{"field": key, "type": "nominal", "title": key} for key in (series, order)] + amounts_of([x, y])
+    hints = [{"field": key, "type": "nominal", "title": key} for key in (series, order)] + amounts_of([x, y], table)
     layers = [
         *interval_layers(x, y, sides, table, strokeWidth=1.5, opacity=0.45, **color),
         layer("line", {**along, **color}, strokeWidth=2),

@@ -88,7 +88,7 @@ def _hints(rows: list[Json], x: Axis, y: Axis, label: str | None) -> list[Json]:
     """Return what a point says: its name, both numbers with their intervals, and all else that the rows hold."""
     ends = [end for axis in (x, y) for end in ends_of(axis.field)]
     if any(row.get(end) is not None for row in rows for end in ends):
-        return [*([{"field": label, "type": "nominal", "title": label}] if label else []), *amounts_of([x, y])]
+        return [*([{"field": label, "type": "nominal", "title": label}] if label else []), *amounts_of([x, y], rows)]
     return tooltips(rows, [*([(label, label)] if label else []), (x.field, x.title), (y.field, y.title)], "", "", "")
 
 
