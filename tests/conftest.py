@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from measured import measured
 
-from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
+from audits.charts import Axis, bars, forest, heat_map, lines, points
 from audits.numbers import described
 from audits.records import (
     Coverage,
@@ -146,7 +146,7 @@ def _figures(estimates) -> Any:
             title="Where does the gap open?",
             caption="The gap between accents grows from layer to layer; those of gender and age stay flat.",
             file="gap-by-layer",
-            spec=interval_lines(
+            spec=lines(
                 gaps, x=layer, y=Axis("value", "gap in word error rate", ".2f"), **ends, series="by",
                 series_title="attribute",
             ),
@@ -156,7 +156,7 @@ def _figures(estimates) -> Any:
             title="Who is misheard more often, and where?",
             caption="All accents lose words in the same layers; the model errs most often on Indian accents.",
             file="error-by-accent",
-            spec=interval_lines(
+            spec=lines(
                 accents, x=layer, y=Axis("value", "word error rate", ".2f"), **ends, series="group",
                 series_title="group",
             ),
@@ -186,9 +186,9 @@ def _figures(estimates) -> Any:
             title="Is the best layer also the fairest?",
             caption="Each point is a layer; lower left is better on both counts.",
             file="path",
-            spec=scatter(
+            spec=points(
                 path, x=Axis("error", "word error rate", ".2f", zero=False),
-                y=Axis("gap", "gap between accents", ".2f"), label="layer", order="depth", facet=None,
+                y=Axis("gap", "gap between accents", ".2f"), label="layer", order="depth",
             ),
         ),
         Figure(

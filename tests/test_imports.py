@@ -22,7 +22,7 @@ FORBIDDEN = {
     "audits": {"miles_cli", "typer", "click"},
     "miles_cli": {"probes"},
 }
-PLAIN_PARTS = {"comparison", "group_rates", "rendering", "statistics"}
+PLAIN_PARTS = {"charts", "comparison", "group_rates", "rendering", "statistics"}
 """Packages below audits that are no audits: every audit may import them."""
 
 

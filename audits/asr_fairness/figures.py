@@ -9,7 +9,7 @@ from audits.asr_fairness.contrasts import contrasts
 from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
 from audits.asr_fairness.measure import Counts
 from audits.asr_fairness.recordings import Inputs
-from audits.charts import Axis, bars, forest, heat_map, interval_lines, scatter
+from audits.charts import Axis, bars, forest, heat_map, lines, points
 from audits.context import Draft
 from audits.groups import ALL
 from audits.numbers import percent
@@ -68,7 +68,7 @@ def _curves(draft: Draft, task: TaskCounts, shown: Comparison) -> Figure:
         for row in _rates(draft, task)
         if row["group"] in shown.names
     ]
-    spec = interval_lines(
+    spec = lines(
         data,
         x=Axis("layer", "Layer", kind="ordinal"),
         y=_error_axis(task),
@@ -101,7 +101,7 @@ def _against(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) 
     ]
     spec: Json = {}
     if len(task.encoder_layers) >= FEWEST_LAYERS:
-        spec = scatter(
+        spec = points(
             data,
             x=Axis("error", "Overall error of the layer", format=".2f", zero=False),
             y=Axis("gap", "Gap, worst against best group", format=".2f", zero=True),

@@ -11,7 +11,7 @@ from audits.certification.measure import Counts
 from audits.certification.parts import LEAST
 from audits.certification.radii import rounded_down
 from audits.certification.rules import Rule
-from audits.charts import Axis, bars, heat_map, interval_lines
+from audits.charts import Axis, bars, heat_map, lines
 from audits.context import Draft
 from audits.numbers import bounded, percent
 from audits.records import Figure, Json
@@ -67,7 +67,7 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) 
             + ("" if log else f"No image can be certified beyond {bounded(rule.ceiling, up=True)}, {_reached(rule)}.")
         ),
         file="certified-accuracy",
-        spec=interval_lines(
+        spec=lines(
             rows,
             x=Axis("radius", f"Radius ({_unit(rule)})", format=".2~f"),
             y=Axis("value", "Certified accuracy", format=".2f"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from audits.charts import Axis
+from audits.charts import Axis, columns, points, stacked, strips
 from audits.context import Draft
 from audits.interference.effects import Association
 from audits.interference.figure_parts import MOST_LABELS, MOST_POINTS, UNIT, ends_of, figure_of, is_open, names_of
@@ -12,7 +12,6 @@ from audits.interference.likenesses import EFFECTS, plural
 from audits.interference.matrix import Cell, Judged, Matrix
 from audits.interference.measure import Counts
 from audits.interference.mixtures import where_error
-from audits.interference.point_charts import groups, points, ranked, stacked
 from audits.numbers import percent
 from audits.records import Figure, Json
 from audits.wording import many, p_words, span
@@ -27,14 +26,14 @@ MOST_NAMED = 8
 
 def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Draw the cells of pairs with one script, or one family, beside those of others."""
-    columns = {name.lower(): column for name, column in counts.inputs.attributes.columns.items()}
+    classes = {name.lower(): column for name, column in counts.inputs.attributes.columns.items()}
     # What no relabelling can test is not held up beside what can.
     tests = {one.name: one for one in counts.effects.tests if one.name in EFFECTS and not one.given}
     rows: list[Json] = []
     means: dict[str, float] = {}
     parts = []
     for name in (name for name in EFFECTS if name in tests):
-        divided = _divided(counts.matrix, columns[name])
+        divided = _divided(counts.matrix, classes[name])
         for which, cells in divided.items():
             group = f"{which} {name}, {many(len(cells), 'cell', 'cells')}"
             means[group] = float(np.mean([judged.value for judged in cells.values()]))
@@ -48,7 +47,8 @@ def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
     elif any(row.get("open") for row in rows):
         caption += " Grey: no effect could be shown for the cell by itself."
     told = [key for key in ("added", "held-out", "change", "verdict", "group") if any(key in row for row in rows)]
-    spec = groups(rows, means, value=Axis("value", f"Change of the held-out loss, {UNIT}", ".2f"), told=told)
+    value = Axis("value", f"Change of the held-out loss, {UNIT}", ".2f")
+    spec = strips(rows, means, value=value, group="group", hints=told, greyed="open")
     named = [name for name in EFFECTS if any(group.startswith(f"same {name},") for group in means)]
     title = f"Does sharing a {' or a '.join(named)} go with less harm?"
     yield figure_of("likeness", title, caption, spec)
@@ -141,7 +141,10 @@ def mixtures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         x=Axis("x", f"Predicted change, {UNIT}", ".2f"),
         y=Axis("y", f"Real change, {UNIT}", ".2f"),
         label="cell",
-        told=("held-out", "added", "real less predicted"),
+        named="named",
+        hollow="open",
+        greyed="open",
+        hints=("held-out", "added", "real less predicted"),
         alike=True,
     )
     yield figure_of("mixtures", "Do the effects of pairs add up in mixtures?", _mixture_words(draft, rows), spec)
@@ -178,8 +181,8 @@ def downstream(draft: Draft, counts: Counts) -> Iterator[Figure]:
     for one in related[:MOST_SCORES]:
         rows = _scored(draft, counts, scores[one.score].tolist())
         x = Axis("x", f"Mean change, {UNIT}", ".2f")
-        view = points(rows, x=x, y=Axis("y", one.score, zero=False), label="code",
-                      told=("language", "received", "score"), alike=False)  # fmt: skip
+        view = points(rows, x=x, y=Axis("y", one.score, zero=False), label="code", named="named",
+                      hints=("language", "received", "score"))  # fmt: skip
         views.append((one.score, view))
         correlation = span(draft.row("downstream_correlation", **one.where))
         parts.append(f"{one.score}: rank correlation {correlation}, p {p_words(one.p.value)}")
@@ -244,11 +247,16 @@ def seeds(draft: Draft, counts: Counts) -> Iterator[Figure]:
     deviation = draft.get("seed_deviation")
     if deviation is not None:
         caption += f" From one training to another a cell scatters by {span(deviation)}."
-    spec = ranked(
+    spec = columns(
         rows,
         value=Axis("value", f"Change of the held-out loss, {UNIT}", ".2f"),
+        low="low",
+        high="high",
+        dots="seeds",
         label="cell",
-        told=("added", "held-out", "change", "each seed", "verdict"),
+        title="Cells, by value (held-out ← added)",
+        hints=("added", "held-out", "change", "each seed", "verdict"),
+        greyed="open",
         labelled=len(rows) <= MOST_NAMED_CELLS,
     )
     yield figure_of("seeds", "Are the cells beyond the noise of training?", caption, spec)

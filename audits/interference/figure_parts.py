@@ -2,12 +2,23 @@
 
 from collections.abc import Mapping
 
-from audits.interference.heat_map import OPEN, VERDICTS
+from audits.charts.matrix import Look
 from audits.interference.matrix import Judged
 from audits.interference.settings import Inputs
 from audits.records import Estimate, Figure, Json
 
-LETTERS: Mapping[str, str] = {verdict: letter for letter, verdict in VERDICTS.items()}
+STATES: Mapping[str, tuple[str, Look]] = {
+    "h": ("interference", "colour"),
+    "s": ("synergy", "colour"),
+    "i": ("indistinguishable", "hatch"),
+    "u": ("untested", "hatch"),
+    "x": ("not converged", "cross"),
+    "m": ("not measured", "empty"),
+    "d": ("", "diagonal"),
+}
+"""What a cell of the matrix is, in words, and how it looks, by its letter; `d` is the diagonal."""
+DECIDED, OPEN = ("h", "s"), ("i", "u")
+LETTERS: Mapping[str, str] = {verdict: letter for letter, (verdict, _) in STATES.items()}
 UNIT = "nats per byte"
 MOST_POINTS, FIRST_POINTS, MOST_LABELS = 120, 40, 4
 """Points that are all drawn with their intervals; where there are more, so many of them are; and labels."""

@@ -1,27 +1,28 @@
 """The charts of the matrix, each answering the question in its title."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from audits.charts import Axis
+from audits.charts import Axis, Tile, effect_matrix, points, with_table
+from audits.charts.matrix import MOST_NUMBERED
 from audits.context import Draft
 from audits.interference.clustering import leaf_order
 from audits.interference.effect_figures import downstream, likeness, mixtures, seeds
 from audits.interference.figure_parts import (
+    DECIDED,
     FIRST_POINTS,
     LETTERS,
     MOST_LABELS,
     MOST_POINTS,
+    STATES,
     UNIT,
     ends_of,
     figure_of,
     is_open,
     names_of,
 )
-from audits.interference.heat_map import DECIDED, MOST_NUMBERED, VERDICTS, Spot, matrix_map
 from audits.interference.matrix import Cell, Matrix
 from audits.interference.measure import Counts
-from audits.interference.point_charts import points
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
 from audits.wording import many, span
@@ -39,24 +40,36 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
 
 
 def _matrix(draft: Draft, counts: Counts) -> Figure:
-    languages, matrix = counts.inputs.languages, counts.matrix
-    order = [languages[index] for index in leaf_order(matrix.array(languages))]
-    spots = [[_spot(matrix, target, source) for source in order] for target in order]
+    languages, measured = counts.inputs.languages, counts.matrix
+    order = [languages[index] for index in leaf_order(measured.array(languages))]
+    spots = [[_spot(measured, target, source) for source in order] for target in order]
     count = Counter(spot.letter for row in spots for spot in row)
     caption = (
         "Each row is a language whose held-out text is read, each column one that was added to it. Where its loss "
         f"rises ({UNIT} above 0), the row is hurt."
     )
     if any(count[letter] for letter in DECIDED):
-        rule = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[matrix.correction]
-        caption += f" Verdicts are corrected for {many(len(matrix.cells), 'cell', 'cells')} ({rule})."
+        rule = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[measured.correction]
+        caption += f" Verdicts are corrected for {many(len(measured.cells), 'cell', 'cells')} ({rule})."
     caption += _marks(count)
     if len(order) > 2:
         caption += " Languages stand beside those with which they hurt each other least (average linkage)."
     if len(order) <= MOST_NUMBERED and any(spot.half is not None for row in spots for spot in row):
         caption += " Intervals, each for itself, are in the table."
-    names = names_of(counts.inputs)
-    spec = {**matrix_map(order, [names[code] for code in order], spots), **_listing(order, spots)}
+    names = [names_of(counts.inputs)[code] for code in order]
+    named = [name.partition(" (")[0] for name in names] != order
+    spec = effect_matrix(
+        order,
+        names,
+        spots,
+        states=STATES,
+        titles=("Language added", "Held-out language"),
+        legend=("Change of the held-out loss in nats per byte:", "blue helps, orange hurts"),
+        hints=("held-out language" if named else "held-out", "added", "change of loss", "seeds"),
+    )
+    if len(order) <= MOST_NUMBERED:
+        rows = [[code, *map(_words, row)] for code, row in zip(order, spots, strict=True)]
+        spec = with_table(spec, [("held-out", "held-out"), *((code, f"+ {code}") for code in order)], rows)
     return figure_of("matrix", "Who hurts whom?", caption, spec)
 
 
@@ -77,34 +90,25 @@ def _marks(count: Mapping[str, int]) -> str:
     return f" {text[0].upper()}{text[1:]}." if text else ""
 
 
-def _spot(matrix: Matrix, target: str, source: str) -> Spot:
+def _spot(matrix: Matrix, target: str, source: str) -> Tile:
     if target == source:
-        return Spot(letter="d")
+        return Tile(letter="d")
     judged = matrix.cells.get((target, source))
     if judged is None:
-        return Spot(letter="x" if matrix.reasons(target, source) else "m")
+        return Tile(letter="x" if matrix.reasons(target, source) else "m")
     crossed = judged.crossed
-    return Spot(
+    return Tile(
         letter=LETTERS[judged.verdict(matrix.level)],
         value=crossed.value,
         half=None if crossed.high is None else crossed.high - crossed.value,
         p=judged.adjusted,
-        seeds=crossed.seeds,
+        count=crossed.seeds,
     )
 
 
-def _listing(order: Sequence[str], spots: Sequence[Sequence[Spot]]) -> Json:
-    """Return the matrix as a table, where it is small enough to be read as one."""
-    if len(order) > MOST_NUMBERED:
-        return {}
-    rows = [[code, *map(_words, row)] for code, row in zip(order, spots, strict=True)]
-    columns = [["held-out", "held-out"], *([code, f"+ {code}"] for code in order)]
-    return {"usermeta": {"miles": {"table": {"columns": columns, "rows": rows}}}}
-
-
-def _words(spot: Spot) -> str:
+def _words(spot: Tile) -> str:
     if spot.value is None:
-        return VERDICTS[spot.letter] or "–"
+        return STATES[spot.letter][0] or "–"
     if spot.half is None:
         return f"{spot.value:+.3g} (no interval)"
     ends = Estimate(name="cell", value=spot.value, low=spot.value - spot.half, high=spot.value + spot.half,
@@ -124,7 +128,10 @@ def _asymmetry(draft: Draft, matrix: Matrix) -> Figure:
         x=Axis("x", f"Change for the first, {UNIT}", ".2f"),
         y=Axis("y", f"Change for the second, {UNIT}", ".2f"),
         label="pair",
-        told=("pair", "loss of the first", "loss of the second", "first less second", "verdict"),
+        named="named",
+        hollow="open",
+        greyed="open",
+        hints=("pair", "loss of the first", "loss of the second", "first less second", "verdict"),
         alike=True,
         cloud=[(cells[a, b].value, cells[b, a].value) for a, b in rest],
     )

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from audits.charts import Axis, bars, forest, interval_lines
+from audits.charts import Axis, bars, forest, lines
 from audits.context import Draft
 from audits.lipschitz.margins import Answer, rounded
 from audits.lipschitz.measure import Counts
@@ -87,7 +87,7 @@ def _radii(answers: Sequence[Answer], level: float) -> Figure:
         rows.append(
             {"radius": radius, "share": safe / count, "low": low, "high": high, "images": safe, "all": "images"}
         )
-    spec = interval_lines(
+    spec = lines(
         rows,
         x=Axis("radius", "Radius, l2 of pixels in [0, 1]", format=".3~g"),
         y=Axis("share", "Right, and proved within the radius", format=".0%"),

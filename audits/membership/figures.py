@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from audits.charts import Axis
 from audits.context import Draft
-from audits.membership.bound_figure import bounds
-from audits.membership.drawing import (
+from audits.membership.attack_figures import rates, scores
+from audits.membership.bound_figures import proofs
+from audits.membership.figure_parts import (
     MOST_PANELS,
     MOST_ROWS,
     TIERS,
@@ -20,8 +21,6 @@ from audits.membership.drawing import (
 from audits.membership.leak_figures import leakage, utility
 from audits.membership.measure import Counts
 from audits.membership.rates import Judged
-from audits.membership.roc_figure import roc
-from audits.membership.score_figure import scores
 from audits.numbers import percent
 from audits.records import Figure, Json
 
@@ -33,7 +32,7 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     names = Names(
         names_of([one.attack.name for one in counts.judged]), names_of([one.attack.model for one in counts.judged])
     )
-    for kind in (roc, areas, bounds, leakage, utility, scores):
+    for kind in (rates, areas, proofs, leakage, utility, scores):
         figure = kind(draft, counts, names)
         if figure is not None:
             yield figure

@@ -1,9 +1,8 @@
 """Leaks of several models side by side, and against what each model learnt."""
 
-from audits.chart_planes import plane
-from audits.charts import Axis
+from audits.charts import Axis, points
 from audits.context import Draft
-from audits.membership.drawing import MOST_ROWS, Names, figure_of, forests, row_of
+from audits.membership.figure_parts import MOST_ROWS, Names, figure_of, forests, row_of
 from audits.membership.measure import Counts
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
@@ -51,22 +50,20 @@ def utility(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     rows: list[Json] = []
     for leak in leaks:
         if leak.access == access:
-            row = {"model": names.models[leak.model], "n": len(leak.area.of_members), "hollow": False, "named": True}
-            row |= {"kind": PRIVATE if leak.model in counts.claims else OPEN, "order": None}
+            row = {"model": names.models[leak.model], "n": len(leak.area.of_members)}
+            row |= {"kind": PRIVATE if leak.model in counts.claims else OPEN}
             rows.append(row | _both(good[leak.model], measure) | _both(draft.row("leakage", **leak.where), "leakage"))
     # One model alone says nothing of whether learning and leaking go together.
     if len(rows) < 2:
         return None
-    spec = plane(
+    spec = points(
         rows,
         x=Axis(measure, MEASURES[measure], ".3f" if measure == "held_out_loss" else ".2f", zero=False),
         y=Axis("leakage", "AUC of the best attack", ".2f", zero=False),
-        **{key: key for key in ("kind", "hollow", "order", "named")},
         label="model",
+        kind="kind",
         kinds={PRIVATE: "circle", OPEN: "square"},
     )
-    # No line joins the models, and one without points would leave the scales without an end.
-    spec["layer"] = spec["layer"][1:]
     kind = "private models" if counts.claims else "models"
     better = "left" if measure == "held_out_loss" else "right"
     caption = (

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from audits.chart_parts import MOST_SERIES, UNDECIDED
-from audits.charts import Axis, forest, interval_lines, scatter
+from audits.charts import Axis, forest, lines, points
+from audits.charts.theme import MOST_SERIES
 from audits.context import Draft
 from audits.groups import ALL
 from audits.numbers import percent, point
@@ -234,10 +235,8 @@ def _speakers(draft: Draft, counts: Counts) -> Figure | None:
     x = Axis("spread", "Variance of the phones", ".3~g", zero=False)
     y = Axis("accuracy", "Accuracy (share)", ".2f", zero=False)
     facet = "home" if 1 < len({row["home"] for row in rows}) <= MOST_PANELS else None
-    spec = scatter(rows, x=x, y=y, label="speaker", order=None, facet=facet)
-    view = spec.get("spec", spec)
     # Hundreds of names have no room; pointing at a speaker tells who it is.
-    view["layer"] = [layer for layer in view["layer"] if layer["mark"]["type"] != "text"]
+    spec = points(rows, x=x, y=y, facet=facet)
     caption = (
         f"Each point is a speaker{_where(draft, counts)}: the variance {counts.scale} and how much ({_unit(counts)}) "
         f"the probe of everyone reads right. Over all of them the rank correlation is {span(row)}. Falling "
@@ -264,14 +263,9 @@ def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule
     series, kinds = (len({row[key] for row in rows}) for key in ("series", "by"))
     facet = "by" if series <= MOST_SERIES and kinds > 1 else None
     x = Axis("layer", "Layer", zero=False)
-    spec = interval_lines(rows, x=x, y=axis, low="low", high="high", series="series", series_title="", facet=facet)
-    if rule is not None:
-        for row in spec["data"]["values"]:
-            row["reference"] = rule
-        level = {"field": "reference", "aggregate": "min", "type": "quantitative", "title": axis.title}
-        dashed = {"type": "rule", "strokeDash": [4, 3], "color": UNDECIDED}
-        spec.get("spec", spec)["layer"].insert(0, {"mark": dashed, "encoding": {"y": level}})
-    return Figure(id=id, title=title, caption=caption, file=id, spec=_ticked(spec, rows, axis))
+    axis = _ticked(axis, rows)
+    spec = lines(rows, x=x, y=axis, low="low", high="high", series="series", series_title="", facet=facet, level=rule)
+    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
 
 
 def _rows(
@@ -280,32 +274,17 @@ def _rows(
     """Draw a forest in panels; an axis that they share is named once, and reaches no further than the marks."""
     if not rows:
         return None
-    ends: dict[str, Any] = {"low": "low", "high": "high", "reference": reference, "greyed": "undecided"}
-    spec = forest(rows, label="label", value=axis, facet="panel", ranked=ranked, **ends)
-    if spec["resolve"]["scale"]["x"] == "shared":
-        for place in (place for view in spec["vconcat"] for place in _places(view, "x")):
-            place.get("scale", {}).update({"zero": False} if axis.scale == "linear" else {})
-        for place in (place for view in spec["vconcat"][:-1] for place in _places(view, "x")):
-            place |= {"title": None, "axis": {**place.get("axis", {}), "title": None}}
-    for view in (view for view in spec["vconcat"] if len(view["title"]["text"]) > LONGEST):
-        view["title"]["text"] = view["title"]["text"].replace("&", "&\n").split("\n")
-    return Figure(id=id, title=title, caption=caption, file=id, spec=_ticked(spec, rows, axis))
+    spec = forest(rows, label="label", value=_ticked(axis, rows), low="low", high="high", reference=reference,
+                  greyed="undecided", facet="panel", ranked=ranked, tight=True, title_break="&")  # fmt: skip
+    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
 
 
-def _places(view: Json, side: str) -> Iterator[Json]:
-    """Yield what each mark of a view says of its place on one side."""
-    return (layer["encoding"][side] for layer in view["layer"] if side in layer["encoding"])
-
-
-def _ticked(spec: Json, rows: Sequence[Json], axis: Axis) -> Json:
-    if axis.scale == "log":
-        most = max(max(row["high"], 1 / row["low"]) for row in rows)
-        ticks = next((ticks for top, ticks in TICKS.items() if most <= top), WIDE_TICKS)
-        for view in spec.get("vconcat", [spec.get("spec", spec)]):
-            for place in (*_places(view, "x"), *_places(view, "y")):
-                if place.get("scale", {}).get("type") == "log":
-                    place["axis"] |= {"values": ticks}
-    return spec
+def _ticked(axis: Axis, rows: Sequence[Json]) -> Axis:
+    """Return an axis of ratios with ticks on both sides of 1."""
+    if axis.scale != "log":
+        return axis
+    most = max(max(row["high"], 1 / row["low"]) for row in rows)
+    return replace(axis, ticks=next((ticks for top, ticks in TICKS.items() if most <= top), WIDE_TICKS))
 
 
 def _plain(row: Estimate, **more: Any) -> Json:

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from audits.chart_parts import OKABE_ITO, UNDECIDED
-from audits.chart_planes import MOST_LABELS, dots, paths, plane
-from audits.charts import Axis, forest, interval_lines
+from audits.charts import Axis, curves, forest, lines, points, texts, with_table
 from audits.context import Draft
 from audits.numbers import percent
 from audits.precision_recall.counts import Counts
@@ -25,6 +23,8 @@ MOST_ROWS, MOST_PANELS = 24, 12
 """Candidates that are drawn as a row of each panel, and as a panel each."""
 MOST_DOTS, MOST_LISTED = 12, 20
 """Texts that are drawn, and those that are listed in full under the chart."""
+MOST_LABELS = 12
+"""Candidates whose names stand at their points."""
 LONGEST, LETTERS = 24, 60
 """Letters of a candidate's name and of a text on a chart."""
 METRICS = ("precision", "recall", "density", "coverage")
@@ -76,7 +76,7 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         pair = [score(draft, counts, metric, name) for metric in ("precision", "recall")]
         if pair[0] is not None and pair[1] is not None:
             own = name in names
-            row = {"name_of": names.get(name, name), "what": "candidate" if own else name, "n": pair[0].n}
+            row = {"set": names.get(name, name), "what": "candidate" if own else name, "n": pair[0].n}
             row |= {"order": heat.get(name), "hollow": own and name not in front, "named": not own or name in labels}
             rows.append(row | _both(pair[1], "recall") | _both(pair[0], "precision"))
     if not any(row["what"] == "candidate" for row in rows):
@@ -96,11 +96,11 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         caption += " Square, floor: reference texts with their words dealt anew."
     if kinds & {CEILING, FLOOR} and sizes.control != sizes.size:
         caption += f" These are of {sizes.control:,} texts a side, the candidates of {sizes.size:,}: compare with care."
-    spec = plane(
+    spec = points(
         rows,
         x=Axis("recall", "Recall (share of reference texts): diversity", ".2f", zero=False),
         y=Axis("precision", "Precision (share of generated texts): quality", ".2f", zero=False),
-        label="name_of",
+        label="set",
         kind="what",
         kinds=KINDS,
         hollow="hollow",
@@ -108,23 +108,21 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         named="named",
     )
     title = "What does each candidate trade, quality against diversity?"
-    return _figure("plane", title, caption, {**spec, **_scores(draft, counts, names)})
+    return _figure("plane", title, caption, _scored(spec, draft, counts, names))
 
 
-def _scores(draft: Draft, counts: Counts, names: Names) -> Json:
-    """Return the scores of all candidates beside those of the controls, as a table under the chart."""
+def _scored(chart: Json, draft: Draft, counts: Counts, names: Names) -> Json:
+    """Return a chart with the scores of all candidates and of the controls as a table under it."""
     columns = ("precision", "density", "recall", "coverage", "mauve")
     rows = []
     for name in (*names, CEILING, FLOOR):
         cells = [score(draft, counts, metric, name) for metric in columns]
         if any(cell is not None for cell in cells):
             rows.append([names.get(name, name), *("" if cell is None else span(cell) for cell in cells)])
-    heads = [["name", "set"], *([metric, metric] for metric in columns)]
-    return {"usermeta": {"miles": {"table": {"columns": heads, "rows": rows[:20]}}}}
+    return with_table(chart, [("name", "set"), *((metric, metric) for metric in columns)], rows[:20])
 
 
 def _temperature(draft: Draft, counts: Counts, names: Names) -> Figure | None:
-    level = percent(draft.level)
     rows: list[Json] = []
     for metric in METRICS:
         ceiling = score(draft, counts, metric, CEILING)
@@ -138,31 +136,18 @@ def _temperature(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         return None
     x = Axis("temperature", "Temperature", ".2~f", zero=False, kind="quantitative")
     y = Axis("value", "Score (scales differ)", ".2f", zero=False)
-    spec = interval_lines(rows, x=x, y=y, low="low", high="high", series="series", series_title="", facet="metric")
+    level = ("ceiling", "from", "up_to") if "ceiling" in rows[0] else None
+    # The panels are of different quantities, each as high as it needs.
+    spec = lines(rows, x=x, y=y, low="low", high="high", series="series", series_title="", facet="metric", level=level,
+                 own_scales=True)  # fmt: skip
     caption = (
         "Scores of the candidates of the sweep by temperature; precision and density are of quality, recall and "
-        f"coverage of diversity. Bands are {level} intervals over halves of the texts. Precision, recall and "
-        "coverage are shares; density is a mean count over k, and may exceed 1."
+        f"coverage of diversity. Bands are {percent(draft.level)} intervals over halves of the texts. Precision, "
+        "recall and coverage are shares; density is a mean count over k, and may exceed 1."
     )
-    if "ceiling" in rows[0]:
-        _add_level(spec, y)
+    if level is not None:
         caption += " Dashed, with its interval: the reference set against itself."
-    # The panels are of different quantities, each as high as it needs.
-    spec |= {"resolve": {"scale": {"y": "independent"}}, "columns": 2}
     return _figure("temperature", "What does temperature buy, and what does it cost?", caption, spec)
-
-
-def _add_level(spec: Json, y: Axis) -> None:
-    def at(field: str) -> Json:
-        return {"field": field, "aggregate": "min", "type": "quantitative", "title": y.title}
-
-    line = {"mark": {"type": "rule", "strokeDash": [4, 3], "color": UNDECIDED}, "encoding": {"y": at("ceiling")}}
-    band = {
-        "mark": {"type": "rect", "color": UNDECIDED, "opacity": 0.15},
-        "encoding": {"y": at("from"), "y2": {"field": "up_to", "aggregate": "min"}},
-    }
-    layers = spec.get("spec", spec)["layer"]
-    layers[:0] = [band, line]
 
 
 def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -183,13 +168,7 @@ def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         return None
     axis = Axis("value", "Candidate less " + _LESS[against], ".2f")
     spec = forest(rows, label="candidate", value=axis, low="low", high="high", reference=0.0, facet="metric",
-                  greyed="undecided", ranked=False)  # fmt: skip
-    for view in spec["vconcat"]:
-        points = next(layer for layer in view["layer"] if layer["mark"]["type"] == "point")
-        points["mark"] |= {"filled": False, "strokeWidth": 2}
-        hollow = {"test": "datum['undecided']", "value": "transparent"}
-        points["encoding"]["stroke"] = points["encoding"].pop("color")
-        points["encoding"]["fill"] = {"condition": hollow, "value": OKABE_ITO[0]}
+                  greyed="undecided", hollow=True, ranked=False)  # fmt: skip
     caption = (
         f"Each candidate's score less {_LESS[against]}, with {level} intervals over halves of the texts, of "
         f"{rows[0]['n']:,} texts a side. Left of the dashed line the candidate falls short. Filled: shown, with all "
@@ -214,7 +193,7 @@ def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
             rows.append({"candidate": names[name], "slope": slope, **both})
     if not rows:
         return None
-    spec = paths(
+    spec = curves(
         rows,
         x=Axis("recall", "Recall", ".1f"),
         y=Axis("precision", "Precision", ".1f"),
@@ -292,7 +271,7 @@ def _texts(
         for row in found[:MOST_DOTS]
     ]  # fmt: skip
     measure = "distance in radii" if radii else "distance"
-    spec = dots(
+    spec = texts(
         rows, value=Axis(key, measure.capitalize(), ".2f", zero=False), label="text", edge=1.0 if radii else None
     )
     drawn = (
@@ -305,13 +284,18 @@ def _texts(
     caption += (
         " These are distances of single texts for this encoder: they have no interval, and a far text need not be bad."
     )
-    return _figure(id, title, caption, {**spec, **_table(found, measure, places, words, near)})
+    return _figure(id, title, caption, _listed(spec, found, measure, places, words, near))
 
 
-def _table(
-    found: Sequence[Listed], measure: str, places: tuple[str, str], words: tuple[str, str], near: Sequence[str]
+def _listed(
+    chart: Json,
+    found: Sequence[Listed],
+    measure: str,
+    places: tuple[str, str],
+    words: tuple[str, str],
+    near: Sequence[str],
 ) -> Json:
-    """Return the texts beside their nearest as a table that travels in a chart."""
+    """Return a chart with the texts beside their nearest as a table under it."""
     cells: dict[tuple[str, str], list[Any]] = {
         ("place", places[0]): [row.place for row in found],
         ("text", words[0]): [row.text for row in found],
@@ -322,8 +306,7 @@ def _table(
         ("nearest_place", places[1]): [row.nearest_place for row in found],
     }
     kept = {column: values for column, values in cells.items() if any(value != "" for value in values)}
-    rows = [list(row) for row in zip(*kept.values(), strict=True)]
-    return {"usermeta": {"miles": {"table": {"columns": [list(column) for column in kept], "rows": rows}}}}
+    return with_table(chart, list(kept), list(zip(*kept.values(), strict=True)))
 
 
 def _plain(row: Estimate, **more: Any) -> Json:

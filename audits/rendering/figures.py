@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from audits.charts.theme import CONFIG
 from audits.records import Json, Report
 from audits.rendering.drawing import picture
 from probes.errors import InputError
@@ -17,40 +18,6 @@ WIDTH = 640
 
 BESIDE = 130
 """Pixels that labels and titles take beside a chart whose inner width must be named."""
-
-CONFIG: Json = {
-    "background": None,
-    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
-    "axis": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "domainColor": "currentColor",
-        "tickColor": "currentColor",
-        "gridColor": "currentColor",
-        "domainOpacity": 0.4,
-        "tickOpacity": 0.4,
-        "gridOpacity": 0.12,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 10,
-    },
-    "axisX": {"labelFlush": False},
-    "header": {"labelColor": "currentColor", "labelFontSize": 12, "labelFontWeight": 600},
-    "legend": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "labelLimit": 320,
-        "titleLimit": 0,
-    },
-    "text": {"color": "currentColor"},
-    "title": {"color": "currentColor", "fontSize": 13, "fontWeight": 600},
-    "view": {"stroke": None},
-}
-"""Looks without a colour of their own: text and lines take the colour of the page around them."""
 
 MOST_PIXELS = 4000
 """Pixels that a side, or one step of it, may be given."""

@@ -13,6 +13,7 @@ from functools import cache
 from markupsafe import Markup, escape
 
 from audits import numbers
+from audits.charts.theme import CONFIG
 from audits.gates import abridged
 from audits.records import Estimate, Figure, Finding, Json, Report, Warning
 from audits.rendering import content, figures, offline
@@ -95,8 +96,8 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
 def _data(report: Report, live: frozenset[str], room: int) -> Json:
     charts = [_chart(place, figure) for place, figure in enumerate(report.figures) if figure.file in live]
     # 200: the keys and brackets around the three parts.
-    left = room - len(inlined(charts)) - len(inlined(figures.CONFIG)) - 200
-    return {"config": figures.CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
+    left = room - len(inlined(charts)) - len(inlined(CONFIG)) - 200
+    return {"config": CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
 
 
 def _chart(place: int, figure: Figure) -> Json:

@@ -15,7 +15,15 @@ from audits.records import Estimate, Figure, Json
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.counts import Utterances
-from audits.speaker_groups.labels import LONGEST_TITLE, attribute_of, distinct, levels_of, named_apart, short, width
+from audits.speaker_groups.figure_parts import (
+    LONGEST_TITLE,
+    attribute_of,
+    distinct,
+    levels_of,
+    named_apart,
+    short,
+    width,
+)
 from audits.speaker_groups.measure import Counts
 from audits.statistics import Ends
 
@@ -153,13 +161,13 @@ def _pairs(draft: Draft, counts: Counts) -> Figure | None:
         for (one, two), found in cells.items() if one in called[0] and two in called[1]
     ]  # fmt: skip
     names = [attribute_of(counts.data, by) for by in pair.by.split("&")]
-    x, y = (Axis("ab"[side], names[side], kind="ordinal") for side in (across, 1 - across))
+    # Crossings that nobody is in must not change the order of the levels, such as of ages.
+    x, y = (
+        Axis("ab"[side], names[side], kind="ordinal", steps=tuple(called[side].values()))
+        for side in (across, 1 - across)
+    )
     title = _words(counts).capitalize()
     spec = heat_map(table, x=x, y=y, value=Axis("value", title, ".2f"), diverging=False, faded="small")
-    for layer in spec["layer"]:
-        # Crossings that nobody is in must not change the order of the levels, such as of ages.
-        layer["encoding"]["x"]["sort"] = list(called[across].values())
-        layer["encoding"]["y"]["sort"] = list(called[1 - across].values())
     caption = (
         f"{title}{_of_first(counts)} on each crossing of {names[0]} and {names[1]}, of all pairs the one with the "
         "clearest gap."
@@ -334,12 +342,8 @@ def _figure(id: str, title: str, caption: str, spec: Json) -> Figure:
 
 def _panelled(rows: Sequence[Json], axis: Axis, at: float, *, greyed: str, facet: str | None = "panel") -> Json:
     """Draw a forest whose rows keep their order, with a rule at `at`; a title may have several lines."""
-    spec = forest(
-        rows, label="label", value=axis, low="low", high="high", reference=at, facet=facet, greyed=greyed, ranked=False
-    )
-    for view in spec.get("vconcat", ()):
-        view["title"]["text"] = view["title"]["text"].split("\n")
-    return spec
+    return forest(rows, label="label", value=axis, low="low", high="high", reference=at, facet=facet, greyed=greyed,
+                  ranked=False, title_break="\n")  # fmt: skip
 
 
 def _rest(count: int, what: str, where: str = "in the tables only") -> str:

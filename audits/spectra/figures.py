@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from audits.charts import Axis, forest, interval_lines
+from audits.charts import Axis, Picture, forest, images, lines
 from audits.context import Draft
-from audits.pictures import Picture, pictures
 from audits.records import Estimate, Figure
 from audits.spectra.counts import Counts
 from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
@@ -47,7 +46,7 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
         names = ("direct", "upsampled") if path == "same" else (path,)
         rows += [_plain(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
     rows.sort(key=lambda row: (str(row["path"]), row["resolution"]))
-    spec = interval_lines(
+    spec = lines(
         rows,
         x=Axis("resolution", "Points on an axis", kind="quantitative", zero=False),
         y=Axis("value", "Relative l2 error", ".3f"),
@@ -97,7 +96,7 @@ def _stages(draft: Draft) -> Figure:
     rows = [
         _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}") for row in draft.select("mismatch")
     ]
-    spec = interval_lines(
+    spec = lines(
         rows,
         x=Axis("stage", "", kind="ordinal"),
         y=Axis("value", "Mismatch at the common nodes, relative l2", ".2f"),
@@ -124,7 +123,7 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
         tap, at, wavenumber = row.where["tap"], row.where["resolution"], float(row.where["wavenumber"])
         if tap in kept and 1 <= wavenumber <= nyquist[int(at)] and _drawn(int(wavenumber)) and row.value > 0:
             rows.append(_plain(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
-    spec = interval_lines(
+    spec = lines(
         [{key: value for key, value in row.items() if key != "n"} for row in rows],
         x=Axis("wavenumber", "Cycles per domain", kind="quantitative", zero=False, scale="log"),
         y=Axis("value", "Energy", ".0e", zero=False, scale="log"),
@@ -158,7 +157,7 @@ def _made(draft: Draft, counts: Counts) -> Figure:
         for row in draft.select("high_frequency_share")
         if row.where["tap"] in line and row.value > 0 and (row.low is None or row.low > 0)
     ]
-    spec = interval_lines(
+    spec = lines(
         rows,
         x=Axis("stage", "", kind="ordinal"),
         y=Axis("value", "Share of energy that is high-frequency", ".0e", zero=False, scale="log"),
@@ -205,7 +204,7 @@ def _example(counts: Counts) -> Figure:
         caption=f"Sample {sample}, {median}, at {grid.resolution} points on an axis; under each title the values of "
         f"the darkest and the brightest colour. {note}",
         file="fields",
-        spec=pictures(shown),
+        spec=images(shown),
     )
 
 

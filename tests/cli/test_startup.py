@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 DEAR = {
-    "torch", "numpy", "scipy", "transformers", "sklearn", "pandas", "matplotlib", "altair", "statsmodels",
+    "torch", "numpy", "scipy", "transformers", "sklearn", "pandas", "matplotlib", "statsmodels",
     "soundfile", "h5py", "jsonschema", "jinja2", "torchaudio", "jiwer", "safetensors", "huggingface_hub",
 }  # fmt: skip
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pytest
 import vl_convert
 
-from audits.chart_parts import MOST_SERIES, OKABE_ITO, UNDECIDED
-from audits.charts import NEUTRAL, Axis, bars, forest, heat_map, interval_lines, scatter
+from audits.charts import Axis, bars, forest, heat_map, lines, points
+from audits.charts.heat_map import NEUTRAL
+from audits.charts.theme import CONFIG, MOST_SERIES, OKABE_ITO, UNDECIDED
 from audits.records import Json
-from audits.rendering.figures import CONFIG, sized
+from audits.rendering.figures import sized
 
 LAYERS = (-1, 0, 1, 2, "head")
 
@@ -36,7 +37,7 @@ def _groups() -> list[dict[str, object]]:
 
 def _lines_of(count, layers=LAYERS, facet=None) -> Json:
     value = Axis("value", "error rate", ".2f")
-    return interval_lines(
+    return lines(
         _lines(count, layers), x=Axis("layer", "layer"), y=value, low="low", high="high", series="group",
         series_title="group", facet=facet,
     )  # fmt: skip
@@ -67,11 +68,11 @@ CHARTS = {
     "diverging heat map": lambda: _cells(True, faded="open"),
     "forest": lambda: _forest_of(_groups()[::2], greyed="few"),
     "forest in panels": lambda: _forest_of(_groups(), facet="task", greyed="few"),
-    "scatter": lambda: scatter(
-        _groups()[::2], x=Axis("value", "error"), y=Axis("low", "gap"), label="group", order="value", facet=None
+    "scatter": lambda: points(
+        _groups()[::2], x=Axis("value", "error"), y=Axis("low", "gap"), label="group", order="value"
     ),
-    "scatter in panels": lambda: scatter(
-        _groups(), x=Axis("value", "error"), y=Axis("low", "gap"), label="group", order=None, facet="task"
+    "scatter in panels": lambda: points(
+        _groups(), x=Axis("value", "error"), y=Axis("low", "gap"), label="group", facet="task"
     ),
     "bars": lambda: bars(_groups()[::2], label="group", value=Axis("value", "share")),
     "stacked bars": lambda: bars(
@@ -168,24 +169,32 @@ def _labels(spec) -> list[str]:
 @pytest.mark.parametrize("width", [1.0, 0.03, 0.0006, 0.00004])
 def test_ticks_differ_however_small_the_range(width) -> None:
     rows = [{"x": 0.5 + share * width, "y": share, "n": ""} for share in (0.0, 0.3, 1.0)]
-    spec = scatter(rows, x=Axis("x", "x", ".2f", zero=False), y=Axis("y", "y"), label="n", order=None, facet=None)
+    spec = points(rows, x=Axis("x", "x", ".2f", zero=False), y=Axis("y", "y"), label="n")
     texts = [text for text in _labels(spec) if text.startswith("0.5") or width == 1.0]
     assert len(texts) > 2
     assert len(set(texts)) == len(texts)
 
 
+def _named(rows) -> list[tuple[str, str] | None]:
+    spec = points(rows, x=Axis("x", "x"), y=Axis("y", "y"), label="n")
+    return [(row["name"], row["side"]) if "name" in row else None for row in spec["data"]["values"]]
+
+
 def test_points_on_each_other_share_a_label_and_near_ones_stand_apart() -> None:
     places = ((0.5, 0.1), (0.5, 0.1), (0.5, 0.102), (0.9, 0.5))
     rows = [{"x": x, "y": y, "n": str(place)} for place, (x, y) in enumerate(places)]
-    spec = scatter(rows, x=Axis("x", "x"), y=Axis("y", "y"), label="n", order=None, facet=None)
-    assert [row["name"] for row in spec["data"]["values"]] == ["0, 1, 2", "", "", "3"]
+    assert _named(rows) == [("0, 1, 2", "above"), None, None, ("3", "above")]
     rows[2]["y"] = 0.115
-    spec = scatter(rows, x=Axis("x", "x"), y=Axis("y", "y"), label="n", order=None, facet=None)
-    told = [(row["name"], row["side"]) for row in spec["data"]["values"]]
-    assert told == [("0, 1", "above"), ("", "above"), ("2", "above left"), ("3", "above")]
-    svg = vl_convert.vegalite_to_svg(sized(spec))
+    assert _named(rows) == [("0, 1", "above"), None, ("2", "below"), ("3", "above")]
+    svg = vl_convert.vegalite_to_svg(sized(points(rows, x=Axis("x", "x"), y=Axis("y", "y"), label="n")))
     assert ">0, 1</text>" in svg
     assert svg.count('aria-roledescription="point"') == 4
+
+
+def test_a_long_name_without_room_is_left_to_the_tooltip() -> None:
+    rows = [{"x": 0.5, "y": 0.5, "n": f"a name too long to join {place}"} for place in range(12)]
+    found = [one[0] for one in _named(rows) if one]
+    assert 0 < len(found) <= 6 and all(", " not in name for name in found)
 
 
 @pytest.mark.parametrize(("shrunk", "resolved"), [(0.5, "shared"), (0.1, "independent")])
@@ -236,7 +245,7 @@ def test_a_rule_stands_at_its_place_with_its_name(facet) -> None:
     rows = _lines(2, layers=(0, 1, 2))
     value = Axis("value", "error rate", ".2f")
     options = {"low": "low", "high": "high", "series": "group", "series_title": "group", "facet": facet}
-    spec = interval_lines(rows, x=Axis("layer", "layer"), y=value, rule=(4.0, "ceiling"), **options)
+    spec = lines(rows, x=Axis("layer", "layer"), y=value, rule=(4.0, "ceiling"), **options)
     svg = vl_convert.vegalite_to_svg(sized(spec))
     panels = 2 if facet else 1
     assert svg.count(">ceiling</text>") == panels
@@ -301,7 +310,7 @@ def test_names_with_vega_syntax_are_data() -> None:
 
 def test_an_empty_chart_is_still_a_chart() -> None:
     assert _forest_of([], facet="task")["data"] == {"values": []}
-    assert "facet" not in interval_lines(
+    assert "facet" not in lines(
         [], x=Axis("x", "x"), y=Axis("y", "y"), low="l", high="h", series="s", series_title="s", facet="f"
     )
 

@@ -11,20 +11,22 @@ import pytest
 import vl_convert
 
 from audits import testing
+from audits.charts import Tile, effect_matrix
+from audits.charts.matrix import CROSS, HATCH
+from audits.charts.theme import CONFIG
 from audits.context import Context, Draft
 from audits.interference import AUDIT, Options
 from audits.interference.downstream import Relations
 from audits.interference.effect_figures import MOST_DOTS, MOST_SEEDED
 from audits.interference.effects import Association, Effects
-from audits.interference.figure_parts import FIRST_POINTS, LETTERS, MOST_LABELS, MOST_POINTS
+from audits.interference.figure_parts import FIRST_POINTS, LETTERS, MOST_LABELS, MOST_POINTS, STATES
 from audits.interference.figures import figures
-from audits.interference.heat_map import CROSS, HATCH, VERDICTS, Spot, matrix_map
 from audits.interference.matrix import Judged
 from audits.interference.mixtures import Mixtures
 from audits.intervals import Interval
 from audits.records import Figure
 from audits.rendering.content import chart, listing
-from audits.rendering.figures import CONFIG, sized
+from audits.rendering.figures import sized
 from audits.rendering.html import SPECIFICATIONS
 from audits.statistics.qap import QapTest
 from probes.cache import Cache
@@ -90,6 +92,11 @@ def lines_in(svg, fewest=1) -> list[int]:
     return [n for part in svg.split("<g ")[1:] if "mark-rule" in part[:200] and (n := part.count("<line ")) >= fewest]
 
 
+def matrix_of(codes, tiles) -> dict:
+    words = {"titles": ("added", "held-out"), "legend": ("change",), "hints": ("row", "column", "change", "seeds")}
+    return effect_matrix(codes, codes, tiles, states=STATES, **words)
+
+
 def cells_of(spec, codes) -> dict[tuple[str, str], tuple]:
     """Return letter and value of each cell of a matrix by target and source, as the chart unfolds them."""
     rows = spec["data"]["values"]
@@ -135,16 +142,16 @@ def test_every_cell_is_in_the_matrix_once_with_its_verdict(drawn) -> None:
 def test_exactly_the_undecided_cells_are_hatched_and_the_failed_ones_crossed() -> None:
     codes = ["a", "b", "c"]
     rows = ["dih", "xdu", "smd"]
-    spots = [[Spot(letter=at, value=None if at in "dxm" else 0.1 * (at != "s") - 0.1, half=0.01) for at in row]
+    spots = [[Tile(letter=at, value=None if at in "dxm" else 0.1 * (at != "s") - 0.1, half=0.01) for at in row]
              for row in rows]  # fmt: skip
-    svg = svg_of(matrix_map(codes, codes, spots))
+    svg = svg_of(matrix_of(codes, spots))
     assert sorted(lines_in(svg)) == sorted([2 * len(HATCH), len(CROSS)])
-    assert cells_of(matrix_map(codes, codes, spots), codes)["b", "a"] == ("x", None)
+    assert cells_of(matrix_of(codes, spots), codes)["b", "a"] == ("x", None)
     # Colour is for decided cells alone: one of harm and one of synergy.
     assert svg.count('fill="rgb(') == 2
     for letter in "iuxm":
-        faint = [[Spot(letter="d"), Spot(letter=letter, value=None if letter in "xm" else 0.5)]] * 2
-        assert "rgb(" not in svg_of(matrix_map(["a", "b"], ["a", "b"], faint)).replace("rgba(", "")
+        faint = [[Tile(letter="d"), Tile(letter=letter, value=None if letter in "xm" else 0.5)]] * 2
+        assert "rgb(" not in svg_of(matrix_of(["a", "b"], faint)).replace("rgba(", "")
 
 
 def test_the_small_matrix_is_a_table_too(drawn) -> None:
@@ -304,4 +311,4 @@ def test_a_likeness_that_was_not_tested_is_not_drawn() -> None:
 
 
 def test_every_verdict_has_a_letter() -> None:
-    assert sorted(LETTERS) == sorted(VERDICTS.values()) and len(LETTERS) == len(VERDICTS)
+    assert sorted(LETTERS) == sorted(words for words, _ in STATES.values()) and len(LETTERS) == len(STATES)

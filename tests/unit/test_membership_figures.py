@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import vl_convert
 
-from audits.chart_text import distinct
+from audits.charts.text import distinct
+from audits.charts.theme import CONFIG
 from audits.context import Draft
 from audits.intervals import Interval
 from audits.membership import figures
+from audits.membership.attack_figures import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_BINS, MOST_POINTS, claim_name
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
-from audits.membership.drawing import LONGEST, MOST_PANELS, MOST_ROWS
+from audits.membership.figure_parts import LONGEST, MOST_PANELS, MOST_ROWS
 from audits.membership.leaking import Leak
 from audits.membership.rates import Judged, hit_rate, judged_of, of_area
-from audits.membership.roc_figure import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_POINTS, claim_name
-from audits.membership.score_figure import MOST_BINS
 from audits.membership.scoring import Attack, model_where
 from audits.records import Figure
 from audits.rendering.content import listing
-from audits.rendering.figures import CONFIG, sized
+from audits.rendering.figures import sized
 from audits.statistics import clopper_pearson, generator
 from audits.statistics.epsilon_bounds import most_hits
 from audits.statistics.roc import Floats, call_at
@@ -35,7 +35,7 @@ ALL = ["roc", "auc", "epsilon", "leakage", "utility", "scores"]
 ONE = ["roc", "auc", "epsilon", "scores"]
 
 
-KINDS = dict(zip(ALL, ("roc", "areas", "bounds", "leakage", "utility", "scores"), strict=True))
+KINDS = dict(zip(ALL, ("rates", "areas", "proofs", "leakage", "utility", "scores"), strict=True))
 
 
 class World:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import vl_convert
 
+from audits.charts.theme import CONFIG
 from audits.context import Draft
 from audits.groups import ALL
 from audits.intervals import Interval
@@ -16,7 +17,7 @@ from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, figures
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT, TESTS, TRAININGS, Values
-from audits.rendering.figures import CONFIG, sized
+from audits.rendering.figures import sized
 
 OPTIONS = Options(tokens="tokens.csv", by=("accent",))
 GROUPS = {"accent=east": "accent", "accent=west": "accent", "gender=f": "gender", "gender=m": "gender"}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import vl_convert
 
+from audits.charts.theme import CONFIG
 from audits.context import Draft
 from audits.intervals import Interval
 from audits.precision_recall import figures
@@ -15,7 +16,7 @@ from audits.precision_recall.figures import LONGEST, METRICS, MOST_DOTS, MOST_LI
 from audits.precision_recall.listing import Listed
 from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE
 from audits.rendering.content import listing
-from audits.rendering.figures import CONFIG, sized
+from audits.rendering.figures import sized
 
 EVIL = "</script><script>alert(1)</script> | `a` & <img src=x onerror=alert(1)> {{ 7*7 }}"
 SWEEP = {"cold": 0.3, "warm": 1.0, "hot": 1.7}
@@ -123,7 +124,7 @@ def test_the_plane_shows_the_estimates_and_the_front(monkeypatch) -> None:
     world = World(monkeypatch, list(SWEEP), heat=SWEEP)
     world.without("recall", candidate="hot", k=5)
     world.add("recall", 0.45, candidate="hot", k=5)
-    shown = {row["name_of"]: row for row in rows(world.figures()["plane"])}
+    shown = {row["set"]: row for row in rows(world.figures()["plane"])}
     assert set(shown) == {*SWEEP, CEILING, FLOOR}
     for name in SWEEP:
         for metric in ("precision", "recall"):
@@ -224,7 +225,7 @@ def test_a_ball_without_a_radius_leaves_the_distance(monkeypatch) -> None:
 
 def test_long_names_are_cut_and_told_apart(monkeypatch) -> None:
     long = "x" * 80
-    shown = [row["name_of"] for row in rows(World(monkeypatch, [long + "a", long + "b"]).figures()["plane"])]
+    shown = [row["set"] for row in rows(World(monkeypatch, [long + "a", long + "b"]).figures()["plane"])]
     assert len(set(shown)) == 4 and max(map(len, shown)) <= LONGEST + 4
 
 
@@ -232,5 +233,5 @@ def test_a_score_that_could_not_be_told_leaves_its_point_out(monkeypatch) -> Non
     world = World(monkeypatch, list(SWEEP), heat=SWEEP)
     world.without("recall", candidate="warm", k=5)
     found = world.figures()
-    assert {row["name_of"] for row in rows(found["plane"])} == {"cold", "hot", CEILING, FLOOR}
+    assert {row["set"] for row in rows(found["plane"])} == {"cold", "hot", CEILING, FLOOR}
     assert REFERENCE not in found

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import vl_convert
 
+from audits.charts.theme import CONFIG
 from audits.context import Draft
 from audits.groups import group_sets
 from audits.intervals import Interval
-from audits.rendering.figures import CONFIG, sized
+from audits.rendering.figures import sized
 from audits.speaker_groups import AUDIT, Options, figures
-from audits.speaker_groups import labels as chart_labels
+from audits.speaker_groups import figure_parts as chart_labels
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import MetricCounts, Utterances
 from audits.speaker_groups.estimates import examine

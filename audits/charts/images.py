@@ -1,4 +1,4 @@
-"""How is a field shown? As an image inside the chart, each with its own scale, small enough for a page."""
+"""Fields as images inside the chart, each with its own scale, small enough for a page."""
 
 import base64
 import io
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.charts.marks import layer
+from audits.charts.theme import COLUMNS, SCHEMA
 from audits.records import Json
 
 SIDE = 150
@@ -41,25 +43,19 @@ class Picture:
     ends: tuple[float, float] | None = None
 
 
-def pictures(shown: Sequence[Picture]) -> Json:
+def images(shown: Sequence[Picture]) -> Json:
     """Draw fields side by side, the first axis downwards; under each title the values of darkest and brightest."""
-    import altair as alt
-
     panels = []
     for picture in shown:
         low, high = picture.ends or (float(picture.values.min()), float(picture.values.max()))
         row = {"x": 0, "y": 0, "picture": data_uri(picture.values, low, high)}
         title = {"text": [picture.title, f"{low:.3g} to {high:.3g}"], "anchor": "start", "fontSize": 12}
-        mark = alt.Chart(alt.Data(values=[row])).mark_image(width=SIDE, height=SIDE)
-        place = mark.encode(
-            x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1])),
-            y=alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-1, 1])),
-            url="picture:N",
-        )
-        panels.append(place.properties(width=SIDE, height=SIDE, title=title))
-    spec: Json = alt.concat(*panels, columns=3).to_dict()
-    spec.pop("config", None)
-    return spec
+        middle = {"type": "quantitative", "axis": None, "scale": {"domain": [-1, 1]}}
+        url = {"field": "picture", "type": "nominal"}
+        places = {"x": {"field": "x", **middle}, "y": {"field": "y", **middle}, "url": url}
+        image = layer("image", places, rows=[row], width=SIDE, height=SIDE)
+        panels.append({**image, "width": SIDE, "height": SIDE, "title": title})
+    return {"$schema": SCHEMA, "concat": panels, "columns": COLUMNS}
 
 
 def data_uri(values: NDArray[np.float64], low: float, high: float) -> str:
@@ -75,9 +71,9 @@ def data_uri(values: NDArray[np.float64], low: float, high: float) -> str:
     step = -(-max(values.shape) // MOST)
     spread = (values[::step, ::step] - low) / ((high - low) or 1.0)
     levels = np.round(np.clip(spread, 0.0, 1.0) * 255).astype(np.uint8)
-    anchors = np.array([[int(code[place : place + 2], 16) for place in (0, 2, 4)] for code in _VIRIDIS], dtype=float)
-    places = np.linspace(0, len(anchors) - 1, 256)
-    colours = np.stack([np.interp(places, range(len(anchors)), anchors[:, band]) for band in range(3)], axis=1)
+    anchors = np.array([[int(code[start : start + 2], 16) for start in (0, 2, 4)] for code in _VIRIDIS], dtype=float)
+    steps = np.linspace(0, len(anchors) - 1, 256)
+    colours = np.stack([np.interp(steps, range(len(anchors)), anchors[:, band]) for band in range(3)], axis=1)
     image = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
     image.putpalette(np.round(colours).astype(np.uint8).tobytes())
     file = io.BytesIO()

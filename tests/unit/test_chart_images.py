@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from audits.pictures import MOST, Picture, data_uri, pictures
+from audits.charts import Picture, images
+from audits.charts.images import MOST, data_uri
 from audits.records import Figure, Report
 from audits.rendering.figures import draw
 from probes.errors import InputError
@@ -42,13 +43,13 @@ def test_a_fine_field_is_thinned() -> None:
 
 
 def test_titles_tell_the_ends_of_the_scale() -> None:
-    spec = pictures([Picture("Input", np.array([[-1.0, 1.0]])), Picture("Error", np.zeros((2, 2)), (0.0, 0.25))])
+    spec = images([Picture("Input", np.array([[-1.0, 1.0]])), Picture("Error", np.zeros((2, 2)), (0.0, 0.25))])
     assert [panel["title"]["text"] for panel in spec["concat"]] == [["Input", "-1 to 1"], ["Error", "0 to 0.25"]]
 
 
 def with_picture(report: Report, uri: str) -> Report:
     field = np.zeros((2, 2))
-    text = json.dumps(pictures([Picture("Field", field)]))
+    text = json.dumps(images([Picture("Field", field)]))
     spec = json.loads(text.replace(data_uri(field, 0.0, 0.0), uri))
     assert uri in json.dumps(spec)
     figure = Figure(id="fields", title="t", caption="c", file="fields", spec=spec)

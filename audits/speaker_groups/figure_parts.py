@@ -1,4 +1,4 @@
-"""Names of groups from anybody's file as they stand on a chart: short, apart from each other, and turned by nothing."""
+"""What the figures have in common: names of groups from any file, short, apart from each other, turned by nothing."""
 
 import unicodedata
 from collections.abc import Iterable

@@ -5,10 +5,10 @@ import json
 import pytest
 import vl_convert
 
-from audits.chart_planes import PLANE_WIDTH, _box, dots, paths, plane
-from audits.chart_text import Side
-from audits.charts import Axis
-from audits.rendering.figures import CONFIG, sized
+from audits.charts import Axis, curves, points, texts
+from audits.charts.labels import Side, box_of
+from audits.charts.theme import CONFIG, PHONE_WIDTH
+from audits.rendering.figures import sized
 
 X, Y = Axis("x", "Across", ".2f", zero=False), Axis("y", "Up", ".2f", zero=False)
 
@@ -24,7 +24,7 @@ def drawn(spec) -> str:
 
 def flat(rows) -> dict:
     keys = {"label": "name_of", "kind": "what", "kinds": {"a": "circle", "b": "diamond"}}
-    return plane(rows, x=X, y=Y, hollow="hollow", order="order", named="named", **keys)
+    return points(rows, x=X, y=Y, hollow="hollow", order="order", named="named", **keys)
 
 
 def test_points_keep_their_intervals_and_labels_stay_inside() -> None:
@@ -32,20 +32,20 @@ def test_points_keep_their_intervals_and_labels_stay_inside() -> None:
     spec = flat([point(name, 0.1 * n, 0.5) for n, name in enumerate(names)])
     rows = spec["data"]["values"]
     assert [row["x"] for row in rows] == pytest.approx([0.1 * n for n in range(6)])
-    side = Side("x", -0.01, 0.51, PLANE_WIDTH)
-    boxes = [_box(side.pixel(row), 170.0, row["name"], row["side"]) for row in rows if "name" in row]
-    assert boxes and all(left >= -8 and right <= PLANE_WIDTH + 8 for left, right, _, _ in boxes)
+    side = Side(Axis("x", "", ends=tuple(spec["layer"][0]["encoding"]["x"]["scale"]["domain"])), PHONE_WIDTH)
+    boxes = [box_of(side.pixel(row), 170.0, row["name"], row["side"]) for row in rows if "name" in row]
+    assert boxes and all(left >= -8 and right <= PHONE_WIDTH + 8 for left, right, _, _ in boxes)
     assert not any(
         a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3] for n, a in enumerate(boxes) for b in boxes[:n]
     )
     svg = drawn(spec)
-    assert svg.count('stroke-width="1.5"') == 12
+    assert svg.count('aria-roledescription="rule mark"') == 12
     assert 2 <= sum(f">{name}</text>" in svg for name in names) == len(boxes)
 
 
 def test_a_point_without_an_interval_has_no_bar() -> None:
     bare = point("bare", 0.2, 0.3) | {"x_low": None, "x_high": None, "y_low": None, "y_high": None}
-    assert drawn(flat([bare, point("whole", 0.5, 0.5)])).count('stroke-width="1.5"') == 2
+    assert drawn(flat([bare, point("whole", 0.5, 0.5)])).count('aria-roledescription="rule mark"') == 2
 
 
 def test_hollow_points_are_clear() -> None:
@@ -59,7 +59,7 @@ def test_more_than_four_lines_become_panels(series, panels) -> None:
     rows = [
         {key: row[key] for key in ("name_of", "x", "y", "x_low", "x_high", "y_low", "y_high", "at")} for row in rows
     ]
-    spec = paths(rows, x=X, y=Y, series="name_of", order="at")
+    spec = curves(rows, x=X, y=Y, series="name_of", order="at")
     assert ("facet" in spec) == panels
     assert json.dumps(spec["data"]["values"]).count('"name_of"') == 4 * series
     svg = drawn(spec)
@@ -69,11 +69,11 @@ def test_more_than_four_lines_become_panels(series, panels) -> None:
 
 def test_dots_have_their_texts_and_an_edge() -> None:
     rows = [{"text": f"text {n} <b>&", "far": 1.5 - 0.1 * n} for n in range(3)]
-    spec = dots(rows, value=Axis("far", "Distance", ".2f", zero=False), label="text", edge=1.0)
+    spec = texts(rows, value=Axis("far", "Distance", ".2f", zero=False), label="text", edge=1.0)
     assert [row["far"] for row in spec["data"]["values"]] == [1.5, 1.4, 1.3]
     svg = drawn(spec)
     assert svg.count("&lt;b&gt;&amp;</text>") == 3 and svg.count("stroke-dasharray") == 1
-    bare = dots(rows, value=Axis("far", "Distance", ".2f", zero=False), label="text", edge=None)
+    bare = texts(rows, value=Axis("far", "Distance", ".2f", zero=False), label="text", edge=None)
     assert "stroke-dasharray" not in drawn(bare) and "edge" not in json.dumps(bare)
 
 

@@ -1,12 +1,11 @@
-"""What the charts of attacks have in common: what attacks and models are called, forests, tables."""
+"""What the figures of attacks have in common: names of attacks and models, forests of them, tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from audits.chart_parts import STACKED_WIDTH
-from audits.chart_text import finer, span_of
-from audits.charts import Axis, forest
+from audits.charts import Axis, forest, stacked, with_table
+from audits.charts.text import span_of
 from audits.context import Draft
 from audits.membership.rates import Judged
 from audits.records import Estimate, Figure, Json
@@ -67,9 +66,9 @@ def hit_rows(draft: Draft, one: Judged) -> list[Estimate]:
     return [draft.row("tpr", **one.where, fpr=rate) for rate in one.calls]
 
 
-def table_of(titles: Sequence[str], rows: list[list[str]]) -> Json:
-    """Return what stands in a page under a figure in place of its data."""
-    return {"usermeta": {"miles": {"table": {"columns": [[title, title] for title in titles], "rows": rows}}}}
+def tabled(chart: Json, titles: Sequence[str], rows: list[list[str]]) -> Json:
+    """Return a chart with what stands in a page under it in place of its data."""
+    return with_table(chart, [(title, title) for title in titles], rows)
 
 
 def row_of(row: Estimate, key: str, called: str, **more: Any) -> Json:
@@ -86,32 +85,16 @@ def forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
     # All values may be one number.
     room = 0.03 * (high - low) or 0.05
     ends = round(max(0.0, low - room), 4), round(min(1.0, high + room), 4)
-    views = []
-    for number, (title, rows) in enumerate(groups.items()):
-        label = next(iter(rows[0]))
-        view = forest(rows, label=label, value=value, low="low", high="high", reference=0.5, greyed="as chance",
-                      ranked=False)  # fmt: skip
-        for layer in view["layer"]:
-            side = layer["encoding"]["x"]
-            side["scale"] = {"domain": list(ends), "nice": False}
-            side["title"] = value.title if number == len(groups) - 1 else None
-            if "axis" in side:
-                side["axis"] |= {"format": finer(value.format, *ends), "title": side["title"]}
-        views.append((title, view))
-    return stacked(views)
-
-
-def stacked(views: Sequence[tuple[str, Json]]) -> Json:
-    """Return titled charts one under another; one alone needs no title."""
-    if len(views) == 1:
-        return views[0][1]
-    schema = views[0][1]["$schema"]
-    inner = [
-        {**{key: part for key, part in view.items() if key != "$schema"}, "width": STACKED_WIDTH,
-         "title": {"text": title, "anchor": "start", "frame": "group"}}
-        for title, view in views
+    axis = replace(value, ends=ends)
+    views = [
+        (
+            title,
+            forest(rows, label=next(iter(rows[0])), value=axis, low="low", high="high", reference=0.5,
+                   greyed="as chance", ranked=False, axis_title=number == len(groups)),
+        )
+        for number, (title, rows) in enumerate(groups.items(), 1)
     ]  # fmt: skip
-    return {"$schema": schema, "vconcat": inner}
+    return stacked(views)
 
 
 def figure_of(id: str, title: str, caption: str, spec: Json) -> Figure:

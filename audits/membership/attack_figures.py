@@ -1,28 +1,33 @@
-"""Curves of hits against false alarms, and the most that a claim allows.
-
-Hits stand against false alarms on scales of powers: on plain ones the rates that matter, those of few false alarms,
-would be one line at the left edge.
-"""
+"""What attacks find: hits against false alarms beside the most that a claim allows, and the scores of the best one."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from audits.chart_parts import COLUMNS, HEIGHT, MOST_SERIES, OKABE_ITO, PANEL_WIDTH, UNDECIDED
-from audits.chart_text import distinct, plain_rows
+from audits.charts import Axis, lines, roc
+from audits.charts.theme import MOST_SERIES
 from audits.context import Draft
 from audits.membership.claims import Claim
-from audits.membership.drawing import MOST_PANELS, TIERS, Names, best_first, figure_of, hit_rows, rest_of, table_of
+from audits.membership.figure_parts import (
+    MOST_PANELS,
+    TIERS,
+    Names,
+    best_first,
+    figure_of,
+    hit_rows,
+    rest_of,
+    tabled,
+)
 from audits.membership.measure import Counts
 from audits.membership.rates import Judged
 from audits.numbers import percent
 from audits.records import Estimate, Figure, Json
+from audits.statistics import wilson
 from audits.statistics.binomial import upper_limit
 from audits.statistics.epsilon_bounds import most_hits
-from audits.statistics.roc import Floats, call_at
+from audits.statistics.roc import Bools, Floats, call_at
 from audits.wording import listed, span
 
 MOST_POINTS, LEAST_POINTS, ALL_POINTS = 120, 16, 720
@@ -30,10 +35,7 @@ MOST_POINTS, LEAST_POINTS, ALL_POINTS = 120, 16, 720
 CLAIMED = 12
 """Points of the line of a claim."""
 CHANCE = "chance"
-PANEL_HEIGHT = 170
-SHAPES = ("circle", "square", "triangle-up", "diamond")
-DASHES = ([1, 0], [7, 2], [2, 2], [7, 2, 2, 2])
-_GREY_DASHES = {True: [4, 3], False: [1, 0]}
+MOST_BINS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +48,7 @@ class Line:
     hits: Sequence[Estimate]
 
 
-def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
+def rates(draft: Draft, counts: Counts, names: Names) -> Figure:
     """Draw all attacks in one panel where they are few, else each in its own; of several models, the best by tier."""
     found, more = best_first(counts.judged), ""
     if names.several:
@@ -65,7 +67,7 @@ def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
         more = rest_of(len(found) - len(drawn))
     claims = {panel: counts.claims[one.attack.model] for one, panel in zip(drawn, panels, strict=True)
               if one.attack.model in counts.claims}  # fmt: skip
-    lines = [
+    curves = [
         Line(panel=panel, series=name, judged=one, hits=hit_rows(draft, one))
         for one, panel, name in zip(drawn, panels, series, strict=True)
     ]
@@ -77,12 +79,12 @@ def roc(draft: Draft, counts: Counts, names: Names) -> Figure:
     if claims:
         name = claim_name(list(claims.values()))
         caption += f" Grey, {name}: no attack on a model that keeps its claim is above it, on average."
-        others = max(line.judged.curve.others for line in lines)
+        others = max(line.judged.curve.others for line in curves)
         free = [panel for panel, claim in claims.items() if allows_all(claim, others)]
         if free:
             which = f"That of {listed(free)}" if len(claims) > len(free) else "It"
             caption += f" {which} allows everything at all rates that so few non-members can show."
-    spec = {**roc_chart(lines, claims, draft.level), **_rates(draft, names, drawn)}
+    spec = _listed(_chart(curves, claims, draft.level), draft, names, drawn)
     return figure_of("roc", "At few false alarms, how many members are found?", caption + more, spec)
 
 
@@ -94,8 +96,8 @@ def _best_by_tier(found: Sequence[Judged], model: str) -> list[Judged]:
     return [best[tier] for tier in TIERS if tier in best]
 
 
-def _rates(draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
-    """Return area and hits of the attacks that are drawn as a table, with their whole names."""
+def _listed(chart: Json, draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
+    """Return a chart with area and hits of the attacks that are drawn as a table, with their whole names."""
     fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in hit_rows(draft, one)))
     rows = []
     for one in drawn:
@@ -104,10 +106,10 @@ def _rates(draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
         head = [*([one.attack.model] if names.several else []), one.attack.name, one.attack.tier]
         rows.append([*head, span(auc), *(found.get(fpr, "") for fpr in fprs)])
     titles = [*(["model"] if names.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
-    return table_of(titles, rows)
+    return tabled(chart, titles, rows)
 
 
-def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) -> Json:
+def _chart(curves: Sequence[Line], claims: Mapping[str, Claim], level: float) -> Json:
     """Draw curves with their pointwise intervals, chance, and by panel the most that a claim allows.
 
     Parameters
@@ -117,20 +119,18 @@ def roc_chart(lines: Sequence[Line], claims: Mapping[str, Claim], level: float) 
     level
         Of the intervals of Clopper and Pearson, each threshold for itself.
     """
-    panels = list(dict.fromkeys(line.panel for line in lines))
-    floors = [min(1 / getattr(line.judged.curve, side) for line in lines) for side in ("others", "members")]
+    floors = [min(1 / getattr(line.judged.curve, side) for line in curves) for side in ("others", "members")]
     # Shared by the lines, so that a page of many models is no larger than one of few.
-    most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(lines)))
-    rows = [row for line in lines for row in _of_curve(line, most, floors[1], level)]
-    series = distinct(rows, "series")
+    most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(curves)))
+    rows = [row for line in curves for row in _of_curve(line, most, floors[1], level)]
     name = claim_name(list(claims.values()))
-    for panel in panels:
+    for panel in dict.fromkeys(line.panel for line in curves):
         rows += _of_chance(panel, max(floors))
         if panel in claims:
             rows += _of_claim(panel, name, claims[panel], floors)
-    looks = _looks(series, [*([name] if claims else []), CHANCE])
-    sides = {side: _side(side, floor) for side, floor in zip("xy", floors, strict=True)}
-    return _chart(_layers(sides, looks), plain_rows(rows), panels)
+    x = Axis("fpr", "False alarms (share of non-members)", ends=(floors[0], 1.0))
+    y = Axis("tpr", "Found (share of members)", ends=(floors[1], 1.0))
+    return roc(rows, x=x, y=y, guides=[*([name] if claims else []), CHANCE], label="attack")
 
 
 def claim_name(claims: Sequence[Claim]) -> str:
@@ -186,91 +186,93 @@ def _of_claim(panel: str, name: str, claim: Claim, floors: Sequence[float]) -> l
     return [{**common, "fpr": rate, "most": hit} for rate, hit in _rounded(rates, allowed)]
 
 
-def _looks(series: Sequence[str], lines: Sequence[str]) -> Json:
-    """Return colour, dashes and shapes, in one legend: what is measured, then what it is to be read against."""
-    names = [*series, *lines]
-    longest = max(len(name) for name in names)
-    columns = len(names) if longest * len(names) <= 30 else 1
-    legend = {"title": None, "orient": "top", "symbolOpacity": 1, "columns": columns, "labelLimit": 0}
-    ranges: dict[str, list[Any]] = {
-        "color": [*OKABE_ITO[: len(series)], *[UNDECIDED] * len(lines)],
-        "strokeDash": [*DASHES[: len(series)], *(_GREY_DASHES[name == CHANCE] for name in lines)],
-        "shape": [*SHAPES[: len(series)], *["stroke"] * len(lines)],
-    }
-    return {
-        channel: {
-            "field": "series",
-            "type": "nominal",
-            "sort": names,
-            "scale": {"domain": names, "range": values},
-            "legend": legend,
-        }
-        for channel, values in ranges.items()
-    }
+def scores(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+    """Draw how the scores of the attack with the highest AUC are spread over members and non-members."""
+    best = best_first(counts.judged)[0]
+    attack = best.attack
+    threshold, words = None, ""
+    for row in sorted(hit_rows(draft, best), key=lambda row: float(row.where["fpr"])):
+        if row.value > 0:
+            rate = f"{100 * float(row.where['fpr']):g} %"
+            threshold = call_at(best.curve, float(row.where["fpr"])).threshold, f"{rate} false alarms"
+            words = f" Dashed: the threshold that {rate} of the non-members reach."
+            break
+    spec = scores_chart(attack.scores[attack.judged], attack.member[attack.judged], threshold, draft.level)
+    if spec is None:
+        return None
+    caption = (
+        f"The attack with the highest AUC, {names.called(best)}: its scores in bins, of which the outermost hold all "
+        f"beyond them. Each side adds up to 1; bands are {percent(draft.level)} intervals (Wilson), each bin for "
+        f"itself. Where the two lines are one, a score tells nothing.{words}"
+    )
+    return figure_of("scores", "What do the scores look like?", caption, spec)
 
 
-def _side(side: str, floor: float) -> Json:
-    decades = range(math.ceil(math.log10(floor) - 1e-9), 1)
-    # Of less than two decades, powers alone would leave an axis without a scale.
-    ticks = [round(m * 10.0**k, 9) for k in decades for m in ((1,) if len(decades) > 2 else (1, 2, 5))]
-    title = {"x": "False alarms (share of non-members)", "y": "Found (share of members)"}[side]
-    axis = {"title": title, "values": [tick for tick in ticks if tick <= 1], "format": "~g", "labelSeparation": 6}
-    scale = {"type": "log", "domain": [float(f"{min(floor, 0.5):.4g}"), 1], "nice": False}
-    return {"type": "quantitative", "scale": scale, "axis": axis}
+def scores_chart(scores: Floats, member: Bools, threshold: tuple[float, str] | None, level: float) -> Json | None:
+    """Draw the share of each side in bins of the score; None where all scores are equal.
+
+    Parameters
+    ----------
+    threshold
+        A score and what it is called; not drawn where it is outside the bins.
+    """
+    edges = _edges(scores)
+    if edges is None:
+        return None
+    unit, base = _unit(edges)
+    rows = _binned(scores, member, edges, level)
+    for row in rows:
+        row["score"] = row["score"] / unit - base / unit
+    title = "Score (higher: member)" + (f" less {base!r}" if base else "")
+    rule = None
+    if threshold is not None and edges[0] <= threshold[0] <= edges[-1]:
+        rule = threshold[0] / unit - base / unit, threshold[1]
+    return lines(
+        rows,
+        x=Axis("score", title + (f", in units of {unit:g}" if unit != 1 else ""), zero=False, kind="quantitative"),
+        y=Axis("share", "Share of its side", ".2f"),
+        low="low",
+        high="high",
+        series="points",
+        series_title="",
+        rule=rule,
+    )
 
 
-def _layers(sides: Json, looks: Json) -> list[Json]:
-    def at(x: str, y: str) -> Json:
-        return {"x": {**sides["x"], "field": x}, "y": {**sides["y"], "field": y}}
-
-    drawn = {key: looks[key] for key in ("color", "strokeDash")}
-    hints = [
-        {"field": "attack", "type": "nominal", "title": "attack"},
-        {"field": "at", "type": "quantitative", "title": "false alarms", "format": ".3~g"},
-        *(
-            {"field": key, "type": "quantitative", "title": title, "format": ".3f"}
-            for key, title in (("tpr", "found"), ("from", "from"), ("to", "to"))
-        ),
-    ]
-    return [
-        _layer("most", {"type": "line", "strokeWidth": 1.5}, {**at("fpr", "most"), **drawn}),
-        _layer(
-            "low",
-            {"type": "area", "fillOpacity": 0.16, "interpolate": "step-after"},
-            {**at("fpr", "low"), "y2": {"field": "high"}, "color": looks["color"]},
-        ),
-        _layer(
-            "tpr",
-            {"type": "line", "strokeWidth": 2, "interpolate": "step-after"},
-            {**at("fpr", "tpr"), **drawn},
-            "isValid(datum.fpr)",
-        ),
-        _layer(
-            "at",
-            {"type": "rule", "strokeWidth": 1.5},
-            {**at("at", "from"), "y2": {"field": "to"}, "color": looks["color"]},
-        ),
-        _layer(
-            "at",
-            {"type": "point", "filled": True, "size": 44, "opacity": 1},
-            {**at("at", "tpr"), "color": looks["color"], "shape": looks["shape"], "tooltip": hints},
-        ),
-    ]  # fmt: skip
+def _edges(scores: Floats) -> Floats | None:
+    """Return the edges of bins over all but the outermost scores; None where these do not differ."""
+    # Single far scores would leave all others in one bin; where most are equal, they are all there is.
+    for tail in (0.005, 0.0):
+        low, high = np.quantile(scores, [tail, 1 - tail], method="nearest")
+        if low < high:
+            break
+    else:
+        return None
+    # Rice's rule for the number of bins.
+    part = np.linspace(0, 1, int(np.clip(2 * np.cbrt(len(scores)), 8, MOST_BINS)) + 1)
+    # A weighted mean, since the difference of two large numbers may be infinite.
+    return np.asarray(low * (1 - part) + high * part)
 
 
-def _layer(key: str, mark: Json, encoding: Json, *more: str) -> Json:
-    """Return the marks of the rows that have a key."""
-    tests = [f"isValid(datum.{key})", *more]
-    return {"transform": [{"filter": " && ".join(tests)}], "mark": {**mark, "clip": True}, "encoding": encoding}
+def _unit(edges: Floats) -> tuple[float, float]:
+    """Return a unit and an origin in which six digits tell the bins apart."""
+    low, high = float(edges[0]), float(edges[-1])
+    far = max(abs(low), abs(high))
+    unit = 1.0 if 1e-6 < far < 1e9 else float(f"1e{int(np.floor(np.log10(far)))}")
+    return unit, low if high / unit - low / unit < 1e-3 * far / unit else 0.0
 
 
-def _chart(layers: list[Json], rows: list[Json], panels: Sequence[str]) -> Json:
-    import altair as alt
-
-    head = {"$schema": alt.SCHEMA_URL, "data": {"values": rows}}
-    if len(panels) == 1:
-        return {**head, "layer": layers, "width": "container", "height": HEIGHT}
-    header = {"title": None, "labelLimit": 0}
-    facet = {"field": "panel", "type": "nominal", "sort": list(panels), "header": header}
-    inner = {"layer": layers, "width": PANEL_WIDTH, "height": PANEL_HEIGHT}
-    return {**head, "facet": facet, "spec": inner, "columns": min(COLUMNS, len(panels))}
+def _binned(scores: Floats, member: Bools, edges: Floats, level: float) -> list[Json]:
+    """Return the share of each side in each bin, with its interval (Wilson)."""
+    bins = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, len(edges) - 2)
+    middles = edges[:-1] / 2 + edges[1:] / 2
+    rows = []
+    for name, side in (("members", member), ("non-members", ~member)):
+        counts = np.bincount(bins[side], minlength=len(middles))
+        total = int(counts.sum())
+        for middle, count in zip(middles.tolist(), counts.tolist(), strict=True):
+            low, high = wilson(count, total, level=level)
+            share = count / total
+            ends = {"low": min(low, share), "high": max(high, share)}
+            rows.append({"score": middle, "share": share, **ends, "points": name})
+    return rows
