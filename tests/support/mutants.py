@@ -286,10 +286,15 @@ class Breaker:
         child.returncode = 0
         return self.ended(child.pid, answer, names)
 
+    def patience(self, names: list[str]) -> int:
+        """Return the seconds after which tests hang: well above what they and the imports of their files take."""
+        files = len({name.partition("::")[0] for name in names})
+        return round(30 + 3 * (sum(self.lines.seconds[name] for name in names) + IMPORTING * files))
+
     def limit(self, names: list[str]) -> None:
         """Make this process a session of its own that can neither say anything nor go on for ever."""
         os.setsid()
-        seconds = round(30 + 3 * sum(self.lines.seconds[name] for name in names))
+        seconds = self.patience(names)
         # Time of the processor, so that what else the machine does changes no figure.
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         silence = os.open(os.devnull, os.O_RDWR)
@@ -298,7 +303,7 @@ class Breaker:
 
     def ended(self, child: int, answer: int, names: list[str]) -> str | None:
         """Wait for a process and return the test that failed; one that hangs or dies is noticed too."""
-        limit = time.monotonic() + 20 * (30 + 3 * sum(self.lines.seconds[name] for name in names))
+        limit = time.monotonic() + 20 * self.patience(names)
         done, status = 0, 0
         while not done and time.monotonic() < limit:
             done, status = os.waitpid(child, os.WNOHANG)
