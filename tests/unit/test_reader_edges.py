@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.errors import InputError
 from probes.files.text import _likely
 from probes.loading.hashing import sha256_folder
 from probes.loading.score_folders import read_score_folder
