@@ -1,4 +1,4 @@
-"""Answers of readers at their edges that no other test tells apart: what a hash covers, and what a text is taken for."""
+"""Answers of readers that no other test tells apart: what a hash covers, and what a text is taken for."""
 
 from pathlib import Path
 
