@@ -210,7 +210,11 @@ def test_what_the_command_line_reads_first_is_light(path: str) -> None:
     assert heavy(parse(ROOT / path)) == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if "miles_cli" not in path.parts], ids=name)
+# What imports an old name is warned, once and by Python itself.
+SILENT = [path for path in FILES if "miles_cli" not in path.parts and path.stem != "renamed"]
+
+
+@pytest.mark.parametrize("path", SILENT, ids=name)
 def test_engines_do_not_print(path: Path) -> None:
     assert noise(parse(path)) == []
 
