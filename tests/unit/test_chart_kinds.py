@@ -173,7 +173,7 @@ def test_long_names_are_drawn(kind) -> None:
     assert LONG in json.dumps(spec)
 
 
-@pytest.mark.parametrize("kind", KINDS.keys() - {"images", "roc", "effect_matrix"})
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"images", "roc", "effect_matrix"}))
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_what_is_no_number_is_not_drawn_and_hides_no_other(kind, number) -> None:
     given = rows(4)
