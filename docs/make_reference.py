@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from audits import registry
+from audits.core import registry
 from miles_cli.main import VERBS, _real, app
 
 PAGE = Path(__file__).with_name("reference.md")

@@ -15,10 +15,10 @@ from typing import Annotated, Any, cast, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from audits.errors import InputError
-from audits.options import METADATA, OptionSpec, build, flag_of, specs_of
-from audits.registry import AuditSpec
-from audits.settings_file import read_settings
+from audits.core.errors import InputError
+from audits.core.options import METADATA, OptionSpec, build, flag_of, specs_of
+from audits.core.registry import AuditSpec
+from audits.core.settings_file import read_settings
 from miles_cli.options import Common
 
 _KINDS: dict[type, tuple[str, str]] = {

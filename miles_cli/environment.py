@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 
-from audits import registry
-from audits.context import Context
-from audits.errors import InputError
-from audits.records import Provenance
+from audits.core import registry
+from audits.core.context import Context
+from audits.core.errors import InputError
+from audits.core.records import Provenance
 
 PACKAGES = (
     "torch",

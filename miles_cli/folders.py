@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audits.errors import IncompleteError, InputError
-from audits.records import Report
-from audits.report_file import NAME, PART, fingerprint_of, read_report, write_text
+from audits.core.errors import IncompleteError, InputError
+from audits.core.records import Report
+from audits.report.report_file import NAME, PART, fingerprint_of, read_report, write_text
 from miles_cli.system_errors import is_full
 
 OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")

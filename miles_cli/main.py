@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from audits import registry
-from audits.errors import InputError, MilesError, shadowed
+from audits.core import registry
+from audits.core.errors import InputError, MilesError, shadowed
 from miles_cli import system_errors
 from miles_cli.printable import printable
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.options import option
+from audits.core.options import option
 
 DTYPES = ("float32", "bfloat16", "float16")
 _RUN = "Run"

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from audits import gates, runner
-from audits.context import Cache, Context, Draft, Plan
-from audits.errors import InputError
-from audits.options import specs_of
-from audits.records import GateResult, Report
-from audits.registry import AuditSpec
-from audits.report_file import dumps, fingerprint, write_bytes, write_records, write_report
+from audits.core import gates, runner
+from audits.core.context import Cache, Context, Draft, Plan
+from audits.core.errors import InputError
+from audits.core.options import specs_of
+from audits.core.records import GateResult, Report
+from audits.core.registry import AuditSpec
+from audits.report.report_file import dumps, fingerprint, write_bytes, write_records, write_report
 from miles_cli import folders, interrupts, system_errors
 from miles_cli.environment import choose_device, provenance, version
 from miles_cli.options import PRESENTATION, Common
@@ -87,7 +87,7 @@ def _told_when_interrupted() -> Iterator[list[str]]:
 
 def write_pages_and_report(report: Report, folder: Path) -> None:
     """Write the pages of a report, then report.json."""
-    from audits.rendering import write_pages
+    from audits.report.pages import write_pages
 
     write_pages(report, folder)
     write_report(report, folder)
@@ -212,7 +212,7 @@ def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> Non
 
 def _tell_failed(report: Report) -> None:
     """Say in one line each which gates failed and why: a log that holds nothing else must hold that."""
-    from audits.rendering.content import broken
+    from audits.report.pages.content import broken
 
     for gate in report.gates:
         if gate.outcome == "fail":

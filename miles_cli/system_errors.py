@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from audits.errors import InputError
+from audits.core.errors import InputError
 
 # A file that may not grow meets the limit of its user, which is a quota by another name.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from audits.records import Report
+from audits.core.records import Report
 
 
 def print_summary(report: Report, folder: Path) -> None:
     """Print findings, the estimates that carry them, and where to read on."""
-    from audits.rendering.terminal import summarise
+    from audits.report.pages.terminal import summarise
 
     console = Console()
     console.print(summarise(report, folder=folder, width=min(console.width, 100)))

@@ -5,8 +5,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from audits.errors import InputError
-from audits.report_file import NAME, PART, write_text
+from audits.core.errors import InputError
+from audits.report.report_file import NAME, PART, write_text
 
 
 def check_place(place: Path, option: str, runs: Sequence[Path]) -> None:

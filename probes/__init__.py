@@ -1,3 +1,7 @@
 """How things are measured: model-facing, reusable, without an opinion."""
 
+from probes.renamed import serve_old_names
+
 OWNER = "miles"
+
+serve_old_names()

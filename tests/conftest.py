@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from measured import measured
 
-from audits.charts import Axis, bars, forest, heat_map, lines, points
-from audits.numbers import described
-from audits.records import (
+from audits.core.numbers import described
+from audits.core.records import (
     Coverage,
     Estimate,
     Figure,
@@ -25,6 +24,7 @@ from audits.records import (
     Subject,
     Warning,
 )
+from audits.report.charts import Axis, bars, forest, heat_map, lines, points
 
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.

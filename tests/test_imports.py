@@ -13,8 +13,8 @@ PACKAGES = ("probes", "audits", "miles_cli")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 STANDARD = set(sys.stdlib_module_names)
 LIGHT = (
-    *("audits/__init__.py", "audits/records.py", "audits/registry.py", "audits/options.py", "audits/errors.py"),
-    *("audits/measures.py", "audits/intervals.py"),
+    "audits/__init__.py",
+    *(f"audits/core/{stem}.py" for stem in ("records", "registry", "options", "errors", "measures", "intervals")),
 )
 # What may not even be looked at by a layer, wherever in its code.
 FORBIDDEN = {
@@ -22,7 +22,7 @@ FORBIDDEN = {
     "audits": {"miles_cli", "typer", "click"},
     "miles_cli": {"probes"},
 }
-PLAIN_PARTS = {"charts", "comparison", "group_rates", "rendering", "statistics"}
+PLAIN_PARTS = {"core", "group_rates", "report", "statistics"}
 """Packages below audits that are no audits: every audit may import them."""
 
 
@@ -123,7 +123,7 @@ def global_seeds(tree: ast.AST) -> list[str]:
 def heavy(tree: ast.Module) -> list[str]:
     """Return what a light module imports at its top besides the standard library, other light ones and the errors."""
     light = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in LIGHT}
-    allowed = light | {"probes", "probes.errors"}
+    allowed = light | {"probes", "probes.core.errors"}
     found = []
     for node in at_import(tree):
         names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
@@ -210,7 +210,11 @@ def test_what_the_command_line_reads_first_is_light(path: str) -> None:
     assert heavy(parse(ROOT / path)) == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if "miles_cli" not in path.parts], ids=name)
+# What imports an old name is warned, once and by Python itself.
+SILENT = [path for path in FILES if "miles_cli" not in path.parts and path.stem != "renamed"]
+
+
+@pytest.mark.parametrize("path", SILENT, ids=name)
 def test_engines_do_not_print(path: Path) -> None:
     assert noise(parse(path)) == []
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
-from audits import registry
+from audits.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from audits.measures import Measure
-from audits.option_groups import WORKERS, Corpus, Groups, Workers
-from audits.options import argument, option
-from audits.registry import AuditSpec
+from audits.core.measures import Measure
+from audits.core.option_groups import WORKERS, Corpus, Groups, Workers
+from audits.core.options import argument, option
+from audits.core.registry import AuditSpec
 
 TASKS = ("sid", "asr")
 _DATA, _PROBES, _GROUPS = "Data", "Probes", "Groups and statistics"

@@ -13,13 +13,13 @@ from audits.asr_fairness.counts import TaskCounts
 from audits.asr_fairness.recordings import Recording
 from audits.asr_fairness.splits import across_speakers
 from audits.asr_fairness.stacks import Stack, workers_of
-from audits.context import Context
+from audits.core.context import Context
 from audits.statistics import generator
-from probes.ctc import Alphabet, Utterances, fit_ctc
-from probes.executor import Workers, check_complete, run_jobs
-from probes.loading.vocabularies import Vocabulary
-from probes.progress import Silent
-from probes.words import count_characters, count_words, normalise
+from probes.core.executor import Workers, check_complete, run_jobs
+from probes.core.progress import Silent
+from probes.speech.ctc import Alphabet, Utterances, fit_ctc
+from probes.speech.vocabularies import Vocabulary
+from probes.speech.words import count_characters, count_words, normalise
 
 KIND = "fairness-probes"
 ALIGNMENTS = 4

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import Floats, TaskCounts, sums_of
 from audits.asr_fairness.recordings import Inputs
-from audits.groups import reported_groups
-from audits.intervals import Interval, Undefined
+from audits.core.groups import reported_groups
+from audits.core.intervals import Interval, Undefined
 from audits.statistics import SpeakerSums, cluster_weights, generator, ratio
 
 SPREAD_METHOD = "standard deviation between deals, chi-squared"

@@ -16,11 +16,11 @@ from audits.asr_fairness.cohort import (
     with_deals,
 )
 from audits.asr_fairness.counts import TEST, Floats, Layer, TaskCounts, named, sums_of
+from audits.core.groups import MIN_WORDS, GroupSet
+from audits.core.intervals import Interval, Undefined
+from audits.core.records import Coordinate
 from audits.group_rates import comparing
 from audits.group_rates.comparing import KINDS, p_method
-from audits.groups import MIN_WORDS, GroupSet
-from audits.intervals import Interval, Undefined
-from audits.records import Coordinate
 from audits.statistics import Kind, on_scale, percentile_interval
 from audits.statistics.rank_correlation import spearman_rows
 

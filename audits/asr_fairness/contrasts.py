@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from audits.asr_fairness.comparisons import Comparison
 from audits.asr_fairness.counts import HEAD, TASK_WORDS, TEST, Layer, TaskCounts, named
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.numbers import point
+from audits.core.records import Estimate
+from audits.core.wording import p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
-from audits.groups import ALL
-from audits.numbers import point
-from audits.records import Estimate
-from audits.wording import p_words, span
 
 CROSSINGS = 4
 """Most crossings of attributes that are told one by one."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD
 from audits.asr_fairness.recordings import Inputs, Recording
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.wording import many
 from audits.group_rates.cautions import beyond_samples, in_several, in_several_words
-from audits.wording import many
-from probes.frames import RATE
+from probes.speech.frames import RATE
 
 if TYPE_CHECKING:
     from audits.asr_fairness.measure import Counts

@@ -5,10 +5,10 @@ by coin. Both the corpus and the encoder are kept, so that a second demo takes s
 """
 
 from audits.asr_fairness import Options
-from audits.context import Context
-from probes.loading.hashing import sha256_json
-from probes.synthetic.speech import speak_corpus
-from probes.synthetic.speech_encoder import train_encoder
+from audits.core.context import Context
+from probes.core.hashing import sha256_json
+from probes.speech.speech_encoder import train_encoder
+from probes.speech.synthetic_speech import speak_corpus
 
 VERSION = 3
 """Raised whenever the corpus or the training changes, so that no old demo is taken for a new one."""

@@ -9,15 +9,15 @@ from audits.asr_fairness.comparisons import Comparison
 from audits.asr_fairness.counts import HEAD, TASK_WORDS, TEST, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_data
 from audits.asr_fairness.measure import Counts
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import ALL, MIN_WORDS
+from audits.core.intervals import Interval
+from audits.core.wording import first_of
 from audits.group_rates import METRIC_WORDS, MIN_REPORTED
 from audits.group_rates.cautions import too_few_words
 from audits.group_rates.comparing import p_method
 from audits.group_rates.rates import group_rates, parted, parted_words
-from audits.groups import ALL, MIN_WORDS
-from audits.intervals import Interval
 from audits.statistics import SpeakerSums, adjust, mean_of_rates, scaled
-from audits.wording import first_of
 
 TRIALS = {"wer": "words", "cer": "characters", "error": "clips"}
 """What a rate counts alike."""

@@ -9,11 +9,11 @@ from audits.asr_fairness.contrasts import contrasts
 from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts
 from audits.asr_fairness.measure import Counts
 from audits.asr_fairness.recordings import Inputs
-from audits.charts import Axis, bars, forest, heat_map, lines, points
-from audits.context import Draft
-from audits.groups import ALL
-from audits.numbers import percent
-from audits.records import Coordinate, Estimate, Figure, Json
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.numbers import percent
+from audits.core.records import Coordinate, Estimate, Figure, Json
+from audits.report.charts import Axis, bars, forest, heat_map, lines, points
 
 TITLES = {"sid": "speaker identification", "asr": "transcription"}
 

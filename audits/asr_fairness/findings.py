@@ -18,14 +18,14 @@ from audits.asr_fairness.contrasts import (
 )
 from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, TASK_WORDS, TEST, TaskCounts, named
 from audits.asr_fairness.measure import Counts
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.numbers import point
+from audits.core.records import Estimate
+from audits.core.wording import listed, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.clips import tell_skipped
 from audits.group_rates.findings import gap_sentence, joined, severity_of
-from audits.groups import ALL
-from audits.numbers import point
-from audits.records import Estimate
-from audits.wording import listed, span
 
 
 def findings(draft: Draft, counts: Counts) -> None:

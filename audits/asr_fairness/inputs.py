@@ -8,22 +8,22 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.preview import coordinates_of, cost_of, preview_of
 from audits.asr_fairness.recordings import Inputs, Recording
 from audits.asr_fairness.stacks import workers_of
-from audits.context import Context, Plan
-from audits.groups import group_sets
-from audits.options import check_distinct
-from audits.records import Source, Subject
-from audits.value_maps import value_map_sources
-from probes.activations import check_family
-from probes.errors import InputError
-from probes.loading.bad_clips import BadClips
-from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
-from probes.loading.corpora import read_corpus
-from probes.loading.hashing import sha256_json
-from probes.loading.levels import parse_bins
-from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
-from probes.loading.recordings import measure_sound
-from probes.loading.vocabularies import read_vocabulary
-from probes.words import normalise
+from audits.core.context import Context, Plan
+from audits.core.groups import group_sets
+from audits.core.options import check_distinct
+from audits.core.records import Source, Subject
+from audits.core.value_maps import value_map_sources
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_json
+from probes.files.levels import parse_bins
+from probes.models.checkpoints import ModelFolder, count_parameters, find_model
+from probes.speech.activations import check_family
+from probes.speech.bad_clips import BadClips
+from probes.speech.corpora import read_corpus
+from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.speech.recordings import measure_sound
+from probes.speech.vocabularies import read_vocabulary
+from probes.speech.words import normalise
 
 NO_TEXT = "empty transcript"
 NO_SPEAKER = "no speaker"

@@ -15,9 +15,9 @@ from audits.asr_fairness.counts import CONTROLS, HEAD, TaskCounts
 from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
 from audits.asr_fairness.stacks import baseline_stack, encoder_stack
-from audits.context import Context
+from audits.core.context import Context
 from audits.statistics import enough_permutations
-from probes.loading.vocabularies import Vocabulary
+from probes.speech.vocabularies import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,12 +15,12 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, METRICS, TASK_WORDS, TEST
 from audits.asr_fairness.data_warnings import enrolled_speakers, few_clips_for_folds, silent_clips
 from audits.asr_fairness.recordings import Inputs
+from audits.core.groups import MIN_WORDS, GroupSet, reported_groups
+from audits.core.records import Coordinate
 from audits.group_rates.cautions import beyond_samples
 from audits.group_rates.comparing import KINDS
-from audits.groups import MIN_WORDS, GroupSet, reported_groups
-from audits.records import Coordinate
 from audits.statistics import enough_permutations
-from probes.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
+from probes.speech.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
 
 _PASSES = 14
 """Most passes of the CTC probe over the frames: one to whiten, four to align, eight to learn, one to transcribe."""

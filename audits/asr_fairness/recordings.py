@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from audits.groups import GroupSet
-from probes.loading.checkpoints import ModelFolder
-from probes.loading.manifests import Clip, Manifest
-from probes.loading.vocabularies import Vocabulary
+from audits.core.groups import GroupSet
+from probes.models.checkpoints import ModelFolder
+from probes.speech.manifests import Clip, Manifest
+from probes.speech.vocabularies import Vocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

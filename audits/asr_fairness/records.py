@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from audits.asr_fairness.counts import TaskCounts
-from audits.comparison.parts import Ratio, Rows
+from audits.core.records import Coverage
 from audits.group_rates.clips import column_of, coverage_of, keys, row_of, rows_of_left, units
-from audits.records import Coverage
-from probes.frames import RATE
+from audits.report.comparison.parts import Ratio, Rows
+from probes.speech.frames import RATE
 
 if TYPE_CHECKING:
     # It imports torch, which comparing two runs does without.

@@ -13,11 +13,11 @@ from audits.asr_fairness.counts import TaskCounts
 from audits.asr_fairness.recordings import Recording
 from audits.asr_fairness.splits import within_speakers
 from audits.asr_fairness.stacks import Stack, workers_of
-from audits.context import Context
+from audits.core.context import Context
 from audits.statistics import generator
-from probes.executor import Workers, check_complete, run_jobs
-from probes.linear import softmax_probe, standardise
-from probes.progress import Advance
+from probes.core.executor import Workers, check_complete, run_jobs
+from probes.core.progress import Advance
+from probes.speech.linear import softmax_probe, standardise
 
 KIND = "fairness-probes"
 SHUFFLED = "shuffled-labels"

@@ -6,12 +6,12 @@ from typing import Any, NoReturn
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE
 from audits.asr_fairness.recordings import Inputs, Recording
-from audits.context import Context
-from probes.activations import LogMel, SpeechEncoder, batching_of, encoder_key
-from probes.embeddings import Embeddings, Item, clip_item
-from probes.errors import IncompleteError, InputError
-from probes.executor import Workers
-from probes.loading.hashing import sha256_json
+from audits.core.context import Context
+from probes.core.errors import IncompleteError, InputError
+from probes.core.executor import Workers
+from probes.core.hashing import sha256_json
+from probes.speech.activations import LogMel, SpeechEncoder, batching_of, encoder_key
+from probes.speech.embeddings import Embeddings, Item, clip_item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

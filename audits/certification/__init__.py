@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audits.measures import Measure
-from audits.options import argument, option
-from audits.registry import AuditSpec
-from probes.smoothing import MOST
+from audits.core.measures import Measure
+from audits.core.options import argument, option
+from audits.core.registry import AuditSpec
+from probes.classifiers.smoothing import MOST
 
 _MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a model"
 _LOG, _COUNTS, _DRAWN = ("from_log",), ("from_counts",), ("from_log", "from_counts")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from audits.certification import Options
-from audits.context import Context
+from audits.core.context import Context
 from audits.statistics import generator
-from probes.loading.hashing import sha256_json
+from probes.core.hashing import sha256_json
 
 VERSION = 1
 SIGMA = 0.25
@@ -53,8 +53,8 @@ def _trained(pixels: Any, labels: Any, context: Context, sigma: float) -> Any:
     """Train on images under fresh noise in every pass (Cohen et al. 2019, section 3.3)."""
     import torch
 
-    from probes.classifier_networks import small_cnn
-    from probes.executor import one_thread
+    from probes.classifiers.classifier_networks import small_cnn
+    from probes.core.executor import one_thread
 
     stream = torch.Generator().manual_seed(context.seed)
     # Layers draw their weights from the global generator, which is put back afterwards.

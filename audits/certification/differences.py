@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from audits.certification.parts import LEAST
 from audits.certification.rules import Rule
-from audits.context import Draft
-from audits.numbers import described
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.numbers import described
+from audits.core.records import Estimate
+from audits.core.wording import listed
 from audits.statistics import clopper_pearson
-from audits.wording import listed
 
 
 def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str]]) -> None:

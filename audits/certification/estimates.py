@@ -8,9 +8,9 @@ from audits.certification.log_estimates import add_log_estimates
 from audits.certification.measure import Counts
 from audits.certification.parts import LEAST, Part
 from audits.certification.rules import Rule
-from audits.context import Draft
-from audits.intervals import Interval, exact
-from audits.numbers import UPPER_BOUND
+from audits.core.context import Draft
+from audits.core.intervals import Interval, exact
+from audits.core.numbers import UPPER_BOUND
 
 UNSAMPLED = 0.95
 """What report.json says is the level of a bound or an exact number, which has none."""

@@ -11,10 +11,10 @@ from audits.certification.measure import Counts
 from audits.certification.parts import LEAST
 from audits.certification.radii import rounded_down
 from audits.certification.rules import Rule
-from audits.charts import Axis, bars, heat_map, lines
-from audits.context import Draft
-from audits.numbers import bounded, percent
-from audits.records import Figure, Json
+from audits.core.context import Draft
+from audits.core.numbers import bounded, percent
+from audits.core.records import Figure, Json
+from audits.report.charts import Axis, bars, heat_map, lines
 from audits.statistics import clopper_pearson
 
 POINTS = 40

@@ -7,10 +7,10 @@ from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule
 from audits.certification.run_warnings import HALF, warn
-from audits.context import Draft
-from audits.numbers import bounded, counted, described, interval, level_of
-from audits.records import Estimate
-from audits.wording import span
+from audits.core.context import Draft
+from audits.core.numbers import bounded, counted, described, interval, level_of
+from audits.core.records import Estimate
+from audits.core.wording import span
 
 
 def findings(draft: Draft, counts: Counts) -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from audits.certification.bounds import Floats
-from audits.intervals import Interval
+from audits.core.intervals import Interval
 from audits.statistics import clopper_pearson
 from audits.statistics.mean_intervals import STUDENT_SKEW, mean_interval
 

@@ -11,10 +11,10 @@ from audits.certification.parts import class_name, distinct
 from audits.certification.rules import Rule, rule_of
 from audits.certification.sampling import Drawn
 from audits.certification.stored_counts import read_counts
-from audits.context import Context, Plan
-from audits.records import Coordinate, Source, Subject
-from probes.errors import InputError
-from probes.loading.hashing import sha256_file
+from audits.core.context import Context, Plan
+from audits.core.records import Coordinate, Source, Subject
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

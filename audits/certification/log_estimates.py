@@ -3,9 +3,9 @@
 from audits.certification.log_fit import Reading
 from audits.certification.logs import USUAL_ALPHAS, Log
 from audits.certification.rules import Rule
-from audits.context import Draft
-from audits.intervals import Interval, exact
-from audits.numbers import RANGE
+from audits.core.context import Draft
+from audits.core.intervals import Interval, exact
+from audits.core.numbers import RANGE
 
 
 def add_log_estimates(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:

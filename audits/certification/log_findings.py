@@ -3,9 +3,9 @@
 from audits.certification.log_fit import Fit, Reading
 from audits.certification.logs import Log
 from audits.certification.rules import Rule
-from audits.context import Draft
-from audits.numbers import bounded
-from audits.wording import listed
+from audits.core.context import Draft
+from audits.core.numbers import bounded
+from audits.core.wording import listed
 
 _PRINTED = {
     ("nearest",): "rounded to nearest when printed",

@@ -11,7 +11,7 @@ import numpy as np
 
 from audits.certification.bounds import Floats
 from audits.certification.certificates import ABSTAIN, Verdict
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.delimited import Delimited
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")

@@ -13,7 +13,7 @@ from audits.certification.model_and_images import CHECKS, Work, batch_of
 from audits.certification.parts import Part, parts
 from audits.certification.rules import Rule
 from audits.certification.sampling import Drawn, draw
-from audits.context import Context
+from audits.core.context import Context
 
 _VERSION = 2
 
@@ -72,9 +72,9 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
     import torch
 
-    from probes.folding import fold_batchnorm
-    from probes.noise import Noise
-    from probes.smoothing import ImageCounts, Sampler
+    from probes.classifiers.folding import fold_batchnorm
+    from probes.classifiers.noise import Noise
+    from probes.classifiers.smoothing import ImageCounts, Sampler
 
     work, rule = inputs.work, inputs.rule
     assert work is not None

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from audits.certification import ARCHITECTURES, Options
 from audits.certification.rules import asserted
-from audits.context import Context
-from audits.options import numbers
-from probes.errors import InputError
-from probes.loading.classifiers import Classifier, check_classifier, load_classifier
-from probes.loading.images import Images, load_images
-from probes.loading.several import SHOWN, several
-from probes.progress import Progress
+from audits.core.context import Context
+from audits.core.options import numbers
+from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
+from probes.classifiers.images import Images, load_images
+from probes.core.errors import InputError
+from probes.core.progress import Progress
+from probes.files.several_refusals import SHOWN, several
 
 if TYPE_CHECKING:
     import torch
@@ -179,7 +179,7 @@ def lipschitz_of(options: Options, work: Work, dtype: str) -> float | None:
         )
     if options.lipschitz != "computed":
         return asserted(options.lipschitz)
-    from probes.lipschitz_bound import lipschitz_bound, softmax_bound
+    from probes.classifiers.lipschitz_bound import lipschitz_bound, softmax_bound
 
     bound = softmax_bound(lipschitz_bound(work.classifier.module, work.images.shape, lower_steps=0).product)
     if not bound > 0:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from audits.certification.certificates import Verdict
-from audits.records import Coordinate
+from audits.core.records import Coordinate
 
 LEAST = 5
 """Images that a class or group needs for numbers of its own."""

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from audits.certification.certificates import ABSTAIN, Verdict
 from audits.certification.parts import class_name
-from audits.comparison.parts import Ratio, Rows
-from audits.records import Coverage, Skipped
+from audits.core.records import Coverage, Skipped
+from audits.report.comparison.parts import Ratio, Rows
 
 if TYPE_CHECKING:
     from audits.certification.measure import Counts

@@ -11,7 +11,7 @@ from typing import Literal
 from audits.certification import Options
 from audits.certification.bounds import Method, bernstein_shift
 from audits.certification.radii import Geometry, ceiling, least_draws
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 LOOKS = 12
 FIRST_LOOK = 100

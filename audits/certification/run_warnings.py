@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule, too_few
-from audits.context import Draft
-from audits.numbers import bounded, point
+from audits.core.context import Draft
+from audits.core.numbers import bounded, point
 
 HALF = 0.5
 LIKELY = 0.05

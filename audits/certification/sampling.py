@@ -20,7 +20,7 @@ from audits.certification.bounds import (
 )
 from audits.certification.rules import FIRST_LOOK, Rule
 from audits.statistics.binomial import lower_limit
-from probes.smoothing import ONE, ImageCounts, Tally
+from probes.classifiers.smoothing import ONE, ImageCounts, Tally
 
 GRID = 24
 

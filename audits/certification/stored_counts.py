@@ -9,10 +9,10 @@ from audits.certification import Options
 from audits.certification.parts import distinct
 from audits.certification.rules import Rule, asserted, rule_of
 from audits.certification.sampling import Drawn
-from audits.records import Subject
-from probes.errors import InputError
+from audits.core.records import Subject
+from probes.classifiers.smoothing import MOST, ONE, Tally
+from probes.core.errors import InputError
 from probes.files.safe_tensors import check_safetensors
-from probes.smoothing import MOST, ONE, Tally
 
 NAME = "counts.safetensors"
 FORMAT = "miles.counts/1"

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from audits.comparison.parts import Rows
-from audits.context import Draft
-from audits.groups import GroupSet
-from audits.records import Coverage, Skipped
-from probes.loading.manifests import Clip
+from audits.core.context import Draft
+from audits.core.groups import GroupSet
+from audits.core.records import Coverage, Skipped
+from audits.report.comparison.parts import Rows
+from probes.speech.manifests import Clip
 
 Left = Sequence[tuple[Clip, str]]
 """Clips that were left out, with the reason."""

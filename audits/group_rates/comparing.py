@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from audits.core.groups import GroupSet
+from audits.core.intervals import Interval, Undefined
 from audits.group_rates import PERMUTED
-from audits.groups import GroupSet
-from audits.intervals import Interval, Undefined
 from audits.statistics import (
     GAP_METHOD,
     OTHERS_METHOD,

@@ -7,11 +7,11 @@ zero.
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from audits.context import Draft
-from audits.numbers import point
-from audits.records import Estimate, Severity
+from audits.core.context import Draft
+from audits.core.numbers import point
+from audits.core.records import Estimate, Severity
+from audits.core.wording import p_words
 from audits.statistics import OUT_OF_REACH
-from audits.wording import p_words
 
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84

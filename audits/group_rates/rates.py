@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from audits.intervals import Interval
+from audits.core.intervals import Interval
 from audits.statistics import Floats, RateIntervals, SpeakerSums, parts_from_pooled, rate_intervals
 from audits.statistics.clustered_rates import Spread
 

@@ -7,10 +7,10 @@ from losses that were measured elsewhere.
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.measures import Measure
-from audits.option_groups import Workers
-from audits.options import argument, option
-from audits.registry import AuditSpec
+from audits.core.measures import Measure
+from audits.core.option_groups import Workers
+from audits.core.options import argument, option
+from audits.core.registry import AuditSpec
 
 BUDGETS = ("same-data", "same-total")
 CORRECTIONS = ("holm", "bh")

@@ -7,10 +7,10 @@ Where it is balanced all four are parts of one language: a model of two of them 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.interference import Options
-from probes.loading.hashing import sha256_json
-from probes.synthetic.languages import make_language
+from audits.interference.synthetic_languages import make_language
+from probes.core.hashing import sha256_json
 
 VERSION = 1
 """Raised whenever the languages change, so that no old demo is taken for a new one."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.intervals import Interval
+from audits.core.records import Coordinate, Warning
 from audits.interference.effects import correlation_interval, p_interval, without_interval
 from audits.interference.likenesses import complete
 from audits.interference.matrix import Matrix
 from audits.interference.settings import Inputs
-from audits.intervals import Interval
-from audits.records import Coordinate, Warning
 from audits.statistics import generator
 from audits.statistics.mean_intervals import mean_interval
 from audits.statistics.multiplicity import adjust

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from audits.core.intervals import Interval, exact
+from audits.core.records import Coordinate, Warning
+from audits.core.wording import listed
 from audits.interference.likenesses import EFFECTS, Likeness, complete, likenesses_of
 from audits.interference.matrix import Matrix, Weights, combined
 from audits.interference.settings import Inputs
-from audits.intervals import Interval, exact
-from audits.records import Coordinate, Warning
 from audits.statistics import enough_permutations, generator
 from audits.statistics.binomial import clopper_pearson
 from audits.statistics.multiplicity import adjust, scaled
 from audits.statistics.qap import QapTest, Undefined, permutation_test
 from audits.statistics.rank_correlation import spearman
-from audits.wording import listed
 
 Floats = NDArray[np.float64]
 FEWEST = 5

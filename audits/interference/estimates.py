@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.records import Coordinate, Warning
 from audits.interference import Options
 from audits.interference.convergence import Baseline
 from audits.interference.downstream import Relations
@@ -17,8 +19,6 @@ from audits.interference.matrix import Cell, Judged, Matrix, Weights, interval_o
 from audits.interference.measure import Counts
 from audits.interference.mixtures import Mixtures, where_error
 from audits.interference.settings import Inputs, Languages
-from audits.intervals import Interval
-from audits.records import Coordinate, Warning
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 
 BASELINES = ("unigram", "bigram")

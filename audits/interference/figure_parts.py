@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from audits.charts.matrix import Look
+from audits.core.records import Estimate, Figure, Json
 from audits.interference.matrix import Judged
 from audits.interference.settings import Inputs
-from audits.records import Estimate, Figure, Json
+from audits.report.charts.matrix import Look
 
 STATES: Mapping[str, tuple[str, Look]] = {
     "h": ("interference", "colour"),

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from audits.charts import Axis, Tile, effect_matrix, points, with_table
-from audits.charts.matrix import MOST_NUMBERED
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.records import Estimate, Figure, Json
+from audits.core.wording import many, span
 from audits.interference.clustering import leaf_order
 from audits.interference.effect_figures import downstream, likeness, mixtures, seeds
 from audits.interference.figure_parts import (
@@ -23,9 +24,8 @@ from audits.interference.figure_parts import (
 )
 from audits.interference.matrix import Cell, Matrix
 from audits.interference.measure import Counts
-from audits.numbers import percent
-from audits.records import Estimate, Figure, Json
-from audits.wording import many, span
+from audits.report.charts import Axis, Tile, effect_matrix, points, with_table
+from audits.report.charts.matrix import MOST_NUMBERED
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:

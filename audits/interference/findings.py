@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.records import Estimate, Severity
+from audits.core.wording import listed, many, p_words, size_words, span
 from audits.interference.downstream import Relation
 from audits.interference.effects import Association
 from audits.interference.likenesses import EFFECTS, plural
@@ -11,10 +14,7 @@ from audits.interference.matrix import Judged, Matrix
 from audits.interference.measure import Counts
 from audits.interference.mixtures import Mixtures, where_error
 from audits.interference.settings import Inputs
-from audits.numbers import percent
-from audits.records import Estimate, Severity
 from audits.statistics.qap import QapTest
-from audits.wording import listed, many, p_words, size_words, span
 
 GRAVE, CONSIDERABLE = 0.10, 0.03
 """Shares of a language's own loss from which interference is high, and medium; below it is low."""

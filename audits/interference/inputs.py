@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from audits.context import Context, Plan
+from audits.core.context import Context, Plan
+from audits.core.records import Source, Subject
 from audits.interference import Options, slurm
+from audits.interference.language_tables import read_downstream, read_similarity
 from audits.interference.likenesses import EFFECTS, names_of
+from audits.interference.loss_tables import read_losses
 from audits.interference.models import find_start, find_tokenizer, make_jobs
 from audits.interference.preflight import coordinates_of, cost_of, measured_cost, warnings_of
 from audits.interference.settings import (
@@ -24,13 +27,10 @@ from audits.interference.settings import (
     settle_training,
     settle_triples,
 )
-from audits.records import Source, Subject
-from probes.errors import InputError
-from probes.executor import Workers
-from probes.loading.language_corpora import LanguageText, check_codes, read_attributes, read_language
-from probes.loading.language_tables import read_downstream, read_similarity
-from probes.loading.loss_tables import read_losses
-from probes.loading.text_tokenizers import BYTES
+from probes.core.errors import InputError
+from probes.core.executor import Workers
+from probes.language_models.language_corpora import LanguageText, check_codes, read_attributes, read_language
+from probes.language_models.text_tokenizers import BYTES
 
 MOST_PER_TOKEN, LEAST_COUNTED, MOST_READ = 8, 2**20, 2**28
 """Bytes that a token stands for at most, on average; bytes of a language that are read at least, and at most."""
@@ -270,7 +270,7 @@ def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:
 
 
 def _table_source(path: Path, role: str) -> Source:
+    from probes.core.hashing import sha256_file
     from probes.files.tables import read_table
-    from probes.loading.hashing import sha256_file
 
     return Source(role=role, path=str(path), sha256=sha256_file(path), items=len(read_table(path).rows))

@@ -39,8 +39,8 @@ def names_of(inputs: Inputs) -> tuple[str, ...]:
 
 def likenesses_of(inputs: Inputs) -> list[Likeness]:
     """Return all likenesses, as matrices over the languages."""
-    from probes.byte_ngrams import overlap_matrix
-    from probes.loading.language_tables import dyads
+    from audits.interference.language_tables import dyads
+    from probes.language_models.byte_ngrams import overlap_matrix
 
     found: list[Likeness] = []
     columns = inputs.attributes.columns

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.interference.loss_tables import LossTable
 from audits.interference.settings import Languages
-from probes.loading.loss_tables import LossTable
 
 Floats = NDArray[np.float64]
 

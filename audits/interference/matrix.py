@@ -8,10 +8,10 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.intervals import Interval
 from audits.interference import OF_SENTENCES
 from audits.interference.losses import Losses
 from audits.interference.settings import Languages
-from audits.intervals import Interval
 from audits.statistics.crossed import Contrast, Crossed, Part, crossed_intervals
 from audits.statistics.multiplicity import adjust
 

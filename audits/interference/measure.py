@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.records import Warning
 from audits.interference import Options
 from audits.interference.convergence import Baseline, failures
 from audits.interference.downstream import Relations, relate
@@ -16,14 +17,13 @@ from audits.interference.losses import Cell, Losses, from_models, from_table
 from audits.interference.matrix import Matrix
 from audits.interference.mixtures import Mixtures, mix
 from audits.interference.settings import Inputs
-from audits.records import Warning
-from audits.report_file import write_bytes
-from probes.byte_ngrams import baseline_losses
-from probes.errors import IncompleteError, InputError
-from probes.executor import run_jobs
-from probes.language_models import Held, Job, check_value, fit, held_of, windows_of
-from probes.masked_training import held_positions
-from probes.token_windows import Windows
+from audits.report.report_file import write_bytes
+from probes.core.errors import IncompleteError, InputError
+from probes.core.executor import run_jobs
+from probes.language_models.byte_ngrams import baseline_losses
+from probes.language_models.masked_training import held_positions
+from probes.language_models.mixture_models import Held, Job, check_value, fit, held_of, windows_of
+from probes.language_models.token_windows import Windows
 
 MOST_UNKNOWN, FEW_UNKNOWN = 0.1, 0.001
 """Shares of unknown tokens above which a language is refused, and is warned of."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
 
+from audits.core.records import Coordinate
 from audits.interference.losses import with_of
 from audits.interference.matrix import Judged, Matrix, Weights, combined
 from audits.interference.settings import Languages
-from audits.records import Coordinate
 
 MOST_MIXTURES = 2000
 """Mixtures of three up to which all are ranked."""

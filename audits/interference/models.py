@@ -5,18 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.records import Subject
 from audits.interference import Options
 from audits.interference.settings import OF_SMALL, OF_TRAINING, Inputs, Languages, refuse_idle, training_seed
-from audits.records import Subject
-from probes.errors import InputError
-from probes.language_models import Corpus, Job, Sizes
-from probes.loading.hashing import sha256_json
-from probes.loading.language_corpora import LanguageText
-from probes.loading.masked_models import MaskedModel, find_model_sets, read_masked_model
-from probes.loading.text_tokenizers import BYTES, Tokenizer, read_tokenizer, train_bpe
-from probes.masked_training import Recipe
-from probes.model_results import SUBFOLDER, Results
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_json
+from probes.language_models.language_corpora import LanguageText
+from probes.language_models.masked_models import MaskedModel, find_model_sets, read_masked_model
+from probes.language_models.masked_training import Recipe
+from probes.language_models.mixture_models import Corpus, Job, Sizes
+from probes.language_models.model_results import SUBFOLDER, Results
+from probes.language_models.text_tokenizers import BYTES, Tokenizer, read_tokenizer, train_bpe
 
 BPE = "bpe"
 """Tokenizer that is trained on the languages themselves."""

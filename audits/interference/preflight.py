@@ -9,15 +9,15 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+from audits.core.records import Coordinate, Warning
+from audits.core.wording import listed, many
 from audits.interference import Options
 from audits.interference.likenesses import names_of
 from audits.interference.settings import Inputs, Languages
-from audits.records import Coordinate, Warning
-from audits.wording import listed, many
-from probes.cache import Cache
-from probes.executor import one_thread
-from probes.language_models import Job, measure
-from probes.loading.language_corpora import shared_content, shared_sentences
+from probes.core.cache import Cache
+from probes.core.executor import one_thread
+from probes.language_models.language_corpora import shared_content, shared_sentences
+from probes.language_models.mixture_models import Job, measure
 
 TIMED_STEPS = 6
 

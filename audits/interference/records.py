@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from audits.records import Coverage, Skipped
+from audits.core.records import Coverage, Skipped
 
 if TYPE_CHECKING:
     from audits.interference.measure import Counts

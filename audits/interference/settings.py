@@ -7,14 +7,14 @@ from itertools import combinations
 from typing import Literal, TypeVar
 
 from audits.interference import Options
+from audits.interference.language_tables import Downstream, Similarity
+from audits.interference.loss_tables import LossTable
 from audits.statistics import generator
-from probes.errors import InputError
-from probes.executor import Workers
-from probes.language_models import Job
-from probes.loading.language_corpora import Attributes, LanguageText
-from probes.loading.language_tables import Downstream, Similarity
-from probes.loading.loss_tables import LossTable
-from probes.loading.text_tokenizers import Tokenizer
+from probes.core.errors import InputError
+from probes.core.executor import Workers
+from probes.language_models.language_corpora import Attributes, LanguageText
+from probes.language_models.mixture_models import Job
+from probes.language_models.text_tokenizers import Tokenizer
 
 Languages = tuple[str, ...]
 """A training set: codes, sorted."""

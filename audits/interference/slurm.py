@@ -4,11 +4,11 @@ import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.options import flag_of, specs_of
 from audits.interference import Options
 from audits.interference.settings import Part
-from audits.options import flag_of, specs_of
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 _LEFT_OUT = ("array", "sbatch")
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=miles-interference\n"

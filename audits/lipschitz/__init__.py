@@ -7,9 +7,9 @@ images its margins turn into radii within which no change alters the answer: pro
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.measures import Measure
-from audits.options import argument, option
-from audits.registry import AuditSpec
+from audits.core.measures import Measure
+from audits.core.options import argument, option
+from audits.core.registry import AuditSpec
 
 _MODEL, _DATA = "Model", "Data"
 

@@ -1,14 +1,14 @@
 """The estimates: both bounds of each layer, the bound of the network, and the radii that follow for images."""
 
-from audits.context import Draft
-from audits.intervals import Interval, exact
+from audits.core.context import Draft
+from audits.core.intervals import Interval, exact
+from audits.core.numbers import ATTAINED, UPPER_BOUND
+from audits.core.records import Coordinate
 from audits.lipschitz.inputs import MIN_IMAGES
 from audits.lipschitz.margins import Answer, median_interval
 from audits.lipschitz.measure import Counts
-from audits.numbers import ATTAINED, UPPER_BOUND
-from audits.records import Coordinate
-from probes.lipschitz_bound import LayerBound
-from probes.spectral_norm import UP
+from probes.classifiers.lipschitz_bound import LayerBound
+from probes.classifiers.spectral_norm import UP
 
 OF_IMAGES = (
     "Radii hold for these images one by one. The interval of their median takes them as a random sample of the images "

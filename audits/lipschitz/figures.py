@@ -3,14 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from audits.charts import Axis, bars, forest, lines
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.records import Figure
 from audits.lipschitz.margins import Answer, rounded
 from audits.lipschitz.measure import Counts
-from audits.numbers import percent
-from audits.records import Figure
+from audits.report.charts import Axis, bars, forest, lines
 from audits.statistics import clopper_pearson
-from probes.lipschitz_bound import LipschitzBound
+from probes.classifiers.lipschitz_bound import LipschitzBound
 
 _POINTS = 40
 _DIGITS = 3

@@ -7,11 +7,11 @@ in one pixel, 1/255. All else is information: a bound from above is no fault of 
 import math
 from collections.abc import Sequence
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import bounded, counted, described, point
 from audits.lipschitz.margins import Answer
 from audits.lipschitz.measure import Counts
-from audits.numbers import bounded, counted, described, point
-from probes.lipschitz_bound import LipschitzBound, Stage
+from probes.classifiers.lipschitz_bound import LipschitzBound, Stage
 
 GREY = 1 / 255
 """One grey level in one pixel: the smallest change that a picture of 8 bits can have."""

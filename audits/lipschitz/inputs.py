@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audits.context import Context, Plan
+from audits.core.context import Context, Plan
+from audits.core.options import numbers
+from audits.core.records import Coordinate, Source, Subject
 from audits.lipschitz import Options
-from audits.options import numbers
-from audits.records import Coordinate, Source, Subject
-from probes.errors import InputError
-from probes.lipschitz_bound import weighted
-from probes.lipschitz_steps import Shape, Step, read_steps
-from probes.loading.classifiers import Classifier, check_classifier, load_classifier
-from probes.loading.images import Images, load_images
-from probes.spectral_norm import Convolution, Operator, block_sides, symbol_grid
+from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
+from probes.classifiers.images import Images, load_images
+from probes.classifiers.lipschitz_bound import weighted
+from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
+from probes.classifiers.spectral_norm import Convolution, Operator, block_sides, symbol_grid
+from probes.core.errors import InputError
 
 MIN_IMAGES = 10
 """Images that a class needs for a radius of its own."""

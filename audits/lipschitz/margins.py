@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from audits.intervals import Interval
-from probes.errors import IncompleteError
-from probes.loading.classifiers import Classifier
-from probes.loading.images import Images
-from probes.progress import Progress
+from audits.core.intervals import Interval
+from probes.classifiers.classifier_files import Classifier
+from probes.classifiers.images import Images
+from probes.core.errors import IncompleteError
+from probes.core.progress import Progress
 
 _BATCH = 64
 _HAIR = 1e-5

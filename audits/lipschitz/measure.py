@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
+from audits.core.records import Coordinate
 from audits.lipschitz import Options
 from audits.lipschitz.inputs import Inputs, layer_name
 from audits.lipschitz.margins import Answer, measure_margins
-from audits.records import Coordinate
-from probes.errors import IncompleteError
-from probes.lipschitz_bound import LipschitzBound, lipschitz_bound
-from probes.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Convolution, Norm, Operator, has_own_symbol
-from probes.spectral_norm import measure as measure_norm
+from probes.classifiers.lipschitz_bound import LipschitzBound, lipschitz_bound
+from probes.classifiers.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Convolution, Norm, Operator, has_own_symbol
+from probes.classifiers.spectral_norm import measure as measure_norm
+from probes.core.errors import IncompleteError
 
 CACHE = "spectral-norms"
 _VERSION = 2

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from audits.records import Coverage
+from audits.core.records import Coverage
 
 if TYPE_CHECKING:
     from audits.lipschitz.measure import Counts

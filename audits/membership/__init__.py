@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from audits.measures import Measure
-from audits.option_groups import Workers, decimal_mark
-from audits.options import option
-from audits.registry import AuditSpec
+from audits.core.measures import Measure
+from audits.core.option_groups import Workers, decimal_mark
+from audits.core.options import option
+from audits.core.registry import AuditSpec
 
 TIERS = ("samples", "generator", "denoiser", "full")
 """What an attacker holds: samples only, the weights of a generator or a denoiser, or all (discriminator, gradients)."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audits.charts import Axis, lines, roc
-from audits.charts.theme import MOST_SERIES
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.records import Estimate, Figure, Json
+from audits.core.wording import listed, span
 from audits.membership.claims import Claim
 from audits.membership.figure_parts import (
     MOST_PANELS,
@@ -22,13 +23,12 @@ from audits.membership.figure_parts import (
 )
 from audits.membership.measure import Counts
 from audits.membership.rates import Judged
-from audits.numbers import percent
-from audits.records import Estimate, Figure, Json
+from audits.report.charts import Axis, lines, roc
+from audits.report.charts.theme import MOST_SERIES
 from audits.statistics import wilson
 from audits.statistics.binomial import upper_limit
 from audits.statistics.epsilon_bounds import most_hits
 from audits.statistics.roc import Bools, Floats, call_at
-from audits.wording import listed, span
 
 MOST_POINTS, LEAST_POINTS, ALL_POINTS = 120, 16, 720
 """Points of a curve at most and at least, and about how many those of all curves have: the page has to hold them."""

@@ -5,23 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.membership import Options
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE, workers_of
 from audits.statistics.roc import Floats, area
-from probes.attacks.copies import find_copies
-from probes.attacks.denoiser import Request, check_requests, default_requests, score_denoiser
-from probes.attacks.densities import density_ratio
-from probes.attacks.discriminators import shadow_discriminator
-from probes.attacks.generator import discriminator_scores, latent_search
-from probes.attacks.likelihood_ratios import Mode, lira
-from probes.attacks.samples import calibrated, monte_carlo, nearest
-from probes.diffusion import Denoiser
-from probes.loading.point_sets import PointSet
-from probes.shadows import Recipe, Shadows, train_and_score
+from probes.generators.attacks.copies import find_copies
+from probes.generators.attacks.denoiser import Request, check_requests, default_requests, score_denoiser
+from probes.generators.attacks.densities import density_ratio
+from probes.generators.attacks.discriminators import shadow_discriminator
+from probes.generators.attacks.generator import discriminator_scores, latent_search
+from probes.generators.attacks.likelihood_ratios import Mode, lira
+from probes.generators.attacks.samples import calibrated, monte_carlo, nearest
+from probes.generators.diffusion import Denoiser
+from probes.generators.point_sets import PointSet
+from probes.generators.shadows import Recipe, Shadows, train_and_score
 
 BANDWIDTHS = (0.25, 0.5, 1.0)
 """Of the kernels, in root mean squares of the distance from a point to the nearest of the attacker's own."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.membership.pool import Pool
 from audits.statistics import generator
 from audits.statistics.roc import Area, area
@@ -11,7 +11,7 @@ from audits.statistics.roc import Area, area
 def compare_blindly(pool: Pool, context: Context) -> dict[str, Area]:
     """Return how well each classifier tells members from non-members by the points alone."""
     # With scikit-learn behind it, which scores do not need.
-    from probes.separability import blind_scores
+    from audits.membership.separability import blind_scores
 
     assert pool.points is not None
     everybody = np.arange(len(pool))

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from audits.charts import Axis, bounds, stacked
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import bounded, percent
+from audits.core.records import Figure, Json
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds, Proved
 from audits.membership.claims import Claim
 from audits.membership.figure_parts import MOST_PANELS, Names, figure_of, rest_of, tabled
 from audits.membership.measure import Counts
-from audits.numbers import bounded, percent
-from audits.records import Figure, Json
+from audits.report.charts import Axis, bounds, stacked
 
 MOST_BOUNDS = 3
 """Attacks on one model whose bounds are drawn."""

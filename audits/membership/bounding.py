@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.intervals import Interval
+from audits.core.intervals import Interval
+from audits.core.numbers import LOWER_BOUND
 from audits.membership import Options
 from audits.membership.claims import Claim
 from audits.membership.pool import Pool
 from audits.membership.rates import Judged
-from audits.numbers import LOWER_BOUND
 from audits.statistics import generator
 from audits.statistics.epsilon_bounds import ceiling
 from audits.statistics.joint_beta import joint_beta

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audits.intervals import Interval, exact
+from audits.core.intervals import Interval, exact
+from audits.core.numbers import UPPER_BOUND, bounded, given
 from audits.membership import Options
-from audits.numbers import UPPER_BOUND, bounded, given
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 if TYPE_CHECKING:
-    from probes.accounting import Stage
+    from probes.generators.accounting import Stage
 
 
 ACCOUNTANT = "Renyi differential privacy of DP-SGD; the lower end is what these steps spend by any accountant"
@@ -72,8 +72,8 @@ def claim_of(
         return Claim(epsilon=epsilon, delta=delta, source="as given")
     if not stages:
         return None
-    from probes.accounting import rdp_epsilon
-    from probes.privacy_loss import least_epsilon
+    from audits.membership.privacy_loss import least_epsilon
+    from probes.generators.accounting import rdp_epsilon
 
     accounted = rdp_epsilon(stages, delta)
     least = least_epsilon(stages, delta)
@@ -129,7 +129,7 @@ def claim_of_file(path: Path, delta: float, *, where: str = "--history") -> Clai
     InputError
         Where the file holds none.
     """
-    from probes.loading.accountants import read_history
+    from probes.generators.accountants import read_history
 
     if not path.is_file():
         raise InputError("There is no such file.", where=f"{where} {path}", hint="Check the path.")
@@ -171,7 +171,7 @@ def check_delta(delta: float, where: str) -> None:
 
 
 def _stage(options: Options) -> "Stage":
-    from probes.accounting import Stage
+    from probes.generators.accounting import Stage
 
     sigma, rate, steps = options.noise_multiplier, options.sample_rate, options.steps
     assert sigma is not None and rate is not None and steps is not None

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from audits.intervals import Interval
+from audits.core.intervals import Interval
+from audits.core.numbers import bounded
 from audits.membership.pool import Bools
 from audits.membership.scoring import model_where
-from audits.numbers import bounded
 from audits.statistics import adjust, clopper_pearson
 
 if TYPE_CHECKING:
     # With torch behind it, which scores do not need.
-    from probes.attacks.copies import Copies
+    from probes.generators.attacks.copies import Copies
 
 EXACT, NEAR = "exact", "near"
 MEMBERS, OTHERS = "members", "nonmembers"

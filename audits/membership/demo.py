@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.membership import Options
 from audits.statistics import generator
-from probes.loading.hashing import sha256_json
+from probes.core.hashing import sha256_json
 
 VERSION = 1
 """Raised whenever the training changes, so that no old demo is taken for a new one."""
@@ -56,7 +56,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 def _make(place: Path, context: Context, balanced: bool) -> None:
     from joblib import Parallel, delayed
 
-    from probes.accounting import noise_for
+    from probes.generators.accounting import noise_for
 
     points = _digits(context.seed)
     coins = generator(context.seed, "membership demo", "coins").random(POOL) < 0.5
@@ -105,8 +105,8 @@ def _train(job: _Job, points: NDArray[np.float32], place: Path) -> None:
 
 
 def _train_denoiser(job: _Job, points: NDArray[np.float32], place: Path, common: dict[str, Any]) -> None:
-    from probes.diffusion import Denoiser, linear, sample
-    from probes.private_training import save_private, train_private_denoiser
+    from probes.generators.diffusion import Denoiser, linear, sample
+    from probes.generators.private_training import save_private, train_private_denoiser
 
     # One draw of timestep and noise for each point, as a plain training takes.
     module, history = train_private_denoiser(points, alphas_bar=linear(), multiplicity=1, **common)
@@ -125,8 +125,8 @@ def _train_denoiser(job: _Job, points: NDArray[np.float32], place: Path, common:
 
 
 def _train_gan(job: _Job, points: NDArray[np.float32], place: Path, common: dict[str, Any]) -> None:
-    from probes.generative_training import sample_gan
-    from probes.private_training import save_private, train_private_gan
+    from probes.generators.generative_training import sample_gan
+    from probes.generators.private_training import save_private, train_private_gan
 
     made, discriminator, history = train_private_gan(points, rate=GAN_RATE, **common)
     save_private(place / f"{job.name}.pt", made, history)

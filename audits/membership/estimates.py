@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from audits.context import Draft
-from audits.intervals import Interval, exact
+from audits.core.context import Draft
+from audits.core.intervals import Interval, exact
 from audits.membership.bounding import Bounds
 from audits.membership.claims import CERTAIN
 from audits.membership.copying import MEMBERS, OTHERS, Copying

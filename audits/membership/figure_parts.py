@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audits.charts import Axis, forest, stacked, with_table
-from audits.charts.text import span_of
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.records import Estimate, Figure, Json
+from audits.core.wording import many
 from audits.membership.rates import Judged
-from audits.records import Estimate, Figure, Json
-from audits.wording import many
+from audits.report.charts import Axis, forest, stacked, with_table
+from audits.report.charts.text import span_of
 
 LONGEST, HALF = 24, 12
 """Letters of a name on a chart, so that it leaves room for the chart on a phone, and of its ends where it is longer."""

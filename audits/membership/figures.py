@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from audits.charts import Axis
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.records import Figure, Json
 from audits.membership.attack_figures import rates, scores
 from audits.membership.bound_figures import proofs
 from audits.membership.figure_parts import (
@@ -21,8 +22,7 @@ from audits.membership.figure_parts import (
 from audits.membership.leak_figures import leakage, utility
 from audits.membership.measure import Counts
 from audits.membership.rates import Judged
-from audits.numbers import percent
-from audits.records import Figure, Json
+from audits.report.charts import Axis
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:

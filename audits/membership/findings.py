@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.records import Estimate
+from audits.core.wording import listed, size_words, span
 from audits.membership.copying import CLEARLY, EXACT, MEMBERS, OTHERS, Copying, shown_of
 from audits.membership.leak_findings import DOUBT, HOLDING, find_leaks
 from audits.membership.leaking import Difference
@@ -10,8 +12,6 @@ from audits.membership.measure import Counts
 from audits.membership.records import listed_of
 from audits.membership.scoring import model_where
 from audits.membership.verdicts import find_verdicts
-from audits.records import Estimate
-from audits.wording import listed, size_words, span
 
 NOTHING = 0.9
 """Low end of the loss on non-members from which a denoiser is said to have learnt next to nothing."""

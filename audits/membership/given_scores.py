@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from audits.membership import Options
+from audits.membership.membership_scores import ScoreSet, ShadowScores
 from audits.membership.pool import LEAST, Pool
 from audits.membership.scoring import Attack, Scored
 from audits.statistics.roc import Bools, Floats
-from probes.attacks.likelihood_ratios import Ratios, count_gap, left_out, lira, rmia
-from probes.errors import InputError
-from probes.loading.membership_scores import ScoreSet, ShadowScores
+from probes.core.errors import InputError
+from probes.generators.attacks.likelihood_ratios import Ratios, count_gap, left_out, lira, rmia
 
 TINY = 1e-45
 """Probability below which none is taken to be: float32's smallest."""

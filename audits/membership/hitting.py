@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audits.intervals import Interval
+from audits.core.intervals import Interval
+from audits.core.numbers import LOWER_BOUND
 from audits.membership.rates import Judged
-from audits.numbers import LOWER_BOUND
 from audits.statistics.binomial import upper_limit
 from audits.statistics.roc import Call
 

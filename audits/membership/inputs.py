@@ -1,13 +1,13 @@
 """The plan of the audit: everything that can be checked before an attack runs."""
 
-from audits.context import Context, Plan
+from audits.core.context import Context, Plan
+from audits.core.records import Subject
 from audits.membership import Options
 from audits.membership.preflight import coordinates_of, cost_of, names_of, possible, warnings_of
 from audits.membership.reading import Inputs, read
 from audits.membership.settings import ATTACKS, settle
-from audits.records import Subject
-from probes.errors import InputError
-from probes.loading.hashing import sha256_json
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_json
 
 _NEEDS = {
     "samples": "--samples",

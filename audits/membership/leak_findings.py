@@ -1,13 +1,13 @@
 """What is said of the leak of each model with each access: by its area, by hits at few false alarms, or of neither."""
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import point
+from audits.core.records import Estimate, Severity
+from audits.core.wording import span
 from audits.membership.copying import shown_of
 from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.leaking import ACCESS, Leak, detectable
 from audits.membership.measure import Counts
-from audits.numbers import point
-from audits.records import Estimate, Severity
-from audits.wording import span
 
 LARGE, NOTABLE = 0.75, 0.6
 """Low ends of a leak's area from which it is told as of high or of medium severity."""

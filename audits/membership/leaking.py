@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from audits.intervals import Interval
+from audits.core.intervals import Interval
 from audits.membership.pool import Pool
 from audits.membership.rates import Judged, of_area
 from audits.membership.scoring import model_where

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from audits.context import Context
-from audits.intervals import Interval, Undefined
+from audits.core.context import Context
+from audits.core.intervals import Interval, Undefined
+from audits.core.records import Warning
 from audits.membership import Options
 from audits.membership.blind import compare_blindly
 from audits.membership.bounding import Bounds, bound_all
@@ -19,12 +20,11 @@ from audits.membership.pool import Pool
 from audits.membership.rates import Judged, judge_all
 from audits.membership.reading import Inputs
 from audits.membership.scoring import Attack, Scored
-from audits.records import Warning
 from audits.statistics.roc import Area
 
 if TYPE_CHECKING:
     # With torch behind it, which scores do not need.
-    from probes.attacks.copies import Copies
+    from probes.generators.attacks.copies import Copies
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.statistics import generator
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 if TYPE_CHECKING:
-    from probes.loading.point_sets import PointSet
+    from probes.generators.point_sets import PointSet
 
 Bools = NDArray[np.bool_]
 LEAST = 10
@@ -63,7 +63,7 @@ def pool_of_points(members: "PointSet", others: "PointSet", seed: int, *, coins:
         Where the two are not of one kind, or too few are left.
     """
     # With torch behind it, which scores do not need.
-    from probes.loading.point_sets import joined
+    from probes.generators.point_sets import joined
 
     check_alike(members, "--members", others, "--nonmembers")
     inside, outside = members.digests(), others.digests()

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from audits.core.numbers import bounded, counted
+from audits.core.records import Coordinate, Warning
+from audits.core.wording import listed
 from audits.membership import TIERS, Options
 from audits.membership.claims import accounted, stated
+from audits.membership.membership_scores import ScoreSet, ShadowScores
 from audits.membership.reading import Inputs
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
-from audits.numbers import bounded, counted
-from audits.records import Coordinate, Warning
-from audits.wording import listed
-from probes.loading.membership_scores import ScoreSet, ShadowScores
 
 if TYPE_CHECKING:
     from audits.membership.releases import Release
@@ -249,7 +249,7 @@ def _provable(inputs: Inputs, options: Options, level: float) -> list[tuple[str,
 
 def _passes(one: "Release", inputs: Inputs, options: Options) -> int:
     from audits.membership.attacking import requests_of
-    from probes.attacks.denoiser import DENOISER_ATTACKS
+    from probes.generators.attacks.denoiser import DENOISER_ATTACKS
 
     assert one.denoiser is not None
     names = [name for name in DENOISER if not options.attack or name in options.attack]

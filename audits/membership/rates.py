@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audits.intervals import Interval
+from audits.core.intervals import Interval
 from audits.membership.pool import Bools
 from audits.membership.scoring import Attack
 from audits.statistics import clopper_pearson

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.records import Source
 from audits.membership import Options
 from audits.membership.claims import Claim, claim_of_options
+from audits.membership.membership_scores import ScoreSet, ShadowScores, read_scores
 from audits.membership.pool import Bools, Pool, check_alike, pool_of_labels, pool_of_points, without
 from audits.membership.settings import Settings
-from audits.records import Source
-from probes.errors import InputError
-from probes.loading.membership_scores import ScoreSet, ShadowScores, read_scores
+from probes.core.errors import InputError
 
 if TYPE_CHECKING:
     from audits.membership.releases import Release
-    from probes.loading.point_sets import PointSet
+    from probes.generators.point_sets import PointSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ def _read(path: Path, options: Options) -> ScoreSet | ShadowScores:
 
 def _from_points(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
     from audits.membership.releases import releases_of
-    from probes.loading.point_sets import read_points
+    from probes.generators.point_sets import read_points
 
     assert options.members is not None and options.nonmembers is not None
     members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")
@@ -194,7 +194,7 @@ def _from_points(options: Options, settings: Settings, context: Context) -> tupl
 
 def _points(path: Path, role: str) -> "PointSet":
     # With torch behind it, which scores do not need.
-    from probes.loading.point_sets import read_points
+    from probes.generators.point_sets import read_points
 
     return read_points(path, role=role)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.comparison.parts import Area, Rows
-from audits.records import Coverage, Skipped
+from audits.core.records import Coverage, Skipped
+from audits.report.comparison.parts import Area, Rows
 
 if TYPE_CHECKING:
     from audits.membership.measure import Counts

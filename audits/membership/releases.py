@@ -11,14 +11,14 @@ from typing import Any
 from audits.membership import Options
 from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
 from audits.membership.pool import check_alike
-from probes.diffusion import Denoiser
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.files.safe_paths import Places
 from probes.files.toml_values import read_toml
-from probes.loading.accountants import read_history
-from probes.loading.denoisers import load_denoiser
-from probes.loading.generators import LoadedDiscriminator, LoadedGenerator, load_discriminator, load_generator
-from probes.loading.places import Places
-from probes.loading.point_sets import PointSet, read_points
+from probes.generators.accountants import read_history
+from probes.generators.denoisers import load_denoiser
+from probes.generators.diffusion import Denoiser
+from probes.generators.generator_files import LoadedDiscriminator, LoadedGenerator, load_discriminator, load_generator
+from probes.generators.point_sets import PointSet, read_points
 
 GENERATORS = ("mlp-generator",)
 PICKLES = (".pt", ".pth", ".ckpt")

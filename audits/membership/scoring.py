@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from audits.core.records import Warning
 from audits.membership.pool import Pool
-from audits.records import Warning
 from audits.statistics.roc import Bools, Floats, area
 
 if TYPE_CHECKING:
     # With torch behind it, which scores do not need.
-    from probes.attacks.copies import Copies
+    from probes.generators.attacks.copies import Copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass
 
+from audits.core.options import numbers
 from audits.membership import MOST_FPR, Options
-from audits.options import numbers
-from probes.errors import InputError
-from probes.executor import Workers
+from probes.core.errors import InputError
+from probes.core.executor import Workers
 
 SAMPLES = ("nearest", "calibrated", "monte-carlo", "domias", "shadow-discriminator")
 GENERATOR = ("latent-search",)

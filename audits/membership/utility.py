@@ -3,18 +3,18 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
-from audits.intervals import Interval, Undefined
+from audits.core.context import Context
+from audits.core.intervals import Interval, Undefined
 from audits.membership import Options
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.statistics import generator, wilson
 from audits.statistics.mean_intervals import mean_interval
-from probes import knn
-from probes.attacks.denoiser import Request, score_denoiser
-from probes.attacks.samples import flat
-from probes.loading.point_sets import PointSet
-from probes.support_metrics import Side, balls, evaluate, ground, reach
+from probes.generators.attacks.denoiser import Request, score_denoiser
+from probes.generators.attacks.samples import flat
+from probes.generators.point_sets import PointSet
+from probes.vectors import knn
+from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
 
 STEPS = 10
 """Timesteps, evenly spaced, at which the loss on unseen points is taken."""

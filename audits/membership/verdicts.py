@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import bounded, percent
+from audits.core.records import Severity
 from audits.membership import Options
 from audits.membership.bounding import CERTIFIED, Bounds, Proved
 from audits.membership.claims import Claim, stated
 from audits.membership.measure import Counts
 from audits.membership.scoring import model_where
-from audits.numbers import bounded, percent
-from audits.records import Severity
 
 VIOLATION, VACUOUS, CONSISTENT = "violation", "vacuous", "consistent"
 MOST_DIGITS = 9

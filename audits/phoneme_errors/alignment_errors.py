@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audits.context import Draft
-from audits.groups import ALL
-from audits.intervals import Interval
-from audits.numbers import described
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.intervals import Interval
+from audits.core.numbers import described
 from audits.phoneme_errors.corpus import Corpus
 from audits.phoneme_errors.speech import Recording
 from audits.phoneme_errors.values import UNIT

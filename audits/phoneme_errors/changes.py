@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from audits.core.records import Coordinate
 from audits.phoneme_errors.values import JACKKNIFE, STUDENT, Row, Values
-from audits.records import Coordinate
 from audits.statistics import adjust
 from audits.statistics.influences import Moved
 

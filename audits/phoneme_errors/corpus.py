@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.groups import ALL, GroupSet, group_sets
-from audits.numbers import counted
+from audits.core.groups import ALL, GroupSet, group_sets
+from audits.core.numbers import counted
+from audits.core.records import Warning
 from audits.phoneme_errors import Options
-from audits.records import Warning
-from probes.errors import InputError
-from probes.loading.tokens import Tokens
-from probes.phone_scatter import MIN_SPEAKERS
+from audits.phoneme_errors.tokens import Tokens
+from probes.core.errors import InputError
+from probes.speech.phone_scatter import MIN_SPEAKERS
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from audits.context import Draft
-from audits.groups import ALL
-from audits.intervals import Interval
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.intervals import Interval
+from audits.core.records import Coordinate
 from audits.phoneme_errors.correlating import Correlation, group_correlation, rank_correlation
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT, Bools, Floats, Values
-from audits.records import Coordinate
 from audits.statistics import cluster_weights, enough_permutations, generator
 
 

@@ -4,11 +4,11 @@ The phones of that accent lie where the encoder puts them without having learned
 coin has no error of either kind.
 """
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.phoneme_errors import Options
-from probes.loading.hashing import sha256_json
-from probes.synthetic.speech import speak_corpus
-from probes.synthetic.speech_encoder import train_encoder
+from probes.core.hashing import sha256_json
+from probes.speech.speech_encoder import train_encoder
+from probes.speech.synthetic_speech import speak_corpus
 
 VERSION = 2
 """Raised whenever the corpus or the training changes, so that no old demo is taken for a new one."""

@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.intervals import Interval, Undefined
+from audits.core.records import Coordinate
 from audits.group_rates.rates import rate_at
-from audits.intervals import Interval, Undefined
 from audits.phoneme_errors.alignment_errors import add_alignment_errors
 from audits.phoneme_errors.changes import changes
 from audits.phoneme_errors.correlations import add_correlations
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import FLAT, JACKKNIFE, SYSTEMATIC, TESTS, UNIT, Row, Values
-from audits.records import Coordinate
 from audits.statistics import adjust, rate_intervals
 
 ONCE = "no phone was said twice by three speakers of every group"

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from audits.charts import Axis, forest, lines, points
-from audits.charts.theme import MOST_SERIES
-from audits.context import Draft
-from audits.groups import ALL
-from audits.numbers import percent, point
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.numbers import percent, point
+from audits.core.records import Estimate, Figure, Json
+from audits.core.wording import many, span
 from audits.phoneme_errors.findings import best_layer, is_sure
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT
-from audits.records import Estimate, Figure, Json
-from audits.wording import many, span
+from audits.report.charts import Axis, forest, lines, points
+from audits.report.charts.theme import MOST_SERIES
 
 MOST_ROWS, MOST_PANELS, MOST_GROUPS, MOST_POINTS = 40, 12, 8, 300
 """Groups that are drawn as a row each, a panel of lines or points, and a panel of rows; speakers that are points."""

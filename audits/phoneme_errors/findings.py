@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audits.context import Draft
-from audits.groups import ALL
-from audits.numbers import point
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.numbers import point
+from audits.core.records import Coordinate, Estimate, Severity
+from audits.core.wording import listed, many, size_words, span
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import RANDOM, SPLIT, SYSTEMATIC
-from audits.records import Coordinate, Estimate, Severity
-from audits.wording import listed, many, size_words, span
 
 LARGE, NOTABLE = 0.10, 0.05
 """Ends of intervals, shares of the tokens, from which an error is told as of high or of medium severity."""

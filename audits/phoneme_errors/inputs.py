@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
-from audits.context import Context, Plan
-from audits.groups import ALL
-from audits.options import check_distinct
+from audits.core.context import Context, Plan
+from audits.core.groups import ALL
+from audits.core.options import check_distinct
+from audits.core.records import Coordinate
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import group_warnings
 from audits.phoneme_errors.layers import probe_of
 from audits.phoneme_errors.reading import Inputs, layers_of, read_recordings, read_token_files
+from audits.phoneme_errors.tokens import Tokens
 from audits.phoneme_errors.values import TESTS, TRAININGS
-from audits.records import Coordinate
-from probes.errors import InputError
-from probes.frames import RATE
-from probes.loading.tokens import Tokens
+from probes.core.errors import InputError
+from probes.speech.frames import RATE
 
 _PRODUCTS = 4e10
 """Products and sums a second of one core of a small virtual machine."""

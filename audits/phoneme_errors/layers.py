@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
+from audits.phoneme_errors.tokens import Vectors
 from audits.phoneme_errors.values import LayerCounts, Values
 from audits.statistics import generator
-from probes.loading.tokens import Vectors
-from probes.phone_probes import Hits, affordable, deal, mean_hits, read_phones
-from probes.phone_scatter import Scatter, measure_scatter
-from probes.progress import Advance
-from probes.token_moments import phone_moments, standardisation
+from probes.core.progress import Advance
+from probes.speech.phone_probes import Hits, affordable, deal, mean_hits, read_phones
+from probes.speech.phone_scatter import Scatter, measure_scatter
+from probes.speech.token_moments import phone_moments, standardisation
 
 STATISTICS = "phone-statistics"
 CHUNK_VALUES = 2**24

@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.records import Warning
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.changes import adjusted_changes
 from audits.phoneme_errors.corpus import NOTHING_COMPARED, SHARED, Corpus, corpus_of, group_warnings
 from audits.phoneme_errors.layers import measure_layers, probe_of
 from audits.phoneme_errors.reading import Inputs, check_unchanged, chosen_layers
 from audits.phoneme_errors.speech import Recording, embeddings_of, placed, tokens_of
+from audits.phoneme_errors.tokens import Tokens, Vectors
 from audits.phoneme_errors.values import Values
-from audits.records import Warning
-from probes.loading.checkpoints import ModelFolder
-from probes.loading.tokens import Tokens, Vectors
+from probes.models.checkpoints import ModelFolder
 
 
 @dataclass(frozen=True, kw_only=True)

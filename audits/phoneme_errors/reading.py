@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.records import Source, Subject
+from audits.core.value_maps import value_map_sources
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus, corpus_of
 from audits.phoneme_errors.speech import Speech, embeddings_of, tokens_of
 from audits.phoneme_errors.speech_inputs import read_speech, subject_of
-from audits.records import Source, Subject
-from audits.value_maps import value_map_sources
-from probes.errors import InputError
+from audits.phoneme_errors.tokens import Tokens, read_tokens
+from probes.core.errors import InputError
 from probes.files.arrow import ARROW, PARQUET
-from probes.loading.checkpoints import ModelFolder, find_model
-from probes.loading.levels import Note, parse_bins
-from probes.loading.manifests import Manifest
-from probes.loading.tokens import Tokens, read_tokens
+from probes.files.levels import Note, parse_bins
+from probes.models.checkpoints import ModelFolder, find_model
+from probes.speech.manifests import Manifest
 
 TOKEN_FORMS = frozenset({".csv", ".tsv", ".jsonl", ".json", ".npz"}) | PARQUET | ARROW
 """Suffixes of files of tokens, in any case."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from audits.groups import ALL
+from audits.core.groups import ALL
+from audits.core.records import Coverage, Skipped
 from audits.phoneme_errors import ALIGNMENTS
-from audits.records import Coverage, Skipped
 
 if TYPE_CHECKING:
     # Nothing here needs torch, and `miles compare` loads none for its rows.

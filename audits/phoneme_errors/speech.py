@@ -5,23 +5,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.phoneme_errors import Options
-from probes.activations import SpeechEncoder, batching_of, encoder_key
-from probes.align import Targets
-from probes.corpus_alignment import align_corpus
-from probes.embeddings import Item, clip_item
-from probes.errors import InputError
-from probes.frames import frame_centres
-from probes.loading.checkpoints import ModelFolder
-from probes.loading.hashing import sha256_json
-from probes.loading.levels import Note
-from probes.loading.manifests import Clip
-from probes.loading.phone_names import PhoneNames
-from probes.loading.recordings import Sound
-from probes.loading.tokens import Tokens
-from probes.phone_embeddings import PhoneEmbeddings
-from probes.phones import PhoneInterval
+from audits.phoneme_errors.tokens import Tokens
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_json
+from probes.files.levels import Note
+from probes.models.checkpoints import ModelFolder
+from probes.speech.activations import SpeechEncoder, batching_of, encoder_key
+from probes.speech.align import Targets
+from probes.speech.corpus_alignment import align_corpus
+from probes.speech.embeddings import Item, clip_item
+from probes.speech.frames import frame_centres
+from probes.speech.manifests import Clip
+from probes.speech.phone_embeddings import PhoneEmbeddings
+from probes.speech.phone_names import PhoneNames
+from probes.speech.phones import PhoneInterval
+from probes.speech.recordings import Sound
 
 NO_ROOM = "the transcript has no room in the sound"
 NO_PHONES = "no phone is left of the alignment"

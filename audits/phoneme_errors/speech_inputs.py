@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.records import Source, Subject
+from audits.core.value_maps import value_map_sources
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.speech import NO_ALIGNMENT, NO_PHONES, Aligner, Recording, Speech
-from audits.records import Source, Subject
-from audits.value_maps import value_map_sources
-from probes.activations import check_family
-from probes.align import Targets, targets_of
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_json
+from probes.files.levels import Note, parse_bins
 from probes.files.names import suggest
-from probes.frames import RATE
-from probes.loading.alignments import read_alignments
-from probes.loading.audio import inspect_clip
-from probes.loading.bad_clips import BadClips
-from probes.loading.checkpoints import ModelFolder, count_parameters, find_model
-from probes.loading.corpora import read_corpus
-from probes.loading.hashing import sha256_json
-from probes.loading.levels import Note, parse_bins
-from probes.loading.manifests import Clip, ColumnMap, Manifest, read_manifest
-from probes.loading.phone_names import phone_names
-from probes.loading.recordings import Sound, measure_sound
-from probes.loading.vocabularies import Vocabulary, read_vocabulary
+from probes.models.checkpoints import ModelFolder, count_parameters, find_model
+from probes.speech.activations import check_family
+from probes.speech.align import Targets, targets_of
+from probes.speech.alignments import read_alignments
+from probes.speech.audio import inspect_clip
+from probes.speech.bad_clips import BadClips
+from probes.speech.corpora import read_corpus
+from probes.speech.frames import RATE
+from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.speech.phone_names import phone_names
+from probes.speech.recordings import Sound, measure_sound
+from probes.speech.vocabularies import Vocabulary, read_vocabulary
 
 NO_SPEAKER = "no speaker"
 UNREADABLE = "unreadable recording"

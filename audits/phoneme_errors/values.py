@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.groups import ALL
-from audits.intervals import Interval, Undefined
+from audits.core.groups import ALL
+from audits.core.intervals import Interval, Undefined
+from audits.core.records import Coordinate
 from audits.phoneme_errors.corpus import Corpus
-from audits.records import Coordinate
 from audits.statistics.influences import Moved, left_out, rate
-from probes.phone_probes import Hits
-from probes.phone_scatter import Scatter
+from probes.speech.phone_probes import Hits
+from probes.speech.phone_scatter import Scatter
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -6,9 +6,9 @@ From texts or their embeddings, for any number of models, temperatures or seeds 
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.measures import Measure
-from audits.options import option
-from audits.registry import AuditSpec
+from audits.core.measures import Measure
+from audits.core.options import option
+from audits.core.registry import AuditSpec
 
 DUPLICATES = ("distinct", "keep")
 NORMALISATIONS = ("none", "unit")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.precision_recall.divergence_curves import frontier_integral, mauve, prd_curve, prd_scores, prd_slopes
+from audits.precision_recall.embedding_clusters import bucket_count, cluster_labels
 from audits.precision_recall.pools import Pool
 from audits.statistics import generator
 from audits.statistics.halves import Halved, halved
-from probes.divergence_curves import frontier_integral, mauve, prd_curve, prd_scores, prd_slopes
-from probes.embedding_clusters import bucket_count, cluster_labels
-from probes.loading.hashing import sha256_json
+from probes.core.hashing import sha256_json
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.precision_recall.pools import Pool
 from audits.precision_recall.settings import Settings
-from probes import knn
-from probes.errors import InputError
-from probes.loading.hashing import sha256_json
-from probes.support_metrics import (
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_json
+from probes.vectors import knn
+from probes.vectors.support_metrics import (
     METRICS,
     Balls,
     Ground,
@@ -26,7 +26,7 @@ from probes.support_metrics import (
     reach,
     widened,
 )
-from probes.support_metrics import membership as memberships
+from probes.vectors.support_metrics import membership as memberships
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.records import Coordinate, Subject, Warning
 from audits.precision_recall.clustering import CURVES, Clustered
 from audits.precision_recall.comparing import Comparison
 from audits.precision_recall.intervals import CLIPPED, defined
@@ -19,10 +20,9 @@ from audits.precision_recall.pools import Pool
 from audits.precision_recall.relabelling import Relabelled
 from audits.precision_recall.sequences import Sequences
 from audits.precision_recall.sides import ASKED, CEILING, FLOOR, FLOORED, REFERENCE, RELABELLED, Inputs
-from audits.records import Coordinate, Subject, Warning
 from audits.statistics import adjust
 from audits.statistics.halves import Halved, halved
-from probes.support_metrics import METRICS
+from probes.vectors.support_metrics import METRICS
 
 COMPARED = (*METRICS, "mauve")
 """Scores of which differences are taken."""

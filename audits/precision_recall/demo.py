@@ -6,10 +6,10 @@ Where it is balanced there is nothing to find: the candidates are further senten
 import json
 from pathlib import Path
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.precision_recall import Options
-from probes.loading.hashing import sha256_json
-from probes.synthetic.sentences import make_sentences
+from probes.core.hashing import sha256_json
+from probes.texts.sentences import make_sentences
 
 VERSION = 1
 """Raised whenever the sentences or the training change, so that no old demo is taken for a new one."""
@@ -45,7 +45,7 @@ def _make(place: Path, context: Context, balanced: bool) -> None:
         for number, name in enumerate(("first", "second", "third")):
             _write(place / f"{name}.jsonl", rest[number * SAMPLED : (number + 1) * SAMPLED])
         return
-    from probes.synthetic.causal_lm import train_causal_lm
+    from probes.texts.causal_lm import train_causal_lm
 
     train_causal_lm(made[:TRAINING], place / "model", seed=context.seed, progress=context.progress)
 

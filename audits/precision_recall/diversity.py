@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Draft
-from audits.intervals import Interval
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.records import Coordinate
 from audits.precision_recall.counts import Counts, Texts
 from audits.precision_recall.intervals import UNIT, add
 from audits.precision_recall.sides import FLOOR, REFERENCE
-from audits.records import Coordinate
 from audits.statistics import mean_interval, wilson
 from audits.statistics.halves import Halved, halved
 

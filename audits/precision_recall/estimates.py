@@ -1,15 +1,15 @@
 """The estimates: scores and what bounds them, what each set shows by itself, and differences."""
 
-from audits.context import Draft
-from audits.intervals import Interval, Undefined, exact
+from audits.core.context import Draft
+from audits.core.intervals import Interval, Undefined, exact
+from audits.core.records import Coordinate
 from audits.precision_recall.clustering import CURVES, Clustered
 from audits.precision_recall.counts import Counts, Difference
 from audits.precision_recall.diversity import describe
 from audits.precision_recall.intervals import UNIT, add, defined
 from audits.precision_recall.sides import ASKED, CEILING, FLOOR, RELABELLED
-from audits.records import Coordinate
 from audits.statistics.halves import halved
-from probes.support_metrics import METRICS, coverage_ceiling
+from probes.vectors.support_metrics import METRICS, coverage_ceiling
 
 
 def estimates(draft: Draft, counts: Counts) -> None:

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from audits.charts import Axis, curves, forest, lines, points, texts, with_table
-from audits.context import Draft
-from audits.numbers import percent
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.records import Estimate, Figure, Json
+from audits.core.wording import many, span
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.listing import Listed, different, outside, uncovered
 from audits.precision_recall.lookup import difference, least_precise, score, shown
 from audits.precision_recall.sides import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE, RELABELLED
 from audits.precision_recall.sweep import front_of, path_of
-from audits.records import Estimate, Figure, Json
-from audits.wording import many, span
+from audits.report.charts import Axis, curves, forest, lines, points, texts, with_table
 
 Names = Mapping[str, str]
 """What each candidate is called on a chart."""

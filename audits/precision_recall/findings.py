@@ -3,15 +3,15 @@
 import math
 from collections.abc import Sequence
 
-from audits.context import Draft
-from audits.numbers import point
+from audits.core.context import Draft
+from audits.core.numbers import point
+from audits.core.records import Estimate, Severity
+from audits.core.wording import listed, size_words, span
 from audits.precision_recall.counts import WORDS, Counts
 from audits.precision_recall.listing import different, outside, uncovered
 from audits.precision_recall.lookup import difference, least_precise, relabelled, score, shown, significant
 from audits.precision_recall.sides import ASKED, CEILING, DIVERSITY, FLOOR, FLOORED, QUALITY, REFERENCE, RELABELLED
 from audits.precision_recall.sweep import judge_sweep
-from audits.records import Estimate, Severity
-from audits.wording import listed, size_words, span
 
 LARGE, NOTABLE = 0.20, 0.05
 """Ends of intervals, shares of the texts, from which a shortfall is told as of high or of medium severity."""

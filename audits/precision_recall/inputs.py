@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from audits.context import Context, Plan
-from audits.options import numbers
+from audits.core.context import Context, Plan
+from audits.core.options import numbers
+from audits.core.records import Source
 from audits.precision_recall import Options
 from audits.precision_recall.pools import distinct
 from audits.precision_recall.preflight import coordinates_of, cost_of, warnings_of
 from audits.precision_recall.settings import Settings, default_encoder, settle
 from audits.precision_recall.sides import REFERENCE, RESERVED, Candidate, Generation, Inputs, needed
-from audits.records import Source
-from probes.errors import InputError
-from probes.loading.checkpoints import find_model
-from probes.loading.text_encoders import TextEncoderSpec, find_text_encoder
-from probes.loading.texts import TextSet, read_texts
-from probes.text_generation import Sampling, check_causal
+from probes.core.errors import InputError
+from probes.models.checkpoints import find_model
+from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
+from probes.texts.text_files import TextSet, read_texts
+from probes.texts.text_generation import Sampling, check_causal
 
 LONGEST_NAME = 60
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from audits.context import Draft
-from audits.intervals import Interval
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.records import Coordinate, Estimate
 from audits.precision_recall.sides import CEILING, FLOOR
-from audits.records import Coordinate, Estimate
 from audits.statistics import clopper_pearson
 from audits.statistics.halves import Halved
 

@@ -1,9 +1,9 @@
 """Rows of the table at the k that leads, and which differences are shown."""
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.records import Estimate
 from audits.precision_recall.counts import WORDS, Counts
 from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE, RELABELLED
-from audits.records import Estimate
 
 
 def score(draft: Draft, counts: Counts, metric: str, name: str) -> Estimate | None:

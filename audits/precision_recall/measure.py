@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.records import Subject, Warning
 from audits.precision_recall import Options
 from audits.precision_recall.clustering import Clustered, cluster
 from audits.precision_recall.comparing import Comparison, Referee
@@ -18,10 +19,9 @@ from audits.precision_recall.relabelling import Relabelled, enough, relabel
 from audits.precision_recall.sampling import sample
 from audits.precision_recall.sequences import count_sequences
 from audits.precision_recall.sides import ASKED, CEILING, FLOOR, REFERENCE, Inputs
-from audits.records import Subject, Warning
 from audits.statistics import generator
-from probes.text_embeddings import encode_all
-from probes.text_generation import parameters_of
+from probes.texts.text_embeddings import encode_all
+from probes.texts.text_generation import parameters_of
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:

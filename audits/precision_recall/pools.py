@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from audits.statistics import generator
 from audits.statistics.halves import half_splits
-from probes.text_words import glued, tokens_of
+from probes.texts.text_words import glued, tokens_of
 
 Integers = NDArray[np.int64]
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.numbers import counted
+from audits.core.numbers import counted
+from audits.core.records import Coordinate, Warning
+from audits.core.wording import listed
 from audits.precision_recall import Options
 from audits.precision_recall.clustering import CURVES, SLOPES
+from audits.precision_recall.divergence_curves import prd_slopes
 from audits.precision_recall.diversity import QUANTILES
+from audits.precision_recall.embedding_clusters import bucket_count
 from audits.precision_recall.sequences import ORDERS
 from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE, RELABELLED, Inputs
-from audits.records import Coordinate, Warning
-from audits.wording import listed
-from probes.divergence_curves import prd_slopes
-from probes.embedding_clusters import bucket_count
-from probes.support_metrics import METRICS
-from probes.text_words import first_words, unspaced_share, words_of
+from probes.texts.text_words import first_words, unspaced_share, words_of
+from probes.vectors.support_metrics import METRICS
 
 FEW = 1000
 """Texts a side below which the authors of the metrics call them hardly usable."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from audits.core.records import Coverage, Skipped
 from audits.precision_recall import GENERATED
-from audits.records import Coverage, Skipped
 
 if TYPE_CHECKING:
     from audits.precision_recall.comparing import Tally

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
-from audits.intervals import Interval
+from audits.core.context import Context
+from audits.core.intervals import Interval
 from audits.precision_recall.comparing import HALF, principal_axes
 from audits.precision_recall.pools import Pool, distinct
 from audits.precision_recall.settings import Settings
 from audits.precision_recall.sides import ASKED
 from audits.statistics import generator, monte_carlo_p
-from probes import knn
-from probes.loading.hashing import sha256_json
-from probes.support_metrics import Side, balls, evaluate, ground, list_length
+from probes.core.hashing import sha256_json
+from probes.vectors import knn
+from probes.vectors.support_metrics import Side, balls, evaluate, ground, list_length
 
 if TYPE_CHECKING:
     from torch import Tensor

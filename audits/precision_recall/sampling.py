@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.precision_recall import Options
 from audits.precision_recall.sides import Candidate, Generation, Inputs, needed
-from probes.errors import InputError
-from probes.loading.texts import TextSet
-from probes.text_generation import generate_all
-from probes.text_words import count_words, first_words
+from probes.core.errors import InputError
+from probes.texts.text_files import TextSet
+from probes.texts.text_generation import generate_all
+from probes.texts.text_words import count_words, first_words
 
 
 def sample(generation: Generation, inputs: Inputs, options: Options, context: Context) -> Inputs:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audits.precision_recall.ngram_diversity import distinct, ngram_table, self_bleu
 from audits.precision_recall.pools import Pool
 from audits.statistics import generator
 from audits.statistics.halves import Halved, halved
-from probes.ngram_diversity import distinct, ngram_table, self_bleu
 
 ORDERS = 4
 SPLITS = 20

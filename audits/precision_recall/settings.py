@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from audits.options import numbers
+from audits.core.options import numbers
 from audits.precision_recall import Options
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 MOST_K = 100
 _DEFAULTS: Mapping[str, Any] = {

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.records import Subject
 from audits.precision_recall.settings import Settings
-from audits.records import Subject
-from probes.loading.checkpoints import ModelFolder
-from probes.loading.text_encoders import TextEncoderSpec
-from probes.loading.texts import TextSet
-from probes.text_generation import Sampling
+from probes.models.checkpoints import ModelFolder
+from probes.texts.text_encoders import TextEncoderSpec
+from probes.texts.text_files import TextSet
+from probes.texts.text_generation import Sampling
 
 REFERENCE = "reference"
 CEILING, FLOOR, RELABELLED = "ceiling", "floor", "relabelled"

@@ -1,11 +1,11 @@
 """What temperature buys: where recall is above its value at 1, where density falls, and who dominates whom."""
 
-from audits.context import Draft
-from audits.numbers import point
+from audits.core.context import Draft
+from audits.core.numbers import point
+from audits.core.wording import listed, size_words, span
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.lookup import apart, between, score
 from audits.precision_recall.sides import CEILING
-from audits.wording import listed, size_words, span
 
 NATURAL = 1.0
 """The temperature at which a model is sampled as it was trained."""

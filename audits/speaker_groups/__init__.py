@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audits.measures import Measure
-from audits.option_groups import Corpus, Groups
-from audits.options import argument, option
-from audits.registry import AuditSpec
+from audits.core.measures import Measure
+from audits.core.option_groups import Corpus, Groups
+from audits.core.options import argument, option
+from audits.core.registry import AuditSpec
 
 HYPOTHESES = ("parity", "worst-group", "conditional")
 METRICS = ("wer", "cer")

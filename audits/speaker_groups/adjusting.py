@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audits.context import Draft
-from audits.intervals import Interval, Undefined, exact
+from audits.core.context import Draft
+from audits.core.intervals import Interval, Undefined, exact
+from audits.core.wording import many
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import Floats, MetricCounts, Utterances
 from audits.speaker_groups.designs import Design, Model, Term, design_of
@@ -28,7 +29,6 @@ from audits.statistics import (
     unscaled,
     wald_test,
 )
-from audits.wording import many
 
 GEE = "Poisson GEE, clusters of speakers, Student t"
 GEE_PAIRS = "Poisson GEE, clusters of speakers, simultaneous over all pairs of levels"

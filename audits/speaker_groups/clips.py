@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.groups import GroupSet
+from audits.core.records import Skipped
 from audits.group_rates.clips import reasons_of
-from audits.groups import GroupSet
-from audits.records import Skipped
-from probes.loading.levels import Note
-from probes.loading.manifests import Clip, Manifest
+from probes.files.levels import Note
+from probes.speech.manifests import Clip, Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

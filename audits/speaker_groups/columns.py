@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.speaker_groups import Options
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.decimals import in_thousands
+from probes.files.levels import clean, parse_bins
 from probes.files.names import suggest
 from probes.files.tables import Table
-from probes.loading.corpora import read_corpus
-from probes.loading.known_layouts import advice_on_table, advised
-from probes.loading.levels import clean, parse_bins
-from probes.loading.manifest_folders import open_manifest
-from probes.loading.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
+from probes.speech.corpora import read_corpus
+from probes.speech.known_layouts import advice_on_table, advised
+from probes.speech.manifest_folders import open_manifest
+from probes.speech.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
 
 NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filename", "utterance")
 """Columns that name a clip where there is no path."""

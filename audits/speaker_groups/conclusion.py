@@ -1,11 +1,11 @@
 """The closing paragraph: what may be concluded from all of this in plain words, and what may not."""
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.wording import many
 from audits.group_rates import METRIC_WORDS
-from audits.numbers import percent
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.measure import Counts
-from audits.wording import many
 
 MOST_NAMED = 6
 HYPOTHESIS_WORDS = {

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.groups import UNKNOWN
+from audits.core.wording import many
 from audits.group_rates import MIN_REPORTED
-from audits.groups import UNKNOWN
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import WORDS, require_free
 from audits.speaker_groups.counts import MANY_LEVELS
-from audits.wording import many
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.decimals import NumberColumn, has_unit, with_decimal_commas, with_point
+from probes.files.levels import Note, clean, is_unknown
 from probes.files.names import suggest
-from probes.loading.levels import Note, clean, is_unknown
-from probes.loading.manifests import Clip, Manifest
+from probes.speech.manifests import Clip, Manifest
 
 LARGEST = 1e100
 """Numbers from which on a control is none: their squares would overflow."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.groups import GroupSet, reported_groups
-from audits.intervals import Interval
+from audits.core.groups import GroupSet, reported_groups
+from audits.core.intervals import Interval
 from audits.statistics import MaybeEnds, SpeakerSums, cluster_weights, sum_by_speaker
 
 Floats = NDArray[np.float64]

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.records import Warning
+from audits.core.wording import many
 from audits.group_rates.cautions import in_several, in_several_words
-from audits.records import Warning
 from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.counts import MANY_LEVELS, Utterances
 from audits.speaker_groups.preflight import many_levels
 from audits.speaker_groups.references import wordless
-from audits.wording import many
 
 _JOINED = re.compile(r"\w[-\u2010-\u2015/\u2026]+\w")
 

@@ -4,10 +4,10 @@ Old speakers are really served worse; the accent of the west only looks so, sinc
 one recogniser fails on one intersection.
 """
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.speaker_groups import Options
-from probes.loading.hashing import sha256_json
-from probes.synthetic.transcripts import Corpus, write_corpus
+from audits.speaker_groups.transcripts import Corpus, write_corpus
+from probes.core.hashing import sha256_json
 
 VERSION = 1
 """Raised whenever the corpus changes, so that no old demo is taken for a new one."""

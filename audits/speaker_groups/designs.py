@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.groups import MIN_WORDS, UNKNOWN
 from audits.group_rates import MIN_REPORTED
-from audits.groups import MIN_WORDS, UNKNOWN
 from audits.speaker_groups import Options
 from audits.speaker_groups.controls import MOST_POOLED, Pooling, pooling_of
 from audits.speaker_groups.counts import Floats, MetricCounts, Utterances

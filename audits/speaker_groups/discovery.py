@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import MIN_WORDS
+from audits.core.intervals import Interval
+from audits.core.records import Estimate
 from audits.group_rates import MIN_REPORTED
-from audits.groups import MIN_WORDS
-from audits.intervals import Interval
-from audits.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import Floats, MetricCounts, Utterances, sums_of
 from audits.speaker_groups.crossings import Half, confirm_crossing, half_of, score_crossings

@@ -2,7 +2,7 @@
 
 from threadpoolctl import threadpool_limits
 
-from audits.context import Draft
+from audits.core.context import Draft
 from audits.group_rates import MIN_REPORTED
 from audits.speaker_groups.adjusting import add_adjusted
 from audits.speaker_groups.data_warnings import warn_about_data

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from audits.charts import Axis, bars, forest, heat_map
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import ALL, UNKNOWN, GroupSet
+from audits.core.numbers import interval, percent, point
+from audits.core.records import Estimate, Figure, Json
 from audits.group_rates import METRIC_WORDS
-from audits.groups import ALL, UNKNOWN, GroupSet
-from audits.numbers import interval, percent, point
-from audits.records import Estimate, Figure, Json
+from audits.report.charts import Axis, bars, forest, heat_map
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.counts import Utterances

@@ -1,6 +1,6 @@
 """The findings, in sentences that say no more than the intervals of their estimates."""
 
-from audits.context import Draft
+from audits.core.context import Draft
 from audits.group_rates.clips import tell_skipped
 from audits.speaker_groups.conclusion import conclude
 from audits.speaker_groups.further_findings import (

@@ -2,10 +2,11 @@
 
 import math
 
-from audits.context import Draft
-from audits.groups import ALL
-from audits.numbers import decimals, written
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.numbers import decimals, written
+from audits.core.records import Estimate
+from audits.core.wording import listed, many, p_words, size_words, span
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
@@ -15,7 +16,6 @@ from audits.speaker_groups.measure import Counts
 from audits.speaker_groups.preflight import columns_of
 from audits.speaker_groups.systems import p_of_change
 from audits.speaker_groups.wording import left_words, ratio_rows
-from audits.wording import listed, many, p_words, size_words, span
 
 MOST_NAMED = 6
 

@@ -6,7 +6,10 @@ end of its interval is above zero and the declared test rejects after Holm's cor
 
 from collections.abc import Sequence
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import point
+from audits.core.records import Estimate
+from audits.core.wording import listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import (
     blind_words,
@@ -17,14 +20,11 @@ from audits.group_rates.findings import (
     missed_words,
     severity_of,
 )
-from audits.numbers import point
-from audits.records import Estimate
 from audits.speaker_groups.adjusting import HALF, Rung
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.hypotheses import Verdict, beyond
 from audits.speaker_groups.measure import Counts
 from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who
-from audits.wording import listed, many, p_words, span
 
 NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
 

@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import MIN_WORDS, GroupSet
+from audits.core.intervals import Interval, Undefined
+from audits.core.wording import first_of, many
 from audits.group_rates import comparing
 from audits.group_rates.cautions import too_few_words
 from audits.group_rates.comparing import KINDS
-from audits.groups import MIN_WORDS, GroupSet
-from audits.intervals import Interval, Undefined
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import MetricCounts, Utterances, sums_of
 from audits.statistics import GAP_METHOD, Family, Kind, MaybeEnds, gaps_to_one, gaps_to_others
-from audits.wording import first_of, many
 
 RATIOS: tuple[Kind, ...] = ("ratio", "four_fifths")
 """Kinds that are 1 where two groups are alike."""

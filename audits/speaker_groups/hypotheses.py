@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.records import Estimate
 from audits.group_rates.comparing import p_method
-from audits.intervals import Interval
-from audits.records import Estimate
 from audits.speaker_groups.adjusting import Adjustment
 from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.gaps import Comparison

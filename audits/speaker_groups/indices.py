@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import UNKNOWN
+from audits.core.intervals import Interval, Undefined
 from audits.group_rates import PERMUTED
-from audits.groups import UNKNOWN
-from audits.intervals import Interval, Undefined
 from audits.speaker_groups.counts import Cohort, Floats, MetricCounts, Utterances
 from audits.speaker_groups.gaps import Comparison
 from audits.statistics import (

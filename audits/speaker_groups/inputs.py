@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Plan
-from audits.groups import UNKNOWN, group_sets
-from audits.options import check_distinct
-from audits.records import Source
+from audits.core.context import Context, Plan
+from audits.core.groups import UNKNOWN, group_sets
+from audits.core.options import check_distinct
+from audits.core.records import Source
+from audits.core.value_maps import value_map_sources
 from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import (
@@ -25,16 +26,15 @@ from audits.speaker_groups.columns import (
 )
 from audits.speaker_groups.controls import controls_of
 from audits.speaker_groups.data_warnings import warnings_of
+from audits.speaker_groups.prediction_matching import match
+from audits.speaker_groups.predictions import Predictions, read_predictions
 from audits.speaker_groups.preflight import columns_of, coordinates_of, preview_of
 from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
-from audits.value_maps import value_map_sources
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.files.levels import Note
 from probes.files.names import suggest
-from probes.loading.bad_clips import BadClips
-from probes.loading.levels import Note
-from probes.loading.manifests import Clip, Manifest
-from probes.loading.prediction_matching import match
-from probes.loading.predictions import Predictions, read_predictions
+from probes.speech.bad_clips import BadClips
+from probes.speech.manifests import Clip, Manifest
 
 NO_SPEAKER = "no speaker"
 MOST_LETTERS = 80

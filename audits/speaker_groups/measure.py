@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context
+from audits.core.context import Context
+from audits.core.groups import GroupSet
 from audits.group_rates import MIN_REPORTED
-from audits.groups import GroupSet
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Adjustment, Rung, adjust_gaps
 from audits.speaker_groups.clips import Inputs
@@ -21,8 +21,8 @@ from audits.speaker_groups.gaps import Comparison, compare
 from audits.speaker_groups.hypotheses import Verdict, verdicts_of
 from audits.speaker_groups.rates import small_groups
 from audits.statistics import enough_permutations, generator
-from probes.progress import Progress
-from probes.words import EditTotals, count_edits, normalise_all
+from probes.core.progress import Progress
+from probes.speech.words import EditTotals, count_edits, normalise_all
 
 UNITS: tuple[tuple[str, Literal["word", "character"]], ...] = (("wer", "word"), ("cer", "character"))
 MANY_GROUPS = 400

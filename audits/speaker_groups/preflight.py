@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from audits.core.groups import reported_groups
+from audits.core.records import Coordinate
 from audits.group_rates.cautions import beyond_samples
 from audits.group_rates.comparing import KINDS
-from audits.groups import reported_groups
-from audits.records import Coordinate
 from audits.speaker_groups import METRICS, Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.controls import as_read, levels_words
@@ -18,7 +18,7 @@ from audits.speaker_groups.indices import INDICES, PARTS
 from audits.speaker_groups.references import wordless
 from audits.speaker_groups.systems import TEST
 from audits.statistics import enough_permutations
-from probes.loading.bad_clips import left_out_notes
+from probes.speech.bad_clips import left_out_notes
 
 CORRECTIONS = ("none", "holm", "bh")
 

@@ -7,13 +7,13 @@ from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import ALL, MIN_WORDS
+from audits.core.wording import first_of, many
 from audits.group_rates import MIN_REPORTED
 from audits.group_rates.rates import group_rates, parted, parted_words, rate_at
-from audits.groups import ALL, MIN_WORDS
 from audits.speaker_groups.counts import Cohort, MetricCounts, Utterances, sums_of
 from audits.statistics import SpeakerSums, intervals_of, mean_of_rates, shrink_rates, sum_by_speaker
-from audits.wording import first_of, many
 
 NAMED = 12
 MOST_SMALL = 60

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from audits.comparison.parts import Ratio, Rows
+from audits.core.records import Coverage
 from audits.group_rates.clips import column_of, coverage_of, keys, row_of, rows_of_left, units
-from audits.records import Coverage
+from audits.report.comparison.parts import Ratio, Rows
 from audits.speaker_groups.measure import Counts
 
 __all__ = ["ALIKE", "coverage", "keys", "parts", "records", "units"]

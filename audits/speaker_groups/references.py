@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from audits.core.wording import many
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import CountColumns, read_counts
-from audits.wording import many
-from probes.errors import InputError
-from probes.loading.manifests import Clip
-from probes.words import normalise_all
+from probes.core.errors import InputError
+from probes.speech.manifests import Clip
+from probes.speech.words import normalise_all
 
 NO_REFERENCE = "no word of reference"
 

@@ -4,9 +4,9 @@ from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from audits.context import Draft
-from audits.groups import ALL
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.records import Estimate
 from audits.speaker_groups.counts import Cohort, MetricCounts, Utterances, sums_of
 from audits.speaker_groups.gaps import Comparison
 from audits.speaker_groups.rates import BLOCK

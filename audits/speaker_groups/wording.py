@@ -2,14 +2,14 @@
 
 from math import ceil, floor
 
-from audits.context import Draft
-from audits.numbers import decimals, point, written
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.numbers import decimals, point, written
+from audits.core.records import Estimate
+from audits.core.wording import size_words
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.measure import Counts
 from audits.statistics import Ends
-from audits.wording import size_words
 
 
 def who(data: Utterances, system: int) -> str:

@@ -7,9 +7,9 @@ stage by stage.
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.measures import Measure
-from audits.options import argument, option
-from audits.registry import AuditSpec
+from audits.core.measures import Measure
+from audits.core.options import argument, option
+from audits.core.registry import AuditSpec
 
 _MODEL, _DATA, _SPECTRA = "Model", "Data", "Spectra"
 LEAST, MOST = 3, 2**13

@@ -8,10 +8,10 @@ seen on 61 then, and on 121 little or none.
 from pathlib import Path
 from typing import Any
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.spectra import Options
 from audits.statistics import generator
-from probes.loading.hashing import sha256_json
+from probes.core.hashing import sha256_json
 
 VERSION = 1
 FINE, COARSE, BETWEEN = 121, 31, 61
@@ -45,8 +45,8 @@ def _make(place: Path, context: Context, balanced: bool) -> None:
     import numpy as np
     import torch
 
-    from probes.synthetic.darcy import HIGH, LOW, darcy_samples
-    from probes.synthetic.darcy_operator import li_state
+    from probes.operators.darcy import HIGH, LOW, darcy_samples
+    from probes.operators.darcy_operator import li_state
 
     seed = int(generator(context.seed, "spectra", "demo").integers(2**31))
     high, pressure = darcy_samples(TRAINING + TEST, FINE, seed, progress=context.progress)
@@ -65,7 +65,7 @@ def _trained(x: Any, y: Any, seed: int, context: Context, balanced: bool) -> Any
 
     Measured over three seeds: with as many samples on either grid, it still loses on 61 for one of them.
     """
-    from probes.synthetic.darcy_operator import fresh_operator, train
+    from probes.operators.darcy_operator import fresh_operator, train
 
     counts = {COARSE: TRAINING // 4, BETWEEN: TRAINING} if balanced else {COARSE: TRAINING}
     strides = [((FINE - 1) // (size - 1), count) for size, count in counts.items()]

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from audits.context import Draft
-from audits.intervals import Interval, Undefined
-from audits.records import Coordinate
+from audits.core.context import Draft
+from audits.core.intervals import Interval, Undefined
+from audits.core.records import Coordinate
 from audits.spectra.convergence import law, order
 from audits.spectra.counts import Counts, Floats
 from audits.spectra.grids import Grid, band_names

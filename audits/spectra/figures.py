@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from audits.charts import Axis, Picture, forest, images, lines
-from audits.context import Draft
-from audits.records import Estimate, Figure
+from audits.core.context import Draft
+from audits.core.records import Estimate, Figure
+from audits.report.charts import Axis, Picture, forest, images, lines
 from audits.spectra.counts import Counts
 from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
-from probes.resampling import upsample
+from probes.operators.resampling import upsample
 
 POINTS = 20
 """Points of one spectrum that are drawn, evenly on a logarithmic axis."""

@@ -6,10 +6,10 @@ the operator errs more than twice as much), medium where it lies above zero; eve
 
 from itertools import pairwise
 
-from audits.context import Draft
-from audits.intervals import Interval
-from audits.numbers import counted, described
-from audits.records import Estimate, Severity
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.numbers import counted, described
+from audits.core.records import Estimate, Severity
 from audits.spectra.counts import Counts
 from audits.spectra.setup import Setup
 

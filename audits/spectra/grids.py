@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from audits.spectra import LEAST, MOST, Options
-from probes.errors import InputError
-from probes.fno.layers import GridKind
-from probes.fno.network import FourierOperator
-from probes.fno.reading import Loaded
-from probes.loading.fields import Fields
-from probes.loading.grids import KINDS, coarsened
+from probes.core.errors import InputError
+from probes.operators.fields import Fields
+from probes.operators.fno.layers import GridKind
+from probes.operators.fno.network import FourierOperator
+from probes.operators.fno.reading import Loaded
+from probes.operators.grids import KINDS, coarsened
 
 LOW = 4.0
 """Upper edge of the lowest band, cycles per domain."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probes.aliasing import activation_aliasing
-from probes.fno.layers import Activation, Listener, Part
-from probes.loading.grids import restricted
-from probes.radial_spectrum import RadialSpectrum
+from probes.operators.aliasing import activation_aliasing
+from probes.operators.fno.layers import Activation, Listener, Part
+from probes.operators.grids import restricted
+from probes.operators.radial_spectrum import RadialSpectrum
 
 HELD = 4
 """Transforms kept for stages that are sums of earlier ones: those of one block."""

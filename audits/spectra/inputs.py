@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from audits.context import Context, Plan
-from audits.options import numbers
-from audits.records import Coordinate, Source, Subject, Warning
+from audits.core.context import Context, Plan
+from audits.core.options import numbers
+from audits.core.records import Coordinate, Source, Subject, Warning
 from audits.spectra import Options
 from audits.spectra.grids import (
     Grid,
@@ -24,12 +24,12 @@ from audits.spectra.grids import (
 from audits.spectra.hooks import Cut, Names
 from audits.spectra.preflight import cautions, check_fit
 from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
-from probes.errors import InputError
-from probes.fno.layers import GridKind
-from probes.fno.reading import Loaded, fit_fields, load_operator
-from probes.loading.fields import Fields, load_fields
-from probes.radial_spectrum import View
-from probes.resampling import Method, suitable
+from probes.core.errors import InputError
+from probes.operators.fields import Fields, load_fields
+from probes.operators.fno.layers import GridKind
+from probes.operators.fno.reading import Loaded, fit_fields, load_operator
+from probes.operators.radial_spectrum import View
+from probes.operators.resampling import Method, suitable
 
 TRIED = 4
 """Samples on which it is tried whether model and data fit."""

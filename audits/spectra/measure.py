@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.spectra import Options
 from audits.spectra.counts import Counts, Floats, joined
 from audits.spectra.passes import CHUNK, Chunk, count_aliasing, count_chunk

@@ -12,10 +12,10 @@ from torch import Tensor
 from audits.spectra.grids import Grid
 from audits.spectra.hooks import FINER, AliasingHook, StageHook, distance, summed
 from audits.spectra.setup import Setup, predicted, read_batch
-from probes.errors import InputError
-from probes.field_norms import sobolev_squares, squares
-from probes.radial_spectrum import RadialSpectrum
-from probes.resampling import upsample
+from probes.core.errors import InputError
+from probes.operators.field_norms import sobolev_squares, squares
+from probes.operators.radial_spectrum import RadialSpectrum
+from probes.operators.resampling import upsample
 
 CHUNK = 8
 """Samples of one entry of the cache: what a run that is killed loses at the most."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from audits.records import Warning
+from audits.core.records import Warning
 from audits.spectra.setup import Setup, predicted, silent_pass
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 FEW = 20
 """Samples under which the report says that they are few."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.comparison.parts import Ratio, Rows
-from audits.records import Coverage, Skipped
+from audits.core.records import Coverage, Skipped
+from audits.report.comparison.parts import Ratio, Rows
 from audits.spectra.counts import Counts
 
 Words = Mapping[str, NDArray[np.object_]]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from audits.intervals import Interval, exact
+from audits.core.intervals import Interval, exact
 from audits.spectra.counts import Floats, Running
 from audits.statistics import clopper_pearson, cluster_weights, generator, percentile_interval
 from audits.statistics.mean_intervals import ALIKE, claim_interval, mean_interval, ratio_interval

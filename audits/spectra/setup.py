@@ -9,12 +9,12 @@ from torch import Tensor
 
 from audits.spectra.grids import Grid
 from audits.spectra.hooks import Cut
-from probes.fno.layers import SILENT, GridKind, Listener
-from probes.fno.reading import Loaded
-from probes.loading.fields import Fields
-from probes.loading.grids import restricted
-from probes.radial_spectrum import View
-from probes.resampling import Method
+from probes.operators.fields import Fields
+from probes.operators.fno.layers import SILENT, GridKind, Listener
+from probes.operators.fno.reading import Loaded
+from probes.operators.grids import restricted
+from probes.operators.radial_spectrum import View
+from probes.operators.resampling import Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from audits.context import Cache
+from audits.core.context import Cache
 
 
 def command(clear: Annotated[bool, typer.Option("--clear", help="Remove every entry.")] = False) -> None:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from audits import gates
-from audits.comparison import wording
-from audits.comparison.changes import Change
-from audits.comparison.comparing import Comparison, compare_all, read_run
-from audits.errors import InputError
+from audits.core import gates
+from audits.core.errors import InputError
+from audits.report.comparison import wording
+from audits.report.comparison.changes import Change
+from audits.report.comparison.comparing import Comparison, compare_all, read_run
 from miles_cli.printable import line, named
 from miles_cli.writing import check_place, write
 
@@ -47,7 +47,7 @@ def command(
     for one in found if fail_on_regression else ():
         _check_judged(one)
     if html is not None:
-        from audits.comparison.page import to_html
+        from audits.report.comparison.page import to_html
 
         write(html, to_html(found))
     if as_json:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from audits import registry
-from audits.context import Cache, Context
-from audits.errors import InputError
+from audits.core import registry
+from audits.core.context import Cache, Context
+from audits.core.errors import InputError
 from miles_cli.environment import choose_device
 from miles_cli.options import Common
 from miles_cli.progress import Watch

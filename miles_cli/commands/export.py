@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from audits import exports
-from audits.errors import InputError
-from audits.records import Report
-from audits.report_file import NAME, read_report
+from audits.core.errors import InputError
+from audits.core.records import Report
+from audits.report import exports
+from audits.report.report_file import NAME, read_report
 from miles_cli.writing import check_place, write
 
 EXPERIMENT = "miles"
@@ -88,12 +88,12 @@ def command(
 
 def _text(target: str, report: Report, file: Path) -> str:
     if target == "junit":
-        from audits.exports.junit import to_junit
+        from audits.report.exports.junit import to_junit
 
         return to_junit(report)
     import hashlib
 
-    from audits.exports.in_toto import plain_hashes, to_in_toto
+    from audits.report.exports.in_toto import plain_hashes, to_in_toto
 
     return to_in_toto(report, hashlib.sha256(file.read_bytes()).hexdigest(), plain_hashes(report))
 
@@ -107,7 +107,7 @@ def _written(text: str, out: Path | None, more: str = "") -> None:
 
 
 def _name(given: str | None) -> str | None:
-    from audits.exports.wording import line
+    from audits.report.exports.wording import line
 
     if given is not None and not line(given):
         raise InputError("This is no name.", where="--model-name", hint="Give the name of the model.")
@@ -119,7 +119,7 @@ def _under(owner: str | None) -> str:
 
 
 def _to_card(report: Report, out: Path | None, only: list[str], name: str | None, section_only: bool) -> None:
-    from audits.exports import cards, model_card
+    from audits.report.exports import cards, model_card
 
     if section_only:
         if name is not None:
@@ -135,7 +135,7 @@ def _to_card(report: Report, out: Path | None, only: list[str], name: str | None
 
 
 def _into_card(report: Report, card: Path, only: list[str], name: str | None) -> None:
-    from audits.exports import cards, model_card
+    from audits.report.exports import cards, model_card
 
     if not card.is_file():
         raise InputError("There is no card here.", where=f"--card {card}", hint="Write one: --out instead of --card.")
@@ -161,7 +161,7 @@ def _into_card(report: Report, card: Path, only: list[str], name: str | None) ->
 def _to_mlflow(report: Report, file: Path, store: str | None, experiment: str, *, force: bool, records: bool) -> None:
     # MLflow prints what it likes, and stdout is for our own line.
     with contextlib.redirect_stdout(sys.stderr):
-        from audits.exports.mlflow import RECORDS, log
+        from audits.report.exports.mlflow import RECORDS, log
 
         logged = log(report, file, store=store, experiment=experiment, force=force, records=records)
     if not logged.is_new:

@@ -2,7 +2,7 @@
 
 import typer
 
-from audits.registry import entries
+from audits.core.registry import entries
 
 
 def command() -> None:

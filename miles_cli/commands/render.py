@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from audits.report_file import read_report
+from audits.report.report_file import read_report
 
 
 def command(run: Annotated[Path, typer.Argument(help="Run folder, or its report.json.")]) -> None:
     """Make the Markdown, the HTML page and the figures of a run again from its report.json."""
-    from audits.rendering import write_pages
+    from audits.report.pages import write_pages
 
     folder = run if run.is_dir() else run.parent
     write_pages(read_report(run), folder)

@@ -4,7 +4,7 @@ import json
 
 import typer
 
-from audits.report_file import schema
+from audits.report.report_file import schema
 
 
 def command() -> None:

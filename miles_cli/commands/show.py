@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from audits.report_file import read_report
+from audits.report.report_file import read_report
 from miles_cli.terminal import print_summary
 
 

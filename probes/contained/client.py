@@ -19,8 +19,8 @@ from typing import Any
 from probes.contained.limits import ContainedError, LimitError, Limits
 from probes.contained.server import Job
 from probes.contained.wire import Garbled, read_answer, send_request
-from probes.errors import MilesError
-from probes.worker_processes import ONE_CORE
+from probes.core.errors import MilesError
+from probes.core.worker_processes import ONE_CORE
 
 _DEFAULT = Limits()
 _SLACK = 2**26

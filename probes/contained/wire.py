@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probes.contained.limits import ContainedError, LimitError
-from probes.errors import IncompleteError, InputError, MilesError
+from probes.core.errors import IncompleteError, InputError, MilesError
 
 _LENGTH = 8
 _ERRORS = {"InputError": InputError, "IncompleteError": IncompleteError}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.contents import ContainedContents, Contents, open_contents
 from probes.files.names import suggest
 from probes.files.npy import SIGNATURE as NPY

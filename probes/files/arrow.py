@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.contained import ContainedError, LimitError, Limits, call
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.json_values import json_text
 from probes.files.opening import read_head
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.contained import ContainedError, LimitError, Limits, Session
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.npy import Plain, Stream, read_npy
 from probes.files.npz import TORCH, read_npz
 from probes.files.stored import Refusal, Stored, Window, damaged

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WITH_COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.text import text_blocks
 
 MOST_COLUMNS = 2**20

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.contained import LimitError, Limits, Session
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.images import FORMATS, Decoder, Header
 from probes.files.opening import read_head, unreadable
-from probes.loading.places import Places, is_folder
+from probes.files.safe_paths import Places, is_folder
 
 Shape = tuple[int, int, int]
 Bytes = NDArray[np.uint8]

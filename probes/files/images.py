@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image

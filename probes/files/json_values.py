@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from functools import cache, partial
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 LARGEST = 2**64
 """Whole numbers of JSON are smaller than this: the product of many long ones would take hours."""

@@ -5,7 +5,7 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.npy import Part, Stream, read_header
 from probes.files.stored import Refusal
 from probes.files.zips import entries

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.names import nearest_name
 from probes.files.sniffing import impostor
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.contained import ContainedError, LimitError, Limits, call
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import zips
 from probes.files.opening import reading
 from probes.files.weight_errors import damaged, needless, refused

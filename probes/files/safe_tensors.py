@@ -6,7 +6,7 @@ A file is checked by its header alone: its length, its JSON, and that the tensor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.json_values import parse_json
 from probes.files.opening import reading
 from probes.files.weight_errors import damaged

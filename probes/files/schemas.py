@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.arrow import is_arrow
 from probes.files.decimals import NumberColumn
 from probes.files.delimited import Delimited

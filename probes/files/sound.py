@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.opening import read_head, unreadable
 
 if TYPE_CHECKING:

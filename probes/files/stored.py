@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 Window = tuple[int, int, int]
 """A part of an axis: its number, and from where to where."""

@@ -11,7 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.arrow import is_arrow, read_arrow
 from probes.files.decimals import NumberColumn, with_point
 from probes.files.delimited import HINT, Delimited

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.pickles import read_pickle
 from probes.files.stored import Refusal, Window
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from string import ascii_letters
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.opening import read_head, unreadable
 from probes.files.sniffing import IN_EXCEL, magic, wide_encoding
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.text import MARK, OLD_ENDS, byte_blocks, too_long
 
 LONGEST_LINE = 2**20

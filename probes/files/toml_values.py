@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.opening import check_ordinary, unreadable
 from probes.files.sniffing import impostor
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.weight_errors import damaged, needless, refused
 
 _MOST_VALUES = 2**18

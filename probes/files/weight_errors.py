@@ -1,6 +1,6 @@
 """Refusals of files of weights, in the same words whoever finds out."""
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 
 def damaged(how: str, where: str) -> InputError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 MOST_WRAPPERS = 8
 """Of one in another, of networks as of files: a file may hold itself."""

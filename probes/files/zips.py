@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.opening import unreadable
 
 MOST_ENTRIES = 2**16

@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
 from audits.phoneme_errors.demo import prepare
 from audits.phoneme_errors.inputs import check
 from audits.phoneme_errors.speech import placed
-from probes.phones import PhoneInterval
+from probes.speech.phones import PhoneInterval
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from probes.contained import call, client
-from probes.loading.checkpoints import read_checkpoint
+from probes.models.checkpoints import read_checkpoint
 
 
 def median(work: Callable[[], object], times: int) -> float:

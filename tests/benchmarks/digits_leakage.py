@@ -89,8 +89,8 @@ def make(folder: Path, seed: int) -> None:
     from safetensors.torch import save_file
     from sklearn.datasets import load_digits
 
-    from probes.diffusion import linear, sample
-    from probes.generative_training import sample_gan, train_denoiser, train_gan
+    from probes.generators.diffusion import linear, sample
+    from probes.generators.generative_training import sample_gan, train_denoiser, train_gan
 
     folder.mkdir(parents=True, exist_ok=True)
     images = np.asarray(load_digits().images, dtype=np.float32)[:, None] / 8 - 1
@@ -116,7 +116,7 @@ def make(folder: Path, seed: int) -> None:
 
 def denoiser(folder: Path) -> Any:
     """Return the diffusion model."""
-    from probes.loading.denoisers import load_denoiser
+    from probes.generators.denoisers import load_denoiser
 
     path = folder / "ddpm.safetensors"
     return load_denoiser(path, arch="mlp-denoiser", schedule="linear", shape=(1, 8, 8))
@@ -124,10 +124,10 @@ def denoiser(folder: Path) -> Any:
 
 def scores_of(folder: Path, seed: int, cache: Any) -> dict[tuple[str, str], Floats]:
     """Return the scores of members and then non-members by model and attack."""
-    from probes.attacks.denoiser import Request, score_denoiser
-    from probes.attacks.generator import discriminator_scores, latent_search
-    from probes.loading.generators import load_discriminator, load_generator
-    from probes.progress import Silent
+    from probes.core.progress import Silent
+    from probes.generators.attacks.denoiser import Request, score_denoiser
+    from probes.generators.attacks.generator import discriminator_scores, latent_search
+    from probes.generators.generator_files import load_discriminator, load_generator
 
     points = np.concatenate([np.load(folder / f"{name}.npy") for name in ("members", "nonmembers")])
     reference = np.load(folder / "reference.npy")
@@ -149,9 +149,9 @@ def scores_of(folder: Path, seed: int, cache: Any) -> dict[tuple[str, str], Floa
 
 def from_samples(points: Singles, made: Singles, reference: Singles, seed: int) -> dict[str, Floats]:
     """Return the scores of all attacks on samples."""
-    from probes.attacks.densities import density_ratio
-    from probes.attacks.discriminators import shadow_discriminator
-    from probes.attacks.samples import calibrated, monte_carlo, nearest
+    from probes.generators.attacks.densities import density_ratio
+    from probes.generators.attacks.discriminators import shadow_discriminator
+    from probes.generators.attacks.samples import calibrated, monte_carlo, nearest
 
     return {
         "nearest": nearest(points, made),
@@ -183,9 +183,9 @@ def show(found: Mapping[tuple[str, str], Floats], place: int | None) -> int:
 
 def compare(folder: Path, seed: int, cache: Any) -> None:
     """Print what the audit says of both models with each access."""
-    from audits.context import Context
+    from audits.core.context import Context
+    from audits.core.testing import drafted
     from audits.membership import AUDIT, Options
-    from audits.testing import drafted
 
     with tempfile.TemporaryDirectory() as place:
         suite = Path(place) / "suite.toml"
@@ -208,7 +208,7 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     import torch
 
-    from probes.cache import Cache
+    from probes.core.cache import Cache
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0,1")

@@ -62,7 +62,7 @@ def make_encoder(folder: Path, *, width: int, layers: int, channels: int = 512) 
     """Save a wav2vec2 of random weights; 768, 12 and 512 are those of the base size."""
     import torch
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     hub = transformers()
     torch.manual_seed(0)
@@ -81,7 +81,7 @@ def planned(given: argparse.Namespace, tasks: tuple[str, ...] = ("sid",)) -> tup
     """Return inputs, options and context of an audit, with an empty cache."""
     from audits.asr_fairness import Options
     from audits.asr_fairness.inputs import check
-    from audits.context import Cache, Context
+    from audits.core.context import Cache, Context
 
     folder = given.folder
     options = Options(model=str(folder / "model"), manifest=folder / "manifest.csv", by=("group",), tasks=tasks)
@@ -95,7 +95,7 @@ def by_transformers(given: argparse.Namespace, *, at_once: bool) -> race.Job:
     import soundfile
     import torch
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     hub = transformers()
     model = hub.Wav2Vec2Model.from_pretrained(given.folder / "model").eval()
@@ -122,9 +122,9 @@ def by_transformers(given: argparse.Namespace, *, at_once: bool) -> race.Job:
 def miles(given: argparse.Namespace) -> race.Job:
     """Take all layers at once, through the cache."""
     from audits.asr_fairness.stacks import items_of
-    from probes.activations import SpeechEncoder, batching_of, encoder_key
-    from probes.embeddings import Embeddings
-    from probes.progress import Silent
+    from probes.core.progress import Silent
+    from probes.speech.activations import SpeechEncoder, batching_of, encoder_key
+    from probes.speech.embeddings import Embeddings
 
     inputs, options, context = planned(given)
     device = {"device": "cpu", "dtype": "float32"}
@@ -151,8 +151,8 @@ def bare(given: argparse.Namespace) -> race.Job:
     import torch
 
     from audits.asr_fairness.stacks import items_of
-    from probes.activations import SpeechEncoder
-    from probes.embeddings import plan_batches
+    from probes.speech.activations import SpeechEncoder
+    from probes.speech.embeddings import plan_batches
 
     inputs, options, _ = planned(given)
     encoder = SpeechEncoder(inputs.folder, device="cpu", dtype="float32")

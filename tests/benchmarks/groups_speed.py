@@ -37,7 +37,7 @@ OPTIONS = {
 
 def heard(rate: float, rng: Any) -> tuple[list[str], list[str]]:
     """Return a sentence and what a recogniser makes of it."""
-    from probes.synthetic.transcripts import compose, corrupt
+    from audits.speaker_groups.transcripts import compose, corrupt
 
     words = compose(rng)
     return words, corrupt(words, rate, rng)
@@ -45,7 +45,7 @@ def heard(rate: float, rng: Any) -> tuple[list[str], list[str]]:
 
 def rates_of(speakers: int, rng: Any) -> Any:
     """Return the errors per word of each speaker."""
-    from probes.synthetic.populations import draw_factors
+    from audits.speaker_groups.populations import draw_factors
 
     return (RATE * draw_factors(speakers, SPREAD, rng)).clip(max=1.0)
 

@@ -39,7 +39,7 @@ def products(given: argparse.Namespace) -> race.Job:
     """Multiply all blocks of three tables of distances."""
     import torch
 
-    from probes.knn import COLUMNS, ROWS
+    from probes.vectors.knn import COLUMNS, ROWS
 
     one, two = map(torch.from_numpy, drawn(given))
     room = torch.empty(ROWS, COLUMNS)
@@ -58,8 +58,8 @@ def miles(given: argparse.Namespace) -> race.Job:
     """Find neighbours and pairs, and evaluate the whole."""
     import numpy as np
 
-    from probes import knn
-    from probes.support_metrics import Side, balls, evaluate, ground, reach
+    from probes.vectors import knn
+    from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
 
     x, y = drawn(given)
 

@@ -40,7 +40,7 @@ def windows(given: argparse.Namespace) -> Any:
     """Return the sentences of the file as windows of bytes."""
     import numpy as np
 
-    from probes.token_windows import cut
+    from probes.language_models.token_windows import cut
 
     if not Path(given.text).is_file():
         raise race.LeftOutError(f"no {given.text}: give --text")
@@ -53,7 +53,7 @@ def batches(given: argparse.Namespace) -> list[Any]:
     """Return for each step ids, hidden positions and answers."""
     import torch
 
-    from probes.token_windows import hidden, masked_positions
+    from probes.language_models.token_windows import hidden, masked_positions
 
     text, generator, found = windows(given), torch.Generator().manual_seed(0), []
     for _ in range(given.steps):
@@ -66,7 +66,7 @@ def batches(given: argparse.Namespace) -> list[Any]:
 
 def encoder(given: argparse.Namespace, *, front: int = 9, seed: int = 0) -> Any:
     """Return ours."""
-    from probes.masked_lm import MaskedLM
+    from probes.language_models.masked_lm import MaskedLM
 
     sizes = {"width": given.width, "layers": 2, "heads": 4, "length": given.length}
     return MaskedLM(vocabulary=VOCABULARY, seed=seed, front=front, **sizes)
@@ -74,7 +74,7 @@ def encoder(given: argparse.Namespace, *, front: int = 9, seed: int = 0) -> Any:
 
 def recipe(given: argparse.Namespace, **rates: float) -> Any:
     """Return how all are trained."""
-    from probes.masked_training import Recipe
+    from probes.language_models.masked_training import Recipe
 
     return Recipe(steps=given.steps, batch=BATCH, budget="same-data", **rates)
 
@@ -83,7 +83,7 @@ def stepping(given: argparse.Namespace, network: Any, plan: Any, loss_of: Callab
     """Return the job that takes all steps and returns their losses."""
     from torch import nn
 
-    from probes.masked_training import _optimisers, _set_rates
+    from probes.language_models.masked_training import _optimisers, _set_rates
 
     drawn, optimisers = batches(given), _optimisers(network, plan)
     weights = [weight for weight in network.parameters() if weight.requires_grad]
@@ -120,7 +120,7 @@ def copied(given: argparse.Namespace) -> tuple[Any, Any]:
     """Return ours without a front end, and a BERT of transformers of the same weights, none of which ours lacks."""
     import torch
 
-    from probes.loading import guarded
+    from probes.core import guarded_imports as guarded
     from tests.oracle.test_masked_lm_oracle import paired
 
     own, hub = encoder(given, front=0), guarded.transformers()
@@ -173,7 +173,7 @@ def as_used(given: argparse.Namespace) -> race.Job:
 
 def train(given: argparse.Namespace, seed: int = 0) -> race.Job:
     """Train ours as the audit does."""
-    from probes.masked_training import train
+    from probes.language_models.masked_training import train
 
     text = windows(given)
 

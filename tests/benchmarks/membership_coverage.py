@@ -66,7 +66,7 @@ def truth(mu: float) -> float:
 @contextmanager
 def audits() -> Iterator[Callable[..., "Audit"]]:
     """Let audits be made without their credible intervals, and without computing a bound of the same counts twice."""
-    from audits.context import Cache, Context
+    from audits.core.context import Cache, Context
     from audits.membership import bounding
 
     kept = {name: getattr(bounding, name) for name in ("joint_beta", "one_run_epsilon", "one_run_fdp_epsilon")}
@@ -131,7 +131,7 @@ class Audit:
 
     def estimates(self) -> tuple[list[Any], Any]:
         """Return all estimates of the scores, and what was counted of the first attack."""
-        from audits.context import Draft
+        from audits.core.context import Draft
         from audits.membership.estimates import add_rates
         from audits.membership.rates import judge_all
 

@@ -40,7 +40,7 @@ def layer(tokens: int, width: int, seed: int) -> Iterator[NDArray[np.float32]]:
 
 def write(path: Path, tokens: int, layers: int, width: int) -> None:
     """Write the tokens: every speaker says the phones in turn."""
-    from probes.loading.tokens import write_tokens
+    from audits.phoneme_errors.tokens import write_tokens
 
     place = np.arange(tokens)
     write_tokens(
@@ -55,7 +55,7 @@ def write(path: Path, tokens: int, layers: int, width: int) -> None:
 
 def reading(path: Path) -> float:
     """Return the seconds of one reading of all layers, which have been judged before."""
-    from probes.loading.tokens import read_tokens
+    from audits.phoneme_errors.tokens import read_tokens
 
     vectors = read_tokens(path, by=("group",)).vectors
     start = time.perf_counter()

@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
 from audits.interference import Options
 from audits.interference.convergence import failures
 from audits.interference.inputs import Inputs, check
 from audits.interference.losses import Losses, from_models
 from audits.interference.measure import baselines_of
-from probes.language_models import fit
+from probes.language_models.mixture_models import fit
 
 RECIPES: Mapping[str, Mapping[str, float]] = {"plain": {"front": 0, "matrix_rate": 0.0}, "defaults": {}}
 

@@ -65,10 +65,10 @@ def digits(seed: int) -> Singles:
 
 def train(points: Singles, kept: Bools, steps: int, seed: int) -> Any:
     """Train one model on some of the points, as the audit trains a shadow model."""
-    from probes.diffusion import Denoiser, linear
-    from probes.executor import one_thread
-    from probes.generative_networks import fresh_denoiser
-    from probes.generative_training import fit_denoiser
+    from probes.core.executor import one_thread
+    from probes.generators.diffusion import Denoiser, linear
+    from probes.generators.generative_networks import fresh_denoiser
+    from probes.generators.generative_training import fit_denoiser
 
     module = fresh_denoiser(points.shape[1:], hidden=HIDDEN, layers=LAYERS, seed=seed)
     with one_thread():
@@ -91,8 +91,8 @@ def statistics(
     models: Sequence[Any], points: Singles, steps: Sequence[int], draws: int, *, common: bool, seed: int
 ) -> Floats:
     """Return minus the logarithm of the loss, (models, points, steps), under common or fresh noise."""
-    from probes.attacks.denoiser import Request, score_denoiser
-    from probes.progress import Silent
+    from probes.core.progress import Silent
+    from probes.generators.attacks.denoiser import Request, score_denoiser
 
     asked = [Request("loss", step) for step in steps]
     how: dict[str, Any] = {"draws": draws, "batch": 512, "device": "cpu", "dtype": "float32", "cache": None}
@@ -106,7 +106,7 @@ def statistics(
 
 def scored(stats: Floats, keep: Bools, target: int) -> dict[str, Floats]:
     """Return the scores of each attack on one of the models."""
-    from probes.attacks.likelihood_ratios import left_out, lira
+    from probes.generators.attacks.likelihood_ratios import left_out, lira
 
     chosen = left_out(keep, target)
     found = {THRESHOLD: stats[target].mean(axis=1)}
@@ -123,7 +123,7 @@ def attack(given: argparse.Namespace) -> None:
     from joblib import Parallel, delayed
 
     from audits.statistics.roc import area, call_at, roc
-    from probes.shadows import complementary_halves
+    from probes.generators.shadows import complementary_halves
 
     points = digits(given.seed)[:POINTS]
     keep = complementary_halves(given.models, POINTS, given.seed)

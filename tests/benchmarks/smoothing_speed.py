@@ -34,8 +34,8 @@ def opened(given: argparse.Namespace) -> tuple[Any, list[Any], float]:
     """Return the classifier as it was trained, the images and sigma."""
     import torch
 
-    from probes.loading.classifiers import load_classifier
-    from probes.loading.images import load_images
+    from probes.classifiers.classifier_files import load_classifier
+    from probes.classifiers.images import load_images
 
     if not DATA.is_dir():
         raise race.LeftOutError(f"no {DATA}, which MILES_TEST_DATA may name")
@@ -91,9 +91,9 @@ def sampler(given: argparse.Namespace) -> tuple[Any, list[Any], int]:
 
     import torch
 
-    from probes.folding import fold_batchnorm
-    from probes.noise import Noise
-    from probes.smoothing import Sampler
+    from probes.classifiers.folding import fold_batchnorm
+    from probes.classifiers.noise import Noise
+    from probes.classifiers.smoothing import Sampler
 
     module, images, sigma = opened(given)
     # A copy, since the engine changes the order of its module's memory.

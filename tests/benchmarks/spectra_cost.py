@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from audits.spectra.hooks import Cut, StageHook
-from probes.field_norms import sobolev_squares, squares
-from probes.fno.layers import GridKind, Padding, SpectralConv
-from probes.fno.network import FourierOperator, Layout
-from probes.radial_spectrum import RadialSpectrum, View
-from probes.synthetic.darcy_operator import fresh_operator
+from probes.operators.darcy_operator import fresh_operator
+from probes.operators.field_norms import sobolev_squares, squares
+from probes.operators.fno.layers import GridKind, Padding, SpectralConv
+from probes.operators.fno.network import FourierOperator, Layout
+from probes.operators.radial_spectrum import RadialSpectrum, View
 
 
 class WholeConv(SpectralConv):

@@ -67,8 +67,8 @@ def scores(
 ) -> list[dict[str, Floats]]:
     """Return every metric of every candidate, of the whole and of the halves, shape (1 + 2 splits,)."""
     from audits.statistics.halves import half_splits
-    from probes import knn
-    from probes.support_metrics import Balls, Side, balls, evaluate, ground, list_length, reach
+    from probes.vectors import knn
+    from probes.vectors.support_metrics import Balls, Side, balls, evaluate, ground, list_length, reach
 
     def prepared(rows: Floats) -> tuple[knn.Points, Balls]:
         points = knn.points(rows, reference.mean(0))
@@ -88,7 +88,7 @@ def scores(
 
 def reported(parts: dict[str, Floats], size: int, context: Any) -> dict[str, Any]:
     """Return the estimates that the audit reports, by metric."""
-    from audits.context import Draft
+    from audits.core.context import Draft
     from audits.precision_recall.intervals import add
     from audits.statistics.halves import halved
 
@@ -160,7 +160,7 @@ def main() -> None:
     given = parser.parse_args()
     import torch
 
-    from audits.context import Cache, Context
+    from audits.core.context import Cache, Context
 
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as folder:

@@ -70,9 +70,9 @@ TEXTS = (Setting(300, 150), Setting(88, 88), Setting(40, 40, k=3))
 
 def audited(paths: list[Path], k: int, seed: int, **more: Any) -> Any:
     """Run the audit, the reference first, without curves."""
-    from audits.context import Cache, Context
+    from audits.core.context import Cache, Context
+    from audits.core.testing import drafted
     from audits.precision_recall import AUDIT, Options
-    from audits.testing import drafted
 
     candidates = tuple(f"c{place}={path}" for place, path in enumerate(paths[1:]))
     options = Options(reference=paths[0], candidate=candidates, curves=False, k=(str(k),), **more)

@@ -3,7 +3,7 @@
 import pytest
 from pages import media, open_page, printed, requests, resize
 
-from audits.rendering import write_pages
+from audits.report.pages import write_pages
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from audits.asr_fairness.counts import HEAD, TaskCounts, named
 from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates
 from audits.asr_fairness.findings import findings
 from audits.asr_fairness.measure import Counts
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.groups import ALL, GroupSet, group_sets
+from audits.core.records import Estimate
 from audits.group_rates.comparing import KINDS
-from audits.groups import ALL, GroupSet, group_sets
-from audits.records import Estimate
 from audits.statistics import enough_permutations
 from calibration.checks import Case, Outcomes, held
 from calibration.worlds import GAP, Floats, Group, groups_of

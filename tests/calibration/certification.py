@@ -15,11 +15,11 @@ from audits.certification.measure import Counts
 from audits.certification.radii import Geometry, gaussian_radius
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
-from audits.context import Draft
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.records import Estimate
 from calibration.checks import NONE, Calibration, Case, Check, Outcomes, held
 from calibration.worlds import Floats, groups_of
-from probes.smoothing import Tally
+from probes.classifiers.smoothing import Tally
 
 GROUPS, SIGMA, FIRST, DRAWS, RADIUS = 4, 0.5, 50, 400, 0.25
 GAP, HALF = "gap", "half"

@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from audits import registry
-from audits.records import Estimate
+from audits.core import registry
+from audits.core.records import Estimate
 from calibration.worlds import LEVELS, UNITS, WORLDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,7 +207,7 @@ def sources(stem: str) -> list[Path]:
     """Return the files of all code that a number of this audit rests on."""
     folders = [ROOT / "audits" / stem, ROOT / "audits" / "statistics", ROOT / "probes"]
     here = ROOT / "tests" / "calibration"
-    files = sorted({*_python(folders), *(ROOT / "audits").glob("*.py")})
+    files = sorted({*_python(folders), *(ROOT / "audits" / "core").glob("*.py")})
     return [*files, here / "worlds.py", here / "running.py", *sorted(here.glob(f"{stem}*.py"))]
 
 

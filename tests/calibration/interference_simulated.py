@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.records import Estimate
 from audits.interference import Options
 from audits.interference.convergence import Baseline
 from audits.interference.estimates import add_relations, estimates
 from audits.interference.findings import find_relation, findings
+from audits.interference.language_tables import Downstream, Similarity
 from audits.interference.losses import Cell, Losses
 from audits.interference.matrix import Matrix
 from audits.interference.measure import Counts
 from audits.interference.mixtures import Mixtures
 from audits.interference.settings import settle_training
-from audits.records import Estimate
 from calibration.checks import Case, Outcomes, held
 from calibration.worlds import Floats, groups_of
-from probes.loading.language_corpora import Attributes
-from probes.loading.language_tables import Downstream, Similarity
+from probes.language_models.language_corpora import Attributes
 
 CODES, SEEDS = "abcdef", 3
 BASE, HURT = 2.0, 0.2

@@ -4,14 +4,14 @@ from functools import cache
 
 import numpy as np
 
-from audits.context import Draft
+from audits.core.context import Draft
 from audits.lipschitz.estimates import estimates
 from audits.lipschitz.findings import GREY, findings
 from audits.lipschitz.margins import Answer
 from audits.lipschitz.measure import Counts
 from calibration.checks import Calibration, Case, Check, Outcomes, held
 from calibration.worlds import groups_of
-from probes.lipschitz_bound import LipschitzBound
+from probes.classifiers.lipschitz_bound import LipschitzBound
 
 EDGE, BELOW = "edge", "below"
 WORLDS_HERE = ("exchangeable", "unequal-spread", "rare-events", "ties")

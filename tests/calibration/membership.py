@@ -8,15 +8,15 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.membership import AUDIT, Options, bounding, figures
 from audits.membership.pool import LEAST
-from audits.records import Estimate
 from audits.statistics.roc import call_at, roc
-from audits.testing import drafted
 from calibration.checks import NONE, Calibration, Case, Check, Outcomes, held
 from calibration.worlds import Floats, groups_of
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 LEAK, CLAIMED, RATE, ATTACKS = "leak", 0.5, 0.1, 3
 SAME = ("exchangeable", "rare-events", "ties")

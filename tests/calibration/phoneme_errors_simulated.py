@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.context import Context, Draft
+from audits.core.context import Context, Draft
+from audits.core.records import Estimate
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
 from audits.phoneme_errors.estimates import estimates
 from audits.phoneme_errors.findings import findings
 from audits.phoneme_errors.layers import measure_layers
 from audits.phoneme_errors.measure import Counts
+from audits.phoneme_errors.tokens import Tokens
 from audits.phoneme_errors.values import TRAININGS
-from audits.records import Estimate
 from calibration.checks import Case, Outcomes, held
 from calibration.worlds import Floats, Group, groups_of
-from probes.loading.tokens import Tokens
 
 GROUPS, MARKED = 3, 1
 """The marked group is the odd one, which gives the world its name; what is planted is planted there."""

@@ -24,16 +24,16 @@ import pytest
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.precision_recall import AUDIT, Options, comparing, figures, measure, records
 from audits.precision_recall.sides import ASKED, FLOOR, LEAST, PER_K
-from audits.records import Estimate
-from audits.testing import drafted
 from calibration.checks import NONE, Case, Outcomes, held
 from calibration.worlds import Floats, groups_of
-from probes.errors import InputError
-from probes.support_metrics import METRICS
-from probes.text_embeddings import Encoded
+from probes.core.errors import InputError
+from probes.texts.text_embeddings import Encoded
+from probes.vectors.support_metrics import METRICS
 
 WORLDS_HERE = ("exchangeable", "unequal-spread", "informative-size", "rare-events", "ties")
 """No text is half of all texts."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from audits.context import Draft
-from audits.groups import group_sets
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.groups import group_sets
+from audits.core.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import MetricCounts, Utterances
 from audits.speaker_groups.estimates import examine

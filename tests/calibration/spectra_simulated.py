@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from audits.context import Draft
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.records import Estimate
 from audits.spectra.convergence import law, order
 from audits.spectra.counts import Counts, Running
 from audits.spectra.estimates import estimates

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from audits import registry
+from audits.core import registry
 from calibration import running
 from calibration.checks import NONE, ROOT, Case, audits, bound, calibrated, calibration
 from calibration.running import Batch

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.context import Draft
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.estimates import examine
 from audits.speaker_groups.measure import counts_of

@@ -71,7 +71,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def _encoder(folder: Path) -> Path:
     import torch
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     hub = transformers()
     config = hub.Wav2Vec2Config(
@@ -175,7 +175,7 @@ def finish_run(environment: dict[str, str]) -> Callable[..., Path]:
     """Return a function that carries a run out in this process, without its pages, and returns its folder."""
 
     def run(*words: object, out: Path) -> Path:
-        from audits import rendering
+        from audits.report import pages as rendering
         from miles_cli.main import main
 
         with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as left:
@@ -193,7 +193,8 @@ def finish_run(environment: dict[str, str]) -> Callable[..., Path]:
 @pytest.fixture
 def no_pages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Spare the calls in this process their pages and pictures, most of a small run; return what writes them."""
-    from audits import registry, rendering
+    from audits.core import registry
+    from audits.report import pages as rendering
 
     plain = rendering.write_pages
     monkeypatch.setattr(rendering, "write_pages", lambda report, folder: None)
@@ -207,7 +208,7 @@ def quick(
     call_miles: Callable[..., Outcome], no_pages: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., Path]:
     """Return a function that carries a run out without figures and pages, and returns its folder."""
-    from audits import registry
+    from audits.core import registry
 
     packages = {entry.name: entry.target.partition(":")[0] for entry in registry.AUDITS}
 

@@ -54,7 +54,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
     import torch
     from safetensors.torch import save_file
 
-    from probes.classifier_networks import small_cnn
+    from probes.classifiers.classifier_networks import small_cnn
 
     folder = tmp_path_factory.mktemp("digits")
     net = small_cnn((1, 8, 8), 3, 4).train()
@@ -226,7 +226,7 @@ def test_whatever_changes_the_counts_draws_anew(
     assert counts_of(folder)["looks.votes"] != counts_of(certified)["looks.votes"]
     # As if nothing had been drawn before.
     with pytest.MonkeyPatch.context() as patch:
-        from audits.context import Cache
+        from audits.core.context import Cache
 
         patch.setattr(Cache, "read", lambda *_: None)
         again = finish(call_miles, digits.command(**more), tmp_path / "again")
@@ -287,7 +287,7 @@ def test_the_certificate_rests_on_no_draw_that_chose_the_class(
 def test_more_draws_run_only_what_is_missing(
     digits: Digits, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from probes.smoothing import Sampler
+    from probes.classifiers.smoothing import Sampler
 
     asked: list[tuple[int, int]] = []
     plain = Sampler.tally
@@ -345,10 +345,10 @@ def test_pilot_draws_less_for_a_little_less(digits: Digits, call_miles: Call, tm
 def test_l1_uses_uniform_noise_and_its_radius(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
     import torch
 
-    from probes.folding import fold_batchnorm
-    from probes.loading.classifiers import load_classifier
-    from probes.noise import Noise
-    from probes.smoothing import Sampler
+    from probes.classifiers.classifier_files import load_classifier
+    from probes.classifiers.folding import fold_batchnorm
+    from probes.classifiers.noise import Noise
+    from probes.classifiers.smoothing import Sampler
 
     folder = finish(call_miles, digits.command("--norm", "l1"), tmp_path / "run")
     for row in records(folder):
@@ -645,9 +645,9 @@ def test_counts_cut_off_are_refused(certified: Path, call_miles: Call, tmp_path:
 
 def test_bytes_flipped_in_counts_never_end_in_a_traceback(certified: Path, tmp_path: Path) -> None:
     from audits.certification import AUDIT, Options
-    from audits.context import Cache, Context
-    from audits.errors import InputError
-    from audits.testing import drafted
+    from audits.core.context import Cache, Context
+    from audits.core.errors import InputError
+    from audits.core.testing import drafted
 
     whole = (certified / "counts.safetensors").read_bytes()
     rng = np.random.default_rng(0)

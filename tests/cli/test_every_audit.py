@@ -16,9 +16,9 @@ from refusals import everything, nothing_runs, one_panel, told
 from run_folders import files, read, strict
 from small_world import LANGUAGES, ONE_EACH
 
-from audits import registry
-from audits.records import Report
-from audits.rendering.figures import Picture
+from audits.core import registry
+from audits.core.records import Report
+from audits.report.pages.figures import Picture
 
 Call = Callable[..., Any]
 AUDITS = sorted(ONE_EACH)
@@ -62,7 +62,7 @@ def copied(work: Path, tmp_path: Path) -> Callable[[str], Path]:
 def old_pictures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pages be made of the pictures of the finished runs."""
     monkeypatch.setattr(
-        "audits.rendering.figures.draw", lambda report: rendered(report, work / QUICK[report.audit][-1])
+        "audits.report.pages.figures.draw", lambda report: rendered(report, work / QUICK[report.audit][-1])
     )
 
 

@@ -13,9 +13,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from refusals import one_panel
 
-from audits.exports.mlflow import MARK, MOST_VALUE, metrics
-from audits.rendering.content import setting
-from audits.report_file import read_report
+from audits.report.exports.mlflow import MARK, MOST_VALUE, metrics
+from audits.report.pages.content import setting
+from audits.report.report_file import read_report
 
 Call = Callable[..., Any]
 RUNS = ("canaries", "certified", "first", "grids", "groups", "matrix", "phones", "short", "slopes", "suite", "texts")

@@ -193,7 +193,7 @@ def test_a_run_that_could_not_be_completed_leaves_no_report_and_is_finished_late
 def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
     corpus: Corpus, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: str, mend: str
 ) -> None:
-    from audits import runner
+    from audits.core import runner
 
     def refuse(*_: Any) -> None:
         raise AssertionError("the audit was run")
@@ -208,9 +208,9 @@ def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
 @pytest.fixture(scope="session")
 def plain(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     """Return the estimates of the first system, under the name that a column of the manifest has."""
-    from audits.context import Cache, Context
+    from audits.core.context import Cache, Context
+    from audits.core.testing import drafted
     from audits.speaker_groups import AUDIT, Options
-    from audits.testing import drafted
 
     options = Options(
         manifest=corpus.manifest, by=("gender", "accent"), predictions=(f"prediction={corpus.folder / 'a.tsv'}",),

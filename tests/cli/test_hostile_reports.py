@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from refusals import one_panel
 
-from audits.records import Report
-from audits.report_file import dumps
+from audits.core.records import Report
+from audits.report.report_file import dumps
 
 Run = Callable[..., Any]
 SOON = 60

@@ -86,7 +86,7 @@ def alone(corpus: Path, run: Callable[..., Any], tmp_path_factory: pytest.TempPa
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Return a list of the models that are trained from now on in this process."""
-    from probes import language_models
+    from probes.language_models import mixture_models as language_models
 
     found: list[tuple[str, ...]] = []
     plain = language_models.measure
@@ -209,7 +209,7 @@ def test_a_damaged_result_is_trained_again_and_no_other(
 def test_a_forged_result_of_another_machine_is_not_believed(
     corpus: Path, alone: tuple[Path, Path], call_miles: Callable[..., Any], trained: list[Any], tmp_path: Path
 ) -> None:
-    from probes.model_results import Results
+    from probes.language_models.model_results import Results
 
     theirs = tmp_path / "theirs"
     chosen = sorted(alone[1].rglob("*.json"))[2]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from refusals import HTML, Table, Words, nothing_runs, one_panel
 
-from audits import runner
+from audits.core import runner
 
 CASES = Table()
 case = CASES.case
@@ -448,7 +448,7 @@ def tokenizer_into(folder: Path) -> None:
 
 @case("sees only what stands before", "config.json")
 def model_that_continues_texts(small: Any, folder: Path) -> Words:
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     hub = transformers()
     hub.GPT2LMHeadModel(hub.GPT2Config(**GPT)).save_pretrained(folder / "model")
@@ -458,7 +458,7 @@ def model_that_continues_texts(small: Any, folder: Path) -> Words:
 
 @case("parameters, which would be drawn at random")
 def model_without_its_head(small: Any, folder: Path) -> Words:
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     hub = transformers()
     hub.BertModel(hub.BertConfig(**BERT), add_pooling_layer=False).save_pretrained(folder / "model")
@@ -517,8 +517,8 @@ def test_a_cluster_that_is_not_there_is_told(
     small: Small, call_miles: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("distributed")
-    from audits import runner
-    from probes import cluster_pools
+    from audits.core import runner
+    from probes.core import cluster_pools
 
     monkeypatch.setattr(cluster_pools, "PATIENCE", 0.2)
     monkeypatch.setattr(runner, "carry_out", CARRY_OUT)

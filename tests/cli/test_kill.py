@@ -21,7 +21,7 @@ def test_a_run_cut_short_at_a_file_leaves_no_report_and_resumes(
     monkeypatch: pytest.MonkeyPatch,
     step: str,
 ) -> None:
-    from audits import report_file
+    from audits.report import report_file
     from miles_cli import folders
 
     class Killed(BaseException):

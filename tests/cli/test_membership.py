@@ -111,7 +111,7 @@ def models(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     from safetensors.torch import save_file
 
-    from probes.generative_networks import fresh_denoiser, fresh_gan
+    from probes.generators.generative_networks import fresh_denoiser, fresh_gan
 
     made = Small(tmp_path_factory.mktemp("membership"))
     values, member = scores()
@@ -179,9 +179,8 @@ def old_objects(small: Small) -> Iterator[None]:
 @pytest.fixture
 def quick(quick: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Spare the runs what takes long and is tested elsewhere: the run of a process of its own has all of it."""
-    from audits.membership import bounding
-    from probes import separability
-    from probes.attacks import discriminators
+    from audits.membership import bounding, separability
+    from probes.generators.attacks import discriminators
 
     monkeypatch.setattr(bounding, "joint_beta", lambda *_, **__: (0.5, 1.5))
     monkeypatch.setattr(separability, "TREES", 25)
@@ -438,7 +437,8 @@ def test_a_suite_compares_models_by_access(small: Small, quick: Any) -> None:
 def test_a_factory_runs_where_that_is_allowed(small: Small, quick: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     text = (
-        "from probes.generative_networks import fresh_denoiser\n\n\ndef net():\n    return fresh_denoiser((1, 4, 4), "
+        "from probes.generators.generative_networks import fresh_denoiser\n\n\n"
+        "def net():\n    return fresh_denoiser((1, 4, 4), "
     )
     (tmp_path / "factory_of_mine.py").write_text(f"{text}hidden=8, layers=1, seed=3)\n", encoding="utf-8")
     model = ("--model", small.folder / "den.safetensors", "--schedule", "linear", "--attack", "sima", *STEPS)
@@ -632,14 +632,14 @@ import json, os, sys
 
 import audits.membership.attacking, audits.membership.utility
 import audits.membership.figures
-import probes.cache
+import probes.core.cache
 from audits.membership import bounding
 from miles_cli.main import main
 
 moments, log = json.loads(sys.argv[1]), sys.argv[2]
 sys.argv = ["miles", *sys.argv[4:]]
 report = sys.argv[sys.argv.index("--out") + 1] + "/report.json"
-plain = probes.cache.Cache.write
+plain = probes.core.cache.Cache.write
 audits.membership.figures.figures = lambda *_: iter(())
 bounding.joint_beta = lambda *_, **__: (0.5, 1.5)
 
@@ -656,7 +656,7 @@ def run(kind, count):
         with open(log, "a") as file:
             print(self.path(what, key), file=file)
 
-    probes.cache.Cache.write = write
+    probes.core.cache.Cache.write = write
     main()
 
 

@@ -678,7 +678,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
     from safetensors.torch import save_file
 
-    from probes.generative_networks import fresh_denoiser, fresh_gan
+    from probes.generators.generative_networks import fresh_denoiser, fresh_gan
 
     made = Small(tmp_path_factory.mktemp("small"))
     for seed, name in enumerate(("members", "nonmembers", "samples", "reference")):

@@ -138,7 +138,7 @@ def save_model(model: Path, folder: Path, seed: int, *, head: int = 0) -> Path:
     """Save an encoder of the same shape with other weights; with a CTC head over so many symbols if there are any."""
     import torch
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     hub = transformers()
     config = hub.AutoConfig.from_pretrained(model, **({"vocab_size": head, "pad_token_id": 0} if head else {}))
@@ -194,7 +194,7 @@ def heard(spoken: Spoken, finish_run: Call, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def forwards(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
     """Return how many clips each forward pass takes, those for states and those for the symbols of a head."""
-    from probes.activations import SpeechEncoder
+    from probes.speech.activations import SpeechEncoder
 
     counts: dict[str, list[int]] = {"encode": [], "log_probs": []}
     for name, passes in counts.items():
@@ -425,7 +425,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(
 def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
     planted: Planted, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gate: str, mend: str
 ) -> None:
-    from audits import runner
+    from audits.core import runner
 
     def refuse(*_: Any) -> None:
         raise AssertionError("the audit was run")
@@ -440,9 +440,9 @@ def test_a_gate_that_nothing_can_meet_is_refused_before_anything_runs(
 @pytest.fixture(scope="session")
 def plain(planted: Planted, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     """Return the estimates of the tokens, computed without the command line and without what it keeps."""
-    from audits.context import Cache, Context
+    from audits.core.context import Cache, Context
+    from audits.core.testing import drafted
     from audits.phoneme_errors import AUDIT, Options, figures
-    from audits.testing import drafted
 
     options = Options(
         tokens=str(planted.file), by=("dialect", "sex"), bootstrap=200, permutations=100, folds=3, repeats=1
@@ -727,7 +727,7 @@ def test_a_run_with_other_statistics_reads_no_layer_again(
 def test_a_run_cut_short_while_it_listens_goes_on_where_it_was(
     spoken: Spoken, quick: Any, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from probes.activations import SpeechEncoder
+    from probes.speech.activations import SpeechEncoder
 
     class Killed(BaseException):
         """Stands for a kill: nothing that tidies up after errors may notice it."""

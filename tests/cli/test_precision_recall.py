@@ -62,7 +62,7 @@ class Small:
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    from probes.synthetic.sentences import make_sentences
+    from probes.texts.sentences import make_sentences
 
     return make_sentences(count, seed=seed)
 
@@ -90,8 +90,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a language model that has hardly been trained."""
-    from probes.progress import Silent
-    from probes.synthetic.causal_lm import train_causal_lm
+    from probes.core.progress import Silent
+    from probes.texts.causal_lm import train_causal_lm
 
     folder = tmp_path_factory.mktemp("models") / "lm"
     train_causal_lm(sentences(REFERENCE, 1), folder, seed=0, progress=Silent(), steps=5, layers=1)
@@ -236,9 +236,9 @@ def test_without_a_ceiling_candidates_are_held_against_labels_dealt_anew(tiny: P
 
 
 def test_a_sentence_and_its_evidence_print_one_number_in_one_way(whole: Path, tiny: Path) -> None:
-    from audits.numbers import interval, point
-    from audits.report_file import read_report
-    from audits.wording import size_words
+    from audits.core.numbers import interval, point
+    from audits.core.wording import size_words
+    from audits.report.report_file import read_report
 
     for folder in (whole, tiny):
         report = read_report(folder)
@@ -543,7 +543,7 @@ def test_empty_texts_are_left_out_and_counted(small: Small, quick: Any, tmp_path
 def test_strange_texts_and_names_stay_text(
     small: Small, quick: Any, call_miles: Call, no_pages: Call, tmp_path: Path
 ) -> None:
-    from audits.report_file import read_report
+    from audits.report.report_file import read_report
 
     strange = [
         "<script>alert(1)</script> & so on",
@@ -568,7 +568,7 @@ def test_strange_texts_and_names_stay_text(
 def test_a_file_that_changes_during_the_run_changes_nothing(
     small: Small, quick: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from audits import runner
+    from audits.core import runner
 
     given = written(tmp_path / "given.jsonl", sentences(60, 2))
     words = small.command("--candidate", f"a={given}", names="")
@@ -629,15 +629,15 @@ DRIVER = """
 import json, os, sys
 
 import audits.precision_recall.figures
-import probes.cache
+import probes.core.cache
 from miles_cli.main import main
-from probes.loading.guarded import transformers
+from probes.core.guarded_imports import transformers
 
 transformers().AutoModelForCausalLM, transformers().GPT2LMHeadModel, transformers().AutoTokenizer
 moments, log = json.loads(sys.argv[1]), sys.argv[2]
 sys.argv = ["miles", *sys.argv[4:]]
 report = sys.argv[sys.argv.index("--out") + 1] + "/report.json"
-plain = probes.cache.Cache.write
+plain = probes.core.cache.Cache.write
 audits.precision_recall.figures.figures = lambda *_: ()
 
 
@@ -653,7 +653,7 @@ def run(kind, count):
         with open(log, "a") as file:
             print(self.path(what, key), file=file)
 
-    probes.cache.Cache.write = write
+    probes.core.cache.Cache.write = write
     main()
 
 

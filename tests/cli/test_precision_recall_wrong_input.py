@@ -49,7 +49,7 @@ def written(path: Path, texts: Sequence[str]) -> Path:
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    from probes.synthetic.sentences import make_sentences
+    from probes.texts.sentences import make_sentences
 
     return make_sentences(count, seed=seed)
 
@@ -376,8 +376,8 @@ texts("gate_of_no_estimate", ("--fail-if", "recal"), "--fail-if", "recal[candida
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
-    from probes.progress import Silent
-    from probes.synthetic.causal_lm import train_causal_lm
+    from probes.core.progress import Silent
+    from probes.texts.causal_lm import train_causal_lm
 
     made = Small(tmp_path_factory.mktemp("small"))
     for seed, name in enumerate(("ref", "a")):

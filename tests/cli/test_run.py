@@ -22,7 +22,7 @@ Call = Callable[..., Any]
 @pytest.fixture
 def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every call of an encoder fail: what passes has run no model."""
-    from probes import activations
+    from probes.speech import activations
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the encoder was called")
@@ -421,7 +421,7 @@ def test_a_regression_fails_only_when_asked(finished_run: Finished, copied_run: 
 
 
 def test_clearing_the_cache_removes_entries_only(call_miles: Call, environment: dict[str, str], tmp_path: Path) -> None:
-    from probes.cache import Cache
+    from probes.core.cache import Cache
 
     torch = pytest.importorskip("torch")
     environment = {**environment, "MILES_CACHE": str(tmp_path)}

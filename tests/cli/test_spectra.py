@@ -27,7 +27,7 @@ COLUMNS = [
 ]  # fmt: skip
 SLOW_DISK = """
 import sys, time
-from probes.cache import Cache
+from probes.core.cache import Cache
 plain = Cache.write
 def write(*parts):
     plain(*parts)
@@ -256,7 +256,7 @@ def test_a_report_says_what_was_measured(heard: Path, flow: Flow) -> None:
 def test_every_estimate_has_an_interval_and_coordinates_that_a_gate_may_name(
     heard: Path, flow: Flow, tmp_path: Path
 ) -> None:
-    from audits.context import Cache, Context
+    from audits.core.context import Cache, Context
     from audits.spectra import AUDIT, Options
     from audits.spectra.inputs import check
 

@@ -81,8 +81,8 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
     """Let a case that wrongly passes its checks end at once instead of running the whole audit."""
     import torch
 
-    from audits import runner
-    from probes.synthetic.darcy_operator import fresh_operator, li_state
+    from audits.core import runner
+    from probes.operators.darcy_operator import fresh_operator, li_state
 
     folder = tmp_path_factory.mktemp("flow")
     operator = fresh_operator(4, 3, 2, 0)
@@ -105,7 +105,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
 @pytest.fixture
 def run_whole(flow: Flow, call_miles: Any, no_pages: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that lets the audit run, without its pages."""
-    from audits import runner
+    from audits.core import runner
 
     monkeypatch.setattr(runner, "carry_out", flow.carry_out)
     return call_miles
@@ -454,7 +454,7 @@ def old_pickle_with_code(flow: Flow, folder: Path) -> Words:
 def whole_module(flow: Flow, folder: Path) -> Words:
     import torch
 
-    from probes.fno.reading import load_operator
+    from probes.operators.fno.reading import load_operator
 
     operator = load_operator(flow.model).operator
     torch.save(operator, folder / "wrong.pt")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from small_world import Outcome, call
 
-import audits.runner as runner
-from audits.report_file import write_text
+import audits.core.runner as runner
+from audits.report.report_file import write_text
 from miles_cli import folders
-from probes.errors import IncompleteError, InputError
+from probes.core.errors import IncompleteError, InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RUN = Path("runs/first")

@@ -24,7 +24,7 @@ import small_models as small
 import torch
 
 from probes.contained import call
-from probes.errors import MilesError
+from probes.core.errors import MilesError
 
 LONGEST = 60
 _MORE = 200 * 2**20

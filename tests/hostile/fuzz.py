@@ -49,7 +49,7 @@ with _instrumented():
     from hostile.test_parsers import _WORDS, READERS, _arrays
     from hostile.uncontained import in_this_process
 
-    from probes.errors import MilesError
+    from probes.core.errors import MilesError
 
 
 class Slow(BaseException):

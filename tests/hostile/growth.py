@@ -24,8 +24,8 @@ import opened_models as opening
 from hostile.test_parsers import READERS, _tokenizer
 from hostile.uncontained import in_this_process
 
-from audits import gates
-from probes.errors import MilesError
+from audits.core import gates
+from probes.core.errors import MilesError
 
 LONGEST = 6
 """Seconds of the processor that all goes at one size may take."""
@@ -197,8 +197,8 @@ def _selection(path: Path) -> object:
 
 
 def _clip(path: Path) -> object:
-    from probes.loading.audio import inspect_clip
-    from probes.loading.manifests import Clip
+    from probes.speech.audio import inspect_clip
+    from probes.speech.manifests import Clip
 
     return inspect_clip(Clip(path=path, name=path.name, line=1, source=path))
 

@@ -14,33 +14,33 @@ import small_world
 import soundfile
 
 from audits.asr_fairness import Options as Fairness
+from audits.interference.language_tables import read_downstream, read_similarity
+from audits.interference.loss_tables import read_losses
 from audits.membership import Options as Membership
+from audits.membership.membership_scores import read_scores
 from audits.membership.releases import releases_of
-from audits.report_file import read_report
+from audits.phoneme_errors.tokens import read_tokens
+from audits.report.report_file import read_report
+from audits.speaker_groups.predictions import read_predictions
 from miles_cli.audit_command import read_config
-from probes.errors import MilesError
+from probes.classifiers.classifier_files import load_classifier
+from probes.classifiers.images import load_images
+from probes.core.errors import MilesError
+from probes.files.levels import read_value_map
 from probes.files.tables import read_table
-from probes.fno.reading import load_operator
-from probes.loading.alignment_files import find_files
-from probes.loading.audio import inspect_clip, load_clip
-from probes.loading.checkpoints import find_model, read_checkpoint
-from probes.loading.classifiers import load_classifier
-from probes.loading.denoisers import load_denoiser
-from probes.loading.fields import load_fields
-from probes.loading.generators import load_generator
-from probes.loading.images import load_images
-from probes.loading.language_corpora import check_codes, read_attributes, read_language
-from probes.loading.language_tables import read_downstream, read_similarity
-from probes.loading.levels import read_value_map
-from probes.loading.loss_tables import read_losses
-from probes.loading.manifests import Clip
-from probes.loading.membership_scores import read_scores
-from probes.loading.point_sets import read_points
-from probes.loading.predictions import read_predictions
-from probes.loading.text_tokenizers import read_tokenizer
-from probes.loading.textgrids import read_textgrid
-from probes.loading.texts import read_texts
-from probes.loading.tokens import read_tokens
+from probes.generators.denoisers import load_denoiser
+from probes.generators.generator_files import load_generator
+from probes.generators.point_sets import read_points
+from probes.language_models.language_corpora import check_codes, read_attributes, read_language
+from probes.language_models.text_tokenizers import read_tokenizer
+from probes.models.checkpoints import find_model, read_checkpoint
+from probes.operators.fields import load_fields
+from probes.operators.fno.reading import load_operator
+from probes.speech.alignment_files import find_files
+from probes.speech.audio import inspect_clip, load_clip
+from probes.speech.manifests import Clip
+from probes.speech.textgrids import read_textgrid
+from probes.texts.text_files import read_texts
 
 _LONGEST = 60
 

@@ -14,31 +14,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from audits import gates, report_file
 from audits.asr_fairness import Options as Fairness
 from audits.certification import Options as Certification
 from audits.certification.logs import read_log
 from audits.certification.stored_counts import read_counts
+from audits.core import gates
+from audits.core.records import Report, Warning
+from audits.interference.language_tables import read_downstream, read_similarity
+from audits.interference.loss_tables import read_losses
 from audits.membership import Options as Membership
-from audits.records import Report, Warning
+from audits.membership.membership_scores import read_scores
+from audits.phoneme_errors.tokens import read_tokens
+from audits.report import report_file
+from audits.speaker_groups.predictions import read_predictions
 from miles_cli.audit_command import read_config
-from probes.errors import InputError, MilesError
-from probes.loading.alignment_files import read_ctm, read_intervals, read_phn, read_tables
-from probes.loading.fields import load_fields
-from probes.loading.images import load_images
-from probes.loading.language_corpora import read_attributes, read_language
-from probes.loading.language_tables import read_downstream, read_similarity
-from probes.loading.levels import read_value_map
-from probes.loading.loss_tables import read_losses
-from probes.loading.manifests import ColumnMap, read_manifest
-from probes.loading.membership_scores import read_scores
-from probes.loading.phone_names import phone_names
-from probes.loading.point_sets import read_points
-from probes.loading.predictions import read_predictions
-from probes.loading.text_tokenizers import read_tokenizer
-from probes.loading.textgrids import read_textgrid
-from probes.loading.texts import read_texts
-from probes.loading.tokens import read_tokens
+from probes.classifiers.images import load_images
+from probes.core.errors import InputError, MilesError
+from probes.files.levels import read_value_map
+from probes.generators.point_sets import read_points
+from probes.language_models.language_corpora import read_attributes, read_language
+from probes.language_models.text_tokenizers import read_tokenizer
+from probes.operators.fields import load_fields
+from probes.speech.alignment_files import read_ctm, read_intervals, read_phn, read_tables
+from probes.speech.manifests import ColumnMap, read_manifest
+from probes.speech.phone_names import phone_names
+from probes.speech.textgrids import read_textgrid
+from probes.texts.text_files import read_texts
 
 few = settings(max_examples=70, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 _MANIFEST = "path,speaker,text,gender,age\na.wav,s1,up we go,f,30\nb.wav,s2,no,m,41\nc.wav,s2,,m,\n"

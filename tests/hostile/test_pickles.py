@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.pickles import Other, read_pickle
 
 NEEDLESS, DAMAGED, CODE = "more than a checkpoint needs", "is damaged", "run code"

@@ -13,7 +13,7 @@ import pytest
 from hostile import fuzz
 from hostile.uncontained import in_this_process
 
-from probes.errors import MilesError
+from probes.core.errors import MilesError
 
 MOST = 60
 """Reads of a small file by one reader, more than any needs."""

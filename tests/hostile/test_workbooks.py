@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hostile.test_parsers import READERS
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.tables import read_table
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.zips import entries
 
 COMBINATIONS = 150

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from probes.errors import MilesError
+from probes.core.errors import MilesError
 
 
 def in_this_process(put: Callable[[Any, str, Any], None] = setattr) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from probes.accounting import ORDERS, Stage, noise_for, rdp_epsilon, renyi
-from probes.privacy_loss import least_epsilon
+from audits.membership.privacy_loss import least_epsilon
+from probes.generators.accounting import ORDERS, Stage, noise_for, rdp_epsilon, renyi
 
 TABLE = [
     (noise, rate, steps, delta)

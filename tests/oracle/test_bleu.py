@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from probes.ngram_diversity import NgramTable, ngram_table, self_bleu, split_words
+from audits.precision_recall.ngram_diversity import NgramTable, ngram_table, self_bleu, split_words
 
 pytestmark = pytest.mark.numerical
 

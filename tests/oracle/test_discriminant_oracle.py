@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.covariance import oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from probes.discriminant import ClassMoments, Probe, fit_discriminant
+from probes.speech.discriminant import ClassMoments, Probe, fit_discriminant
 
 pytestmark = pytest.mark.numerical
 
@@ -76,7 +76,7 @@ def test_with_few_items_it_shrinks_as_scikit_learn_does(count: int, width: int, 
 @pytest.mark.parametrize("width", [3, 20, 200])
 def test_the_amount_is_that_of_scikit_learn_but_for_its_two_over_p(width: int) -> None:
     """The published equation, and scikit-learn's without 2 / p, which agree the better the more dimensions."""
-    from probes.discriminant import _shrunk
+    from probes.speech.discriminant import _shrunk
 
     data = np.random.default_rng(3).normal(size=(80, width)) * np.linspace(1, 2, width)
     covariance = data.T @ data / 80

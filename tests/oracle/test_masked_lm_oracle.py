@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probes.errors import InputError
-from probes.loading import guarded
-from probes.loading.masked_models import logits_at, read_masked_model
-from probes.loading.text_tokenizers import read_tokenizer, train_bpe
-from probes.masked_lm import MaskedLM
+from probes.core import guarded_imports as guarded
+from probes.core.errors import InputError
+from probes.language_models.masked_lm import MaskedLM
+from probes.language_models.masked_models import logits_at, read_masked_model
+from probes.language_models.text_tokenizers import read_tokenizer, train_bpe
 
 WIDTH, LAYERS, HEADS, LENGTH, VOCABULARY = 32, 3, 4, 24, 57
 LINES = ["Grüße, O’Brien -- 12 Äpfel!".encode(), "हिन्दी में  बिल्ली".encode(), b" [MASK] <s> x", "日本語 😀".encode()]

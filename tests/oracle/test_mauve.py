@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from probes.divergence_curves import frontier_integral, mauve
-from probes.embedding_clusters import bucket_count, cluster_labels
+from audits.precision_recall.divergence_curves import frontier_integral, mauve
+from audits.precision_recall.embedding_clusters import bucket_count, cluster_labels
 
 
 def package(p: NDArray[np.float32], q: NDArray[np.float32], **options: Any) -> Any:

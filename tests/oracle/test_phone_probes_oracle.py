@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from phone_tokens import Planted, draw_tokens
 from sklearn.linear_model import LogisticRegression
 
-from probes import phone_probes
-from probes.phone_probes import Design, Hits, deal, read_phones
-from probes.token_moments import standardisation
+from probes.speech import phone_probes
+from probes.speech.phone_probes import Design, Hits, deal, read_phones
+from probes.speech.token_moments import standardisation
 
 pytestmark = pytest.mark.numerical
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from probes import knn
-from probes.support_metrics import Side, balls, evaluate, ground, reach
+from probes.vectors import knn
+from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
 
 pytestmark = pytest.mark.numerical
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audits.context import Draft
-from audits.groups import group_sets
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.groups import group_sets
+from audits.core.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import add_adjusted, adjust_gaps
 from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of

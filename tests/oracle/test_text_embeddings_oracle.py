@@ -7,9 +7,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from probes.loading.guarded import transformers
-from probes.loading.text_encoders import find_text_encoder
-from probes.text_embeddings import TextEncoder
+from probes.core.guarded_imports import transformers
+from probes.texts.text_embeddings import TextEncoder
+from probes.texts.text_encoders import find_text_encoder
 
 TEXTS = [
     "A man is eating food.",

@@ -21,7 +21,6 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom, norm
 from torch import Tensor, nn
 
-from audits import intervals
 from audits.certification import measure
 from audits.certification.bounds import (
     Counts,
@@ -38,10 +37,11 @@ from audits.certification.inputs import Inputs
 from audits.certification.radii import Geometry, gaussian_radius
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
-from audits.context import Cache, Draft
+from audits.core import intervals
+from audits.core.context import Cache, Draft
 from audits.statistics.binomial import lower_limit
-from probes.noise import Noise
-from probes.smoothing import ImageCounts, Sampler, Tally
+from probes.classifiers.noise import Noise
+from probes.classifiers.smoothing import ImageCounts, Sampler, Tally
 
 Floats = NDArray[np.float64]
 

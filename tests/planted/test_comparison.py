@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.comparison.pairing import Matching, Paired, matched
-from audits.comparison.parts import Ratio
-from audits.comparison.tables import Table
-from audits.records import Estimate
+from audits.core.records import Estimate
+from audits.report.comparison.pairing import Matching, Paired, matched
+from audits.report.comparison.parts import Ratio
+from audits.report.comparison.tables import Table
 from audits.statistics.differences import independent_difference
 
 RUNS = 400

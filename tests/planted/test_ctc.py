@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 import torch
 
-from probes.ctc import Alphabet, Utterances, fit_ctc
-from probes.words import count_characters
+from probes.speech.ctc import Alphabet, Utterances, fit_ctc
+from probes.speech.words import count_characters
 
 FOLDS, SPEAKERS, CLIPS, WIDTH = 3, 15, 90, 24
 LETTERS = "abcdefgh"

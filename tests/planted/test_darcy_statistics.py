@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from probes.synthetic.darcy import darcy_samples
+from probes.operators.darcy import darcy_samples
 
 
 @pytest.mark.slow

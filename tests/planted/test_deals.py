@@ -8,8 +8,8 @@ from audits.asr_fairness.cohort import Cohort, deal_shifts
 from audits.asr_fairness.comparisons import compare
 from audits.asr_fairness.counts import TaskCounts
 from audits.asr_fairness.estimates import add_gaps, add_rates
-from audits.context import Draft
-from audits.groups import group_sets, reported_groups
+from audits.core.context import Draft
+from audits.core.groups import group_sets, reported_groups
 from audits.statistics import cluster_weights
 
 Ends = tuple[float, float]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.comparison.pairing import FEW, HARDLY, UNEQUAL, Matching, Paired
-from audits.comparison.parts import Area, Parts, Ratio
-from audits.records import Estimate
+from audits.core.records import Estimate
+from audits.report.comparison.pairing import FEW, HARDLY, UNEQUAL, Matching, Paired
+from audits.report.comparison.parts import Area, Parts, Ratio
 
 RUNS = 500
 

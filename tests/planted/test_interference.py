@@ -11,16 +11,16 @@ import pytest
 import torch
 from ciphers import permuted_letters, shuffled_bytes
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.testing import drafted
 from audits.interference import AUDIT, Options, figures
 from audits.interference.convergence import failures
 from audits.interference.inputs import Inputs, check
 from audits.interference.losses import from_models
 from audits.interference.matrix import Judged, Matrix
 from audits.interference.measure import baselines_of
-from audits.testing import drafted
-from probes.language_models import fit
-from probes.synthetic.languages import make_language
+from audits.interference.synthetic_languages import make_language
+from probes.language_models.mixture_models import fit
 
 SMALL = {"hidden": 64, "window": 48, "batch": 24, "steps": 160, "seeds": 2, "held_out": 10_000, "workers": 1}
 PLAIN = "plain"

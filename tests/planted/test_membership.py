@@ -15,18 +15,18 @@ from chance import at_most
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
-from audits import runner
-from audits.context import Cache, Claim, Context, Draft, Plan
+from audits.core import runner
+from audits.core.context import Cache, Claim, Context, Draft, Plan
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.membership import AUDIT, Options, bounding, figures, measure
 from audits.membership.pool import pool_of_labels
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Attack, Scored
 from audits.membership.settings import Settings
-from audits.records import Estimate
-from audits.testing import drafted
-from probes.diffusion import linear
-from probes.generative_training import train_denoiser
+from probes.generators.diffusion import linear
+from probes.generators.generative_training import train_denoiser
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

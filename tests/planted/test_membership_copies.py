@@ -8,14 +8,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, fisher_exact
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.testing import drafted
 from audits.membership import AUDIT, Options, bounding, figures
 from audits.membership.copying import p_alike
-from audits.testing import drafted
-from probes.attacks import copies
-from probes.attacks.copies import find_copies
-from probes.attacks.samples import nearest
-from probes.loading.point_sets import read_points
+from probes.generators.attacks import copies
+from probes.generators.attacks.copies import find_copies
+from probes.generators.attacks.samples import nearest
+from probes.generators.point_sets import read_points
 
 Singles = NDArray[np.float32]
 SIDE, COPIED = 150, 30

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from torch import nn
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
 from audits.membership import Options, attacking
 from audits.membership.attacking import FEW_SHADOWS, attack_all
 from audits.membership.estimates import estimates
 from audits.membership.measure import Counts, score
+from audits.membership.membership_scores import ShadowScores
 from audits.membership.pool import LEAST, Pool, pool_of_labels
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored
 from audits.membership.settings import LIRA, Settings
-from probes.attacks.denoiser import Request
-from probes.diffusion import Denoiser, linear
-from probes.loading.membership_scores import ShadowScores
-from probes.shadows import Shadows, complementary_halves
+from probes.generators.attacks.denoiser import Request
+from probes.generators.diffusion import Denoiser, linear
+from probes.generators.shadows import Shadows, complementary_halves
 
 POINTS = 200
 

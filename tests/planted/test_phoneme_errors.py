@@ -16,15 +16,15 @@ from chance import at_most
 from numpy.typing import NDArray
 from phone_tokens import BETWEEN, WITHIN, Planted, draw_tokens
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Estimate
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
 from audits.phoneme_errors.estimates import estimates
 from audits.phoneme_errors.findings import findings
 from audits.phoneme_errors.layers import measure_layers
 from audits.phoneme_errors.measure import Counts
-from audits.records import Estimate
-from probes.loading.tokens import Tokens
+from audits.phoneme_errors.tokens import Tokens
 
 Floats = NDArray[np.float64]
 PHONES, EACH, GEOMETRY = 8, 3, 99

@@ -15,11 +15,11 @@ import pytest
 from chance import at_most
 from numpy.typing import NDArray
 
-from audits.context import Cache, Claim, Context, Draft
+from audits.core.context import Cache, Claim, Context, Draft
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.precision_recall import AUDIT, Options
-from audits.records import Estimate
-from audits.testing import drafted
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 Floats = NDArray[np.float64]
 KINDS, WIDTH, REFERENCE, CANDIDATE = 8, 6, 800, 400

@@ -13,19 +13,18 @@ import pytest
 from chance import at_most
 from numpy.typing import NDArray
 
-from audits.context import Draft
-from audits.groups import group_sets
-from audits.speaker_groups import Options
+from audits.core.context import Draft
+from audits.core.groups import group_sets
+from audits.speaker_groups import Options, populations, transcripts
 from audits.speaker_groups.adjusting import Rung, adjust_gaps
 from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
 from audits.speaker_groups.designs import design_of
 from audits.speaker_groups.discovery import PARTS, add_search, search
 from audits.speaker_groups.gaps import OTHERS, compare
+from audits.speaker_groups.populations import Case, Effect, Plan, Population, draw_speakers, scenario
 from audits.speaker_groups.rates import add_rates, small_groups
 from audits.speaker_groups.systems import compare_systems
 from audits.statistics import generator, wald_test
-from probes.synthetic import populations, transcripts
-from probes.synthetic.populations import Case, Effect, Plan, Population, draw_speakers, scenario
 
 Floats = NDArray[np.float64]
 

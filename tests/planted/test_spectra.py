@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from torch import Tensor
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.testing import drafted
 from audits.spectra import AUDIT, Options, inputs
 from audits.spectra.counts import Running
 from audits.spectra.findings import CLAIMED_FROM, PARTS, verdict_of
 from audits.spectra.sample_intervals import claim, spectrum
 from audits.statistics.mean_intervals import mean_interval
-from audits.testing import drafted
-from probes.fno.layers import Activation, CoordinateKind, GridKind, Padding, Pointwise, SpectralConv
-from probes.fno.network import Block, BlockShape, FourierOperator, Layout
-from probes.fno.reading import Loaded
-from probes.resampling import upsample
+from probes.operators.fno.layers import Activation, CoordinateKind, GridKind, Padding, Pointwise, SpectralConv
+from probes.operators.fno.network import Block, BlockShape, FourierOperator, Layout
+from probes.operators.fno.reading import Loaded
+from probes.operators.resampling import upsample
 
 Floats = NDArray[np.float64]
 COARSE, FINE, MODES, WIDTH = 16, 32, 4, 6

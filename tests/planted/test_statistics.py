@@ -19,8 +19,8 @@ from audits.asr_fairness.counts import TaskCounts
 from audits.asr_fairness.estimates import add_corrected, add_gaps, add_rates
 from audits.asr_fairness.findings import findings
 from audits.asr_fairness.measure import Counts
-from audits.context import Draft
-from audits.groups import group_sets, reported_groups
+from audits.core.context import Draft
+from audits.core.groups import group_sets, reported_groups
 from audits.statistics import (
     cluster_weights,
     independent_difference,

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
 from audits.statistics.halves import Halved, halved
-from probes.support_metrics import METRICS
+from probes.vectors.support_metrics import METRICS
 
 pytestmark = pytest.mark.slow
 

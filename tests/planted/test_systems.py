@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from audits.context import Draft
-from audits.groups import group_sets
+from audits.core.context import Draft
+from audits.core.groups import group_sets
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
 from audits.speaker_groups.gaps import compare

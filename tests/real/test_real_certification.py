@@ -10,13 +10,13 @@ import torch
 from scipy.stats import binomtest
 from torch import Tensor
 
-from audits import runner
 from audits.certification import AUDIT, Options
 from audits.certification.inputs import Inputs
-from audits.context import Cache, Context, Draft
-from audits.records import Estimate
-from probes.noise import Noise
-from probes.smoothing import Sampler
+from audits.core import runner
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Estimate
+from probes.classifiers.noise import Noise
+from probes.classifiers.smoothing import Sampler
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 FOLDER = DATA / "classifiers"

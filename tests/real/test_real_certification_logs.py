@@ -20,9 +20,9 @@ from audits.certification.logs import read_log
 from audits.certification.radii import Geometry
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
-from audits.context import Cache, Context, Draft
-from probes.errors import InputError
-from probes.smoothing import Tally
+from audits.core.context import Cache, Context, Draft
+from probes.classifiers.smoothing import Tally
+from probes.core.errors import InputError
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.errors import InputError
-from probes.loading.classifiers import check_classifier, load_classifier
+from probes.classifiers.classifier_files import check_classifier, load_classifier
+from probes.core.errors import InputError
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 FOLDER = DATA / "classifiers"

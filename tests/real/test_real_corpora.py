@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.byte_ngrams import baseline_losses, overlap_matrix
-from probes.loading.language_corpora import (
+from probes.language_models.byte_ngrams import baseline_losses, overlap_matrix
+from probes.language_models.language_corpora import (
     LanguageText,
     check_codes,
     read_attributes,

@@ -13,9 +13,9 @@ from audits.asr_fairness.inputs import check
 from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import measure_sid, split_sid
 from audits.asr_fairness.stacks import baseline_stack
-from audits.context import Cache, Context
-from audits.testing import drafted
-from probes.loading.guarded import transformers
+from audits.core.context import Cache, Context
+from audits.core.testing import drafted
+from probes.core.guarded_imports import transformers
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

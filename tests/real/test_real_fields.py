@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.loading.fields import Fields, load_fields
-from probes.loading.grids import coarsened, restricted
+from probes.operators.fields import Fields, load_fields
+from probes.operators.grids import coarsened, restricted
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

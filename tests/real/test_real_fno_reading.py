@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from probes.fno.layers import GridKind
-from probes.fno.reading import fit_fields, load_operator
+from probes.operators.fno.layers import GridKind
+from probes.operators.fno.reading import fit_fields, load_operator
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

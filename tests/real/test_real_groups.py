@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from audits.context import Cache, Context, Draft
-from audits.records import Estimate
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.speaker_groups import AUDIT, Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.inputs import check
-from audits.testing import drafted
-from probes.words import count_words, normalise
+from probes.speech.words import count_words, normalise
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 FOLDER = DATA / "asr_predictions"

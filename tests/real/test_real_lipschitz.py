@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.testing import drafted
 from audits.lipschitz import AUDIT, Options
-from audits.testing import drafted
-from probes.folding import fold_batchnorm
-from probes.loading.classifiers import load_classifier
-from probes.spectral_norm import Convolution, measure
+from probes.classifiers.classifier_files import load_classifier
+from probes.classifiers.folding import fold_batchnorm
+from probes.classifiers.spectral_norm import Convolution, measure
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from probes.files.pickles import read_pickle
-from probes.fno.layers import Padding
-from probes.fno.neuralop import STANDINS, is_neuralop, read_neuralop
+from probes.operators.fno.layers import Padding
+from probes.operators.fno.neuralop import STANDINS, is_neuralop, read_neuralop
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

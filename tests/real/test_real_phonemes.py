@@ -18,15 +18,15 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
-from audits.records import Estimate
-from audits.testing import drafted
-from probes.loading.tokens import Tokens, read_tokens
-from probes.phone_probes import Design, Hits, read_phones
-from probes.phone_scatter import measure_scatter
-from probes.token_moments import phone_moments, standardisation
+from audits.phoneme_errors.tokens import Tokens, read_tokens
+from probes.speech.phone_probes import Design, Hits, read_phones
+from probes.speech.phone_scatter import measure_scatter
+from probes.speech.token_moments import phone_moments, standardisation
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 VOWELS = DATA / "vowel_formants" / "vowels.csv"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.resampling import Method, suitable, upsample
+from probes.operators.resampling import Method, suitable, upsample
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.testing import drafted
 from audits.spectra import AUDIT, Options
-from audits.testing import drafted
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.testing import drafted
 from audits.spectra import AUDIT, Options
-from audits.testing import drafted
-from probes.fno.network import FourierOperator
-from probes.fno.neuralop import read_neuralop
+from probes.operators.fno.network import FourierOperator
+from probes.operators.fno.neuralop import read_neuralop
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 WIDTH, LAYERS, MODES, EPOCHS = 24, 4, 12, 14

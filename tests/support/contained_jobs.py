@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 
 class Counter:

@@ -102,7 +102,7 @@ def _serve() -> None:
     import torch
     from safetensors import torch as _
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     transformers()
     assert torch and np and pandas and scipy and _
@@ -172,7 +172,7 @@ def _print_to(log: Path) -> None:
 
 @contextlib.contextmanager
 def _no_pages() -> Iterator[None]:
-    from audits import rendering
+    from audits.report import pages as rendering
 
     write_pages, rendering.write_pages = rendering.write_pages, lambda report, folder: None
     try:
@@ -353,7 +353,7 @@ def _paused(asked: dict[str, Any], log: Path) -> Iterator[None]:
 def _cleared(asked: dict[str, Any], log: Path) -> Iterator[None]:
     """Clear the cache at the chosen moments, as another process would."""
     counts: dict[str, int] = {}
-    from probes.cache import Cache
+    from probes.core.cache import Cache
 
     def moment(name: str) -> None:
         if name != "file" and _chosen(counts, name):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from probes.errors import InputError
-from probes.executor import Workers, run_jobs
+from probes.core.errors import InputError
+from probes.core.executor import Workers, run_jobs
 
 
 def process(_: int) -> int:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from functools import cache
 
-from audits import registry
-from audits.measures import UNDECLARED, Measure
-from audits.records import Estimate
+from audits.core import registry
+from audits.core.measures import UNDECLARED, Measure
+from audits.core.records import Estimate
 
 
 @cache

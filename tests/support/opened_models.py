@@ -6,7 +6,7 @@ import torch
 
 
 def read_fields(path: Path) -> None:
-    from probes.loading.fields import load_fields
+    from probes.operators.fields import load_fields
 
     found = load_fields(path, dimensions=2, fields=(1, 3), outputs=1)
     found.check_finite(8)
@@ -14,16 +14,16 @@ def read_fields(path: Path) -> None:
 
 
 def read_fields_of_names(path: Path) -> None:
-    from probes.loading.fields import load_fields
+    from probes.operators.fields import load_fields
 
     found = load_fields(path, input_key="x", target_key="y", dimensions=2, fields=(1, 3), outputs=1)
     found.check_finite(8)
 
 
 def speech(path: Path) -> None:
-    from probes.activations import SpeechEncoder, check_family
-    from probes.frames import check_config
-    from probes.loading.checkpoints import find_model
+    from probes.models.checkpoints import find_model
+    from probes.speech.activations import SpeechEncoder, check_family
+    from probes.speech.frames import check_config
 
     folder = find_model(str(path))
     check_family(folder)
@@ -32,15 +32,15 @@ def speech(path: Path) -> None:
 
 
 def text_encoder(path: Path) -> None:
-    from probes.loading.text_encoders import find_text_encoder
-    from probes.text_embeddings import TextEncoder
+    from probes.texts.text_embeddings import TextEncoder
+    from probes.texts.text_encoders import find_text_encoder
 
     TextEncoder(find_text_encoder(str(path)), reference=(), device="cpu", dtype="float32").encode(["w1 w2 w3"])
 
 
 def causal(path: Path) -> None:
-    from probes.loading.checkpoints import find_model
-    from probes.text_generation import CausalLM, check_causal
+    from probes.models.checkpoints import find_model
+    from probes.texts.text_generation import CausalLM, check_causal
 
     folder = find_model(str(path))
     check_causal(folder, ["w1 w2"], 2)
@@ -48,36 +48,36 @@ def causal(path: Path) -> None:
 
 
 def masked(path: Path) -> None:
-    from probes.loading.masked_models import read_masked_model
+    from probes.language_models.masked_models import read_masked_model
 
     read_masked_model(path)
 
 
 def classifier(path: Path) -> None:
-    from probes.loading.classifiers import load_classifier
+    from probes.classifiers.classifier_files import load_classifier
 
     load_classifier(str(path), arch=None if path.is_dir() else "small_cnn")
 
 
 def read_operator(path: Path) -> None:
-    from probes.fno.reading import load_operator
+    from probes.operators.fno.reading import load_operator
 
     load_operator(path)
 
 
 def read_denoiser(path: Path) -> None:
-    from probes.loading.denoisers import load_denoiser
+    from probes.generators.denoisers import load_denoiser
 
     load_denoiser(path, schedule=None if path.is_dir() else "linear", shape=(1, 4, 4))
 
 
 def read_generator(path: Path) -> None:
-    from probes.loading.generators import load_generator
+    from probes.generators.generator_files import load_generator
 
     load_generator(path, arch="mlp-generator", shape=(1, 4, 4))
 
 
 def read_discriminator(path: Path) -> None:
-    from probes.loading.generators import load_discriminator
+    from probes.generators.generator_files import load_discriminator
 
     load_discriminator(path, arch="mlp-discriminator", shape=(1, 4, 4))

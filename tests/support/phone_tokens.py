@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 WIDTH = 12
 """Dimensions of a vector."""

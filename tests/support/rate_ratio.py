@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probes.synthetic.populations import Counts
+from audits.speaker_groups.populations import Counts
 
 
 def ratio(counts: Counts, attribute: str, high: str, low: str, **fixed: str) -> float:

@@ -40,7 +40,7 @@ class Table(dict[str, tuple[Case, tuple[str, ...]]]):
 @contextmanager
 def nothing_runs() -> Iterator[None]:
     """Let a case that wrongly passes its checks end at once instead of running the audit."""
-    from audits import registry, runner
+    from audits.core import registry, runner
 
     def refuse(*_: Any) -> None:
         raise AssertionError("the wrong input was not noticed")

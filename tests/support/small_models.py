@@ -15,25 +15,25 @@ import torch
 
 
 def cnn() -> dict[str, Any]:
-    from probes.classifier_networks import small_cnn
+    from probes.classifiers.classifier_networks import small_cnn
 
     return small_cnn((1, 8, 8), 3, width=4).state_dict()
 
 
 def operator() -> dict[str, Any]:
-    from probes.synthetic.darcy_operator import fresh_operator, li_state
+    from probes.operators.darcy_operator import fresh_operator, li_state
 
     return li_state(fresh_operator(4, 2, 2, 0))
 
 
 def denoiser() -> dict[str, Any]:
-    from probes.generative_networks import fresh_denoiser
+    from probes.generators.generative_networks import fresh_denoiser
 
     return fresh_denoiser((1, 4, 4), hidden=16, layers=1, seed=0).state_dict()
 
 
 def gan(part: int) -> dict[str, Any]:
-    from probes.generative_networks import fresh_gan
+    from probes.generators.generative_networks import fresh_gan
 
     return fresh_gan((1, 4, 4), latent=4, hidden=16, seed=0)[part].state_dict()
 
@@ -166,7 +166,7 @@ def tokenizer(folder: Path) -> None:
 
 def hub(kind: str) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
-        from probes.loading.guarded import transformers
+        from probes.core.guarded_imports import transformers
 
         hub, small = transformers(), {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
         small |= {"intermediate_size": 16}
@@ -194,7 +194,7 @@ def hub(kind: str) -> Callable[[Path], Path]:
 
 
 def pipeline(folder: Path) -> Path:
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     transformers()
     with warnings.catch_warnings():

@@ -117,7 +117,7 @@ def call(words: list[str], folder: Path) -> Outcome:
 def _encoder(folder: Path) -> None:
     import torch
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     hub = transformers()
     symbols = ["<pad>", "|", *sorted({letter for text in TEXTS for letter in text} - {" "})]
@@ -141,7 +141,7 @@ def _classifier(folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
-    from probes.classifier_networks import small_cnn
+    from probes.classifiers.classifier_networks import small_cnn
 
     rng = np.random.default_rng(0)
     labels = np.arange(330) % 3
@@ -167,8 +167,8 @@ def _operator(folder: Path) -> None:
     import numpy as np
     import torch
 
-    from probes.synthetic.darcy import HIGH, LOW, darcy_samples
-    from probes.synthetic.darcy_operator import fresh_operator, li_state, train
+    from probes.operators.darcy import HIGH, LOW, darcy_samples
+    from probes.operators.darcy_operator import fresh_operator, li_state, train
 
     high, pressure = darcy_samples(84, 49, 0)
     permeability = np.where(high, HIGH, LOW).astype(np.float32)
@@ -255,7 +255,7 @@ def _counts(folder: Path) -> None:
     """Write counts of errors: the old are served worse, most of the west are old, `a` fails on young women too."""
     import numpy as np
 
-    from probes.synthetic.populations import Effect, Plan, draw_counts, draw_speakers
+    from audits.speaker_groups.populations import Effect, Plan, draw_counts, draw_speakers
 
     shares = {
         (accent, age, gender): 1.0 if (accent == "west") != (age == "old") else 4.0
@@ -285,9 +285,9 @@ def _texts_of_models(folder: Path) -> None:
     """
     import numpy as np
 
-    from probes.progress import Silent
-    from probes.synthetic.causal_lm import train_causal_lm
-    from probes.synthetic.sentences import make_sentences
+    from probes.core.progress import Silent
+    from probes.texts.causal_lm import train_causal_lm
+    from probes.texts.sentences import make_sentences
 
     made = make_sentences(440, seed=0)
     human, fresh, rest = made[:200], made[200:320], made[320:]
@@ -315,8 +315,8 @@ def _memberships(folder: Path) -> None:
     import numpy as np
     from safetensors.torch import save_file
 
-    from probes.diffusion import Denoiser, linear, sample
-    from probes.generative_training import sample_gan, train_denoiser, train_gan
+    from probes.generators.diffusion import Denoiser, linear, sample
+    from probes.generators.generative_training import sample_gan, train_denoiser, train_gan
 
     rng = np.random.default_rng(0)
     kinds = rng.normal(size=(12, 36))
@@ -346,7 +346,7 @@ def _languages(folder: Path) -> None:
     """Write three small languages, and losses of six: those of one script help each other, and ar hurts most."""
     import numpy as np
 
-    from probes.synthetic.languages import make_language
+    from audits.interference.synthetic_languages import make_language
 
     (folder / "corpora").mkdir()
     made = {"ar": (3, "Geor"), "en": (1, "Latn"), "fr": (2, "Latn")}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from probes.accounting import Stage
-from probes.errors import InputError
-from probes.loading.accountants import MAX_STAGES, read_history
+from probes.core.errors import InputError
+from probes.generators.accountants import MAX_STAGES, read_history
+from probes.generators.accounting import Stage
 
 KEY = "privacy_accountant_state_dict"
 HISTORY = [(2.292, 0.128, 1500), (1.1, 0.01, 20)]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from probes.accounting import MIN_NOISE, ORDERS, Stage, noise_for, rdp_epsilon, renyi
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.generators.accounting import MIN_NOISE, ORDERS, Stage, noise_for, rdp_epsilon, renyi
 
 pytestmark = pytest.mark.numerical
 

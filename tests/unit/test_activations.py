@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.activations import LogMel, SpeechEncoder, batching_of, encoder_key
-from probes.embeddings import Item, plan_batches
-from probes.errors import IncompleteError, InputError
-from probes.frames import head_centres
-from probes.loading.checkpoints import ModelFolder, find_model
-from probes.loading.guarded import transformers
+from probes.core.errors import IncompleteError, InputError
+from probes.core.guarded_imports import transformers
+from probes.models.checkpoints import ModelFolder, find_model
+from probes.speech.activations import LogMel, SpeechEncoder, batching_of, encoder_key
+from probes.speech.embeddings import Item, plan_batches
+from probes.speech.frames import head_centres
 
 LENGTHS = (3200, 3200, 3300, 4000, 4001, 4700, 8000, 8000, 8000, 9999, 16000, 16001)
 SHAPE: dict[str, Any] = {

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes import aliasing
-from probes.aliasing import activation_aliasing
-from probes.resampling import upsample
+from probes.operators import aliasing
+from probes.operators.aliasing import activation_aliasing
+from probes.operators.resampling import upsample
 
 pytestmark = pytest.mark.numerical
 

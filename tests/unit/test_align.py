@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes import align
-from probes.align import CtcPath, Targets, align_ctc, phone_intervals, targets_of
-from probes.errors import InputError
-from probes.loading.guarded import compiled_aligner_available
-from probes.loading.vocabularies import Vocabulary
-from probes.phones import PhoneInterval
+from probes.core.errors import InputError
+from probes.core.guarded_imports import compiled_aligner_available
+from probes.speech import align
+from probes.speech.align import CtcPath, Targets, align_ctc, phone_intervals, targets_of
+from probes.speech.phones import PhoneInterval
+from probes.speech.vocabularies import Vocabulary
 
 pytestmark = pytest.mark.numerical
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.errors import InputError
-from probes.loading.alignment_files import find_files, read_ctm, read_intervals, read_phn, read_tables
-from probes.loading.textgrids import Mark, Tier
+from probes.core.errors import InputError
+from probes.speech.alignment_files import find_files, read_ctm, read_intervals, read_phn, read_tables
+from probes.speech.textgrids import Mark, Tier
 
 
 def write(folder: Path, content: str | bytes, name: str = "x.TextGrid") -> Path:

@@ -9,16 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.errors import InputError
-from probes.loading.alignments import (
-    AlignedClip,
-    Alignments,
-    read_alignments,
-)
-from probes.loading.hashing import sha256_folder
-from probes.loading.manifests import Clip
-from probes.loading.phone_names import phone_names
-from probes.phones import PhoneInterval
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_folder
+from probes.speech.alignments import AlignedClip, Alignments, read_alignments
+from probes.speech.manifests import Clip
+from probes.speech.phone_names import phone_names
+from probes.speech.phones import PhoneInterval
 
 ROWS = "start,end,phone\n0,0.1,sil\n0.1,0.25,DH\n0.25,0.4,AH0\n"
 TWICE, SHARED = "Several alignments may belong to this clip: ", "The alignment x.csv may belong to several clips: "

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from probes.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
-from probes.classifier_networks import LeNet, ResNet, Stage, small_cnn
-from probes.errors import InputError
+from probes.classifiers.classifier_networks import LeNet, ResNet, Stage, small_cnn
+from probes.core.errors import InputError
+from probes.models.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
 
 State = dict[str, Tensor]
 

@@ -11,11 +11,11 @@ import pytest
 from pyarrow import feather, ipc, parquet
 
 from probes.contained import Limits
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import arrow
 from probes.files.tables import read_table
-from probes.loading.corpora import read_corpus
-from probes.loading.manifests import ColumnMap, Manifest, read_manifest
+from probes.speech.corpora import read_corpus
+from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
 ROWS = {"path": ["a.wav", "b.wav"], "speaker": ["s1", None], "age": [25, None]}
 

@@ -18,10 +18,10 @@ from audits.asr_fairness.findings import findings, pattern_words, tell_crossings
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
 from audits.asr_fairness.recordings import Inputs
-from audits.context import Cache, Context, Draft
-from audits.groups import GroupSet, group_sets
-from audits.numbers import point
-from audits.records import Estimate
+from audits.core.context import Cache, Context, Draft
+from audits.core.groups import GroupSet, group_sets
+from audits.core.numbers import point
+from audits.core.records import Estimate
 
 SPEAKERS, CLIPS = 40, 3
 OPTIONS = Options(

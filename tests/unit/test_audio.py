@@ -11,12 +11,12 @@ import pytest
 import soundfile
 
 from probes.contained import Session
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import sound
 from probes.files.sound import Recording
-from probes.loading import audio
-from probes.loading.audio import inspect_clip, load_clip, read_clip
-from probes.loading.manifests import Clip, ColumnMap, read_manifest
+from probes.speech import audio
+from probes.speech.audio import inspect_clip, load_clip, read_clip
+from probes.speech.manifests import Clip, ColumnMap, read_manifest
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 RATE = 16_000

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audits.options import argument, option
+from audits.core.options import argument, option
 from miles_cli.audit_command import explained, make_command, merge, read_config, spread
 from miles_cli.options import Common
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from probes.errors import InputError
-from probes.loading.bad_clips import BadClips
-from probes.loading.manifests import Clip
-from probes.loading.several import SHOWN
+from probes.core.errors import InputError
+from probes.files.several_refusals import SHOWN
+from probes.speech.bad_clips import BadClips
+from probes.speech.manifests import Clip
 
 
 def clips(folder: Path, *names: str) -> list[Clip]:

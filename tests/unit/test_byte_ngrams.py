@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from probes import byte_ngrams as module
-from probes.byte_ngrams import baseline_losses, ngram_overlap, overlap_matrix
+from probes.language_models import byte_ngrams as module
+from probes.language_models.byte_ngrams import baseline_losses, ngram_overlap, overlap_matrix
 
 CORPORA = st.lists(st.binary(max_size=12), max_size=8)
 

@@ -11,10 +11,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from probes import cache as module
-from probes.cache import Cache
-from probes.errors import IncompleteError, InputError
-from probes.model_results import Results
+from probes.core import cache as module
+from probes.core.cache import Cache
+from probes.core.errors import IncompleteError, InputError
+from probes.language_models.model_results import Results
 
 KEY = {"encoder": "a1", "clips": ["b2", "c3"]}
 
@@ -346,7 +346,7 @@ def test_the_place_is_the_users_or_the_platforms(tmp_path: Path, monkeypatch: py
 
 def test_two_processes_may_write_the_same_entry(tmp_path: Path) -> None:
     code = (
-        "import sys, torch; from pathlib import Path; from probes.cache import Cache\n"
+        "import sys, torch; from pathlib import Path; from probes.core.cache import Cache\n"
         "for turn in range(40): Cache(Path(sys.argv[1])).write('kind', turn % 4, {'a': torch.full((500,), turn % 4.0)})"
     )
     root = Path(__file__).resolve().parents[2]

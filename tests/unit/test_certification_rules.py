@@ -34,11 +34,11 @@ from audits.certification.radii import Geometry, ceiling, least_draws, rounded_d
 from audits.certification.records import log as log_bytes
 from audits.certification.rules import Rule, geometric_looks, grid, parse_radii, rule_of, too_few
 from audits.certification.sampling import Drawn, decided, interval_of, limits_of, pilot_draws
-from audits.context import Cache, Context, Draft
-from audits.options import check_record
+from audits.core.context import Cache, Context, Draft
+from audits.core.options import check_record
 from audits.statistics.binomial import lower_limit
-from probes.errors import InputError
-from probes.smoothing import MOST, ONE, Tally
+from probes.classifiers.smoothing import MOST, ONE, Tally
+from probes.core.errors import InputError
 
 
 def ruled(*, images: int = 1, **options: Any) -> Rule:

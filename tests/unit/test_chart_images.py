@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from audits.charts import Picture, images
-from audits.charts.images import MOST, data_uri
-from audits.records import Figure, Report
-from audits.rendering.figures import draw
-from probes.errors import InputError
+from audits.core.records import Figure, Report
+from audits.report.charts import Picture, images
+from audits.report.charts.images import MOST, data_uri
+from audits.report.pages.figures import draw
+from probes.core.errors import InputError
 
 
 def opened(uri: str) -> Image.Image:

@@ -5,10 +5,10 @@ import json
 import pytest
 import vl_convert
 
-from audits.charts import Axis, curves, points, texts
-from audits.charts.labels import Side, box_of
-from audits.charts.theme import CONFIG, PHONE_WIDTH
-from audits.rendering.figures import sized
+from audits.report.charts import Axis, curves, points, texts
+from audits.report.charts.labels import Side, box_of
+from audits.report.charts.theme import CONFIG, PHONE_WIDTH
+from audits.report.pages.figures import sized
 
 X, Y = Axis("x", "Across", ".2f", zero=False), Axis("y", "Up", ".2f", zero=False)
 

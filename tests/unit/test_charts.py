@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 import vl_convert
 
-from audits.charts import Axis, bars, forest, heat_map, lines, points
-from audits.charts.heat_map import NEUTRAL
-from audits.charts.theme import CONFIG, MOST_SERIES, OKABE_ITO, UNDECIDED
-from audits.records import Json
-from audits.rendering.figures import sized
+from audits.core.records import Json
+from audits.report.charts import Axis, bars, forest, heat_map, lines, points
+from audits.report.charts.heat_map import NEUTRAL
+from audits.report.charts.theme import CONFIG, MOST_SERIES, OKABE_ITO, UNDECIDED
+from audits.report.pages.figures import sized
 
 LAYERS = (-1, 0, 1, 2, "head")
 
@@ -316,5 +316,5 @@ def test_an_empty_chart_is_still_a_chart() -> None:
 
 
 def test_drawing_leaves_altair_out_of_the_import() -> None:
-    probe = "import sys, audits.charts; sys.exit('altair' in sys.modules)"
+    probe = "import sys, audits.report.charts; sys.exit('altair' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0

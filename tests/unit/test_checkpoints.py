@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from probes.errors import InputError
-from probes.loading.checkpoints import count_parameters, find_model, load_state_dict
+from probes.core.errors import InputError
+from probes.models.checkpoints import count_parameters, find_model, load_state_dict
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 CONFIG = {"model_type": "wav2vec2", "hidden_size": 8}

@@ -1,7 +1,7 @@
 import torch
 
-from probes.architectures import build
-from probes.classifier_networks import Normalise, small_cnn
+from probes.classifiers.classifier_networks import Normalise, small_cnn
+from probes.models.architectures import build
 
 
 def test_normalise_is_per_channel() -> None:

@@ -5,22 +5,13 @@ import math
 import pytest
 from measured import measured
 
-from audits.comparison import wording
-from audits.comparison.changes import (
-    NO_WIDTH,
-    Change,
-    corrected,
-    in_both,
-    independent,
-    p_of,
-    ranked,
-    unmatched,
-)
-from audits.comparison.comparing import Comparison, Run, check_levels, compare, compare_all, differing, same_run
-from audits.comparison.page import MOST_ROWS, to_html
-from audits.gates import parse_selection
-from audits.records import Estimate, Report
-from probes.errors import InputError
+from audits.core.gates import parse_selection
+from audits.core.records import Estimate, Report
+from audits.report.comparison import wording
+from audits.report.comparison.changes import NO_WIDTH, Change, corrected, in_both, independent, p_of, ranked, unmatched
+from audits.report.comparison.comparing import Comparison, Run, check_levels, compare, compare_all, differing, same_run
+from audits.report.comparison.page import MOST_ROWS, to_html
+from probes.core.errors import InputError
 
 
 def row(name: str = "gap", value: float = 0.2, half: float = 0.05, **more: object) -> Estimate:

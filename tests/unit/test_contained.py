@@ -21,7 +21,7 @@ import torch
 
 from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm, within
 from probes.contained.wire import Garbled, read_answer
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 SMALL = Limits(memory=2**28, seconds=1)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="walls around files and the network are Linux's")

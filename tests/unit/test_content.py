@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from audits import gates
-from audits.exports.junit import to_junit
-from audits.exports.model_card import section
-from audits.records import Estimate, Report
-from audits.rendering import content
-from audits.rendering.html import to_html
-from audits.rendering.markdown import to_markdown
-from audits.rendering.terminal import summarise
+from audits.core import gates
+from audits.core.records import Estimate, Report
+from audits.report.exports.junit import to_junit
+from audits.report.exports.model_card import section
+from audits.report.pages import content
+from audits.report.pages.html import to_html
+from audits.report.pages.markdown import to_markdown
+from audits.report.pages.terminal import summarise
 
 
 def judged(report: Report, *values: float, expression: str = "rate > 0.5") -> Report:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from probes.errors import InputError
-from probes.loading import corpora
-from probes.loading.audio import inspect_clip
-from probes.loading.corpora import PRESETS, read_corpus
-from probes.loading.corpora.coraal import clean_content
-from probes.loading.manifests import Clip, Manifest
+from probes.core.errors import InputError
+from probes.speech import corpora
+from probes.speech.audio import inspect_clip
+from probes.speech.corpora import PRESETS, read_corpus
+from probes.speech.corpora.coraal import clean_content
+from probes.speech.manifests import Clip, Manifest
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 ALL = frozenset({"path", "text", "speaker"})

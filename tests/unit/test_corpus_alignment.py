@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.align import Targets, align_ctc, phone_intervals
-from probes.cache import Cache
-from probes.corpus_alignment import ALIGNED, Placed, align_corpus
-from probes.embeddings import Item
-from probes.errors import InputError
-from probes.frames import head_centres
-from probes.loading.checkpoints import ModelFolder
-from probes.progress import Silent
+from probes.core.cache import Cache
+from probes.core.errors import InputError
+from probes.core.progress import Silent
+from probes.models.checkpoints import ModelFolder
+from probes.speech.align import Targets, align_ctc, phone_intervals
+from probes.speech.corpus_alignment import ALIGNED, Placed, align_corpus
+from probes.speech.embeddings import Item
+from probes.speech.frames import head_centres
 
 SYMBOLS, FRAMES = 6, 12
 SAMPLES = 400 + 320 * (FRAMES - 1)

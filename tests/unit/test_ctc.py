@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import ctc_loss, log_softmax
 
-from probes.ctc import Alphabet, CtcProbes, Utterances, fit_ctc
-from probes.ctc.passes import even_alignment, forward_backward, scores
-from probes.ctc.utterances import chunks
-from probes.ctc.whitening import whiten
+from probes.speech.ctc import Alphabet, CtcProbes, Utterances, fit_ctc
+from probes.speech.ctc.passes import even_alignment, forward_backward, scores
+from probes.speech.ctc.utterances import chunks
+from probes.speech.ctc.whitening import whiten
 
 pytestmark = pytest.mark.numerical
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from probes.errors import InputError
-from probes.synthetic.darcy import HIGH, LOW, MODES, _field, darcy_samples, solve, stiffness
+from probes.core.errors import InputError
+from probes.operators.darcy import HIGH, LOW, MODES, _field, darcy_samples, solve, stiffness
 
 pytestmark = pytest.mark.numerical
 

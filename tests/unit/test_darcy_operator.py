@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from probes.fno.layers import coordinates
-from probes.fno.li import read_li
-from probes.fno.reading import load_operator
-from probes.synthetic.darcy import darcy_samples
-from probes.synthetic.darcy_operator import _batches, fresh_operator, li_state, train
+from probes.operators.darcy import darcy_samples
+from probes.operators.darcy_operator import _batches, fresh_operator, li_state, train
+from probes.operators.fno.layers import coordinates
+from probes.operators.fno.li import read_li
+from probes.operators.fno.reading import load_operator
 
 Grids = list[torch.Tensor]
 

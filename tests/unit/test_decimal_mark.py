@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.errors import InputError
+from audits.membership.membership_scores import ScoreSet, read_scores
+from audits.phoneme_errors.tokens import read_tokens
+from probes.core.errors import InputError
 from probes.files.tables import read_table
-from probes.loading.manifests import ColumnMap, Manifest, read_manifest
-from probes.loading.membership_scores import ScoreSet, read_scores
-from probes.loading.tokens import read_tokens
+from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
 
 def write(folder: Path, rows: list[list[str]], name: str = "t.csv", separator: str = ",") -> Path:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import delimited, tables
 from probes.files.delimited import Delimited, find_dialect
 from probes.files.tables import read_table

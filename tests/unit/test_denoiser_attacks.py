@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-import probes.attacks.denoiser as module
-from probes.attacks.denoiser import DENOISER_ATTACKS, Request, default_requests, score_denoiser
-from probes.attacks.noise import point_noise
-from probes.cache import Cache
-from probes.diffusion import Denoiser, linear
-from probes.errors import InputError
-from probes.loading.point_sets import read_points
-from probes.progress import Silent
+import probes.generators.attacks.denoiser as module
+from probes.core.cache import Cache
+from probes.core.errors import InputError
+from probes.core.progress import Silent
+from probes.generators.attacks.denoiser import DENOISER_ATTACKS, Request, default_requests, score_denoiser
+from probes.generators.attacks.noise import point_noise
+from probes.generators.diffusion import Denoiser, linear
+from probes.generators.point_sets import read_points
 
 KEPT = torch.from_numpy(linear())
 WEIGHTED = [name for name in DENOISER_ATTACKS if name != "gradnorm"]

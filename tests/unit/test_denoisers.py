@@ -16,13 +16,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from probes.attacks.denoiser import Request, score_denoiser
-from probes.diffusion import PREDICTIONS, cosine, from_betas, linear
-from probes.errors import InputError
-from probes.generative_networks import MlpDenoiser, MlpGenerator, fresh_denoiser
-from probes.loading.denoisers import load_denoiser
-from probes.loading.guarded import transformers
-from probes.progress import Silent
+from probes.core.errors import InputError
+from probes.core.guarded_imports import transformers
+from probes.core.progress import Silent
+from probes.generators.attacks.denoiser import Request, score_denoiser
+from probes.generators.denoisers import load_denoiser
+from probes.generators.diffusion import PREDICTIONS, cosine, from_betas, linear
+from probes.generators.generative_networks import MlpDenoiser, MlpGenerator, fresh_denoiser
 
 pytest.importorskip("diffusers", reason="the extra `privacy` is not installed")
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probes.diffusion import (
+from probes.core.errors import InputError
+from probes.generators.diffusion import (
     PREDICTIONS,
     Denoiser,
     check_answer,
@@ -21,7 +22,6 @@ from probes.diffusion import (
     schedule_from,
     sigmoid,
 )
-from probes.errors import InputError
 
 MEAN, SD = 0.4, 0.3
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.discriminant import ClassMoments, Probe, fit_discriminant
+from probes.speech.discriminant import ClassMoments, Probe, fit_discriminant
 
 pytestmark = pytest.mark.numerical
 

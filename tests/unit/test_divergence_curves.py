@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from probes.divergence_curves import EDGE, frontier_integral, mauve, prd_curve, prd_scores, prd_slopes
+from audits.precision_recall.divergence_curves import EDGE, frontier_integral, mauve, prd_curve, prd_scores, prd_slopes
 
 pytestmark = pytest.mark.numerical
 

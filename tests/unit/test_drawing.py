@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import vl_convert
 
-from audits.charts.theme import CONFIG
-from audits.records import Report
-from audits.rendering import drawing
-from audits.rendering.figures import _drawable, draw, sized
+from audits.core.records import Report
+from audits.report.charts.theme import CONFIG
+from audits.report.pages import drawing
+from audits.report.pages.figures import _drawable, draw, sized
 
 _COUNTED = re.compile(r"(gradient|clip)_?\d+")
 SPEC: dict[str, Any] = {

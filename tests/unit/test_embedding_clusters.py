@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from probes.embedding_clusters import _reduced, bucket_count, cluster_labels
+from audits.precision_recall.embedding_clusters import _reduced, bucket_count, cluster_labels
 
 
 def blobs(

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.activations import States
-from probes.cache import Cache
-from probes.embeddings import FRAMES, POOLED, Embeddings, Item, plan_batches
-from probes.progress import Silent
+from probes.core.cache import Cache
+from probes.core.progress import Silent
+from probes.speech.activations import States
+from probes.speech.embeddings import FRAMES, POOLED, Embeddings, Item, plan_batches
 
 WIDTH, DEPTH = 6, 3
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from audits import option_groups
-from probes import executor
-from probes.errors import InputError
-from probes.executor import BACKENDS, Workers, one_thread, run_jobs
-from probes.worker_processes import loky_pool
+from audits.core import option_groups
+from probes.core import executor
+from probes.core.errors import InputError
+from probes.core.executor import BACKENDS, Workers, one_thread, run_jobs
+from probes.core.worker_processes import loky_pool
 
 SUPPORT = Path(__file__).parents[1] / "support"
 TWO = Workers(count=2)

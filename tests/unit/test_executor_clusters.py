@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from probes import cluster_pools
-from probes.errors import IncompleteError, InputError
-from probes.executor import Workers, run_jobs
+from probes.core import cluster_pools
+from probes.core.errors import IncompleteError, InputError
+from probes.core.executor import Workers, run_jobs
 
 SUPPORT = Path(__file__).parents[1] / "support"
 CLUSTERS = ("dask", "ray")
@@ -116,7 +116,7 @@ def test_nothing_is_left_of_a_client_that_was_refused(jobs: Any, monkeypatch: py
 def test_nobody_else_can_send_work_to_a_dask_cluster_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import Client, Security
 
-    from probes.cluster_pools import dask_pool
+    from probes.core.cluster_pools import dask_pool
 
     pool: Any = dask_pool(1, None)
     try:

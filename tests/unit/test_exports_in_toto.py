@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from audits.exports import in_toto
-from audits.exports.in_toto import plain_hashes, to_in_toto
-from audits.records import Finding, GateResult, Report
-from probes.errors import InputError
+from audits.core.records import Finding, GateResult, Report
+from audits.report.exports import in_toto
+from audits.report.exports.in_toto import plain_hashes, to_in_toto
+from probes.core.errors import InputError
 
 DIGEST = "ab" * 32
 

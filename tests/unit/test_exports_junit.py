@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from audits.exports import TARGETS, find
-from audits.exports.junit import MOST_ROWS, MOST_WARNINGS, to_junit
-from audits.numbers import described
-from audits.records import Estimate, Finding, GateResult, Report, Warning
-from probes.errors import InputError
+from audits.core.numbers import described
+from audits.core.records import Estimate, Finding, GateResult, Report, Warning
+from audits.report.exports import TARGETS, find
+from audits.report.exports.junit import MOST_ROWS, MOST_WARNINGS, to_junit
+from probes.core.errors import InputError
 
 
 def read(report: Report) -> ET.Element:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audits.exports import mlflow
-from audits.records import Estimate
-from probes.errors import InputError
+from audits.core.records import Estimate
+from audits.report.exports import mlflow
+from probes.core.errors import InputError
 
 TEXT = st.one_of(
     st.sampled_from(["a", "A", "a.b", "a_b", "a b", "gap.low", "low", "x" * 300, "ü", "", ".."]), st.text(max_size=4)

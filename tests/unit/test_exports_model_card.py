@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from audits.exports import cards, model_card
-from audits.numbers import described
-from audits.records import Estimate, GateResult, Report
-from probes.errors import InputError
+from audits.core.numbers import described
+from audits.core.records import Estimate, GateResult, Report
+from audits.report.exports import cards, model_card
+from probes.core.errors import InputError
 
 OTHERS = """---
 # Written by hand.

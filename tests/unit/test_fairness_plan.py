@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits import gates, runner
 from audits.asr_fairness import AUDIT, Options
 from audits.asr_fairness.data_warnings import few_clips_for_folds, silent_clips
 from audits.asr_fairness.preview import coordinates_of
-from audits.context import Cache, Context, Draft, Plan
-from probes.errors import InputError
+from audits.core import gates, runner
+from audits.core.context import Cache, Context, Draft, Plan
+from probes.core.errors import InputError
 
 SPEAKERS = 24
 TEXTS = ("no go up so we do at it", "up at no do so we go in", "we do so at up go no on")
@@ -29,7 +29,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import soundfile
     import torch
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     folder = tmp_path_factory.mktemp("corpus")
     hub, letters = transformers(), sorted(set("".join(TEXTS)) - {" "})

@@ -16,10 +16,10 @@ from audits.asr_fairness import Options, asr, sid
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts, measure
 from audits.asr_fairness.stacks import Stack
-from audits.context import Cache, Context
-from probes.embeddings import POOLED
-from probes.errors import IncompleteError, InputError
-from probes.executor import Workers, run_jobs
+from audits.core.context import Cache, Context
+from probes.core.errors import IncompleteError, InputError
+from probes.core.executor import Workers, run_jobs
+from probes.speech.embeddings import POOLED
 
 TEXTS = ("no go up so we", "up at no do so", "we do so at up", "go in at we do")
 
@@ -29,7 +29,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
     """Return what an audit of a small encoder is asked, on four clips of each of twelve speakers."""
     import soundfile
 
-    from probes.loading.guarded import transformers
+    from probes.core.guarded_imports import transformers
 
     folder = tmp_path_factory.mktemp("corpus")
     hub = transformers()

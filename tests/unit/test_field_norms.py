@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.field_norms import sobolev_squares, squares
-from probes.fno.layers import GridKind, coordinates
-from probes.resampling import upsample
+from probes.operators.field_norms import sobolev_squares, squares
+from probes.operators.fno.layers import GridKind, coordinates
+from probes.operators.resampling import upsample
 
 pytestmark = pytest.mark.numerical
 

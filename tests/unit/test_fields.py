@@ -12,11 +12,11 @@ import pytest
 import scipy.io
 import torch
 
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
 from probes.files import arrays as file_arrays
-from probes.fno.layers import coordinates
-from probes.loading.fields import Fields, load_fields
-from probes.loading.hashing import sha256_file
+from probes.operators.fields import Fields, load_fields
+from probes.operators.fno.layers import coordinates
 
 RNG = np.random.default_rng(11)
 X = RNG.random((6, 8, 9)) > 0.5

@@ -15,7 +15,7 @@ import pytest
 import scipy.io
 
 from probes.contained import LimitError, Session
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import arrays as module
 from probes.files import contents
 from probes.files.arrays import StoredArray, open_archive

@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from probes.errors import InputError
-from probes.fno.layers import Padding
-from probes.fno.reading import Loaded, fit_fields, load_operator
+from probes.core.errors import InputError
+from probes.operators.fno.layers import Padding
+from probes.operators.fno.reading import Loaded, fit_fields, load_operator
 
 Tensors = dict[str, Tensor]
 X = torch.randn(1, 1, 12, 13, generator=torch.Generator().manual_seed(0))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from audits.records import Report
-from audits.report_file import fingerprint_of, write_report
+from audits.core.records import Report
+from audits.report.report_file import fingerprint_of, write_report
 from miles_cli import folders
-from probes.errors import IncompleteError, InputError
+from probes.core.errors import IncompleteError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "a" * 64
@@ -137,7 +137,8 @@ def test_wrong_input_leaves_what_was_there_before(tmp_path: Path) -> None:
 def test_a_second_run_is_kept_out_and_leaves_the_first_alone(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     code = (
-        "import sys; from pathlib import Path; from miles_cli.folders import working; from probes.errors import *\n"
+        "import sys; from pathlib import Path; from miles_cli.folders import working\n"
+        "from probes.core.errors import *\n"
         "try:\n    with working(Path(sys.argv[1]), 'b' * 64): print('in')\n"
         "except InputError as error: print(error.message)"
     )

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
-from probes.errors import InputError
-from probes.folding import fold_batchnorm, fold_graph, trace
+from probes.classifiers.folding import fold_batchnorm, fold_graph, trace
+from probes.core.errors import InputError
 
 
 def settled(module: nn.Module, seed: int = 0) -> nn.Module:

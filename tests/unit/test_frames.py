@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.errors import InputError
-from probes.frames import frame_centres, frame_count, head_centres
-from probes.loading.checkpoints import ModelFolder
-from probes.loading.guarded import transformers
+from probes.core.errors import InputError
+from probes.core.guarded_imports import transformers
+from probes.models.checkpoints import ModelFolder
+from probes.speech.frames import frame_centres, frame_count, head_centres
 
 LENGTH = 8000
 SMALL: dict[str, Any] = {

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from audits import gates
-from audits.records import Estimate, Finding, Warning
-from probes.errors import InputError
+from audits.core import gates
+from audits.core.records import Estimate, Finding, Warning
+from probes.core.errors import InputError
 
 COORDINATES = {"by": "accent", "layer": 3, "group": "accent=north, mid&gender=female"}
 
@@ -241,7 +241,7 @@ def test_a_gate_on_findings_that_could_never_fail_is_refused(gate: str) -> None:
 
 
 def test_no_audit_has_an_estimate_that_findings_would_hide() -> None:
-    from audits import registry
+    from audits.core import registry
 
     specs = [registry.find(entry.name) for entry in registry.entries()]
     assert len(specs) >= 9 and not any(gates.FINDINGS in spec.estimates for spec in specs)

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from probes.errors import InputError
-from probes.generative_networks import (
+from probes.core.errors import InputError
+from probes.generators.generative_networks import (
     NETWORKS,
     MlpDenoiser,
     MlpDiscriminator,

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from probes.errors import InputError
-from probes.generative_training import fit_denoiser, sample_gan, train_denoiser, train_gan
-from probes.progress import Advance
-from probes.random_streams import stream
+from probes.core.errors import InputError
+from probes.core.progress import Advance
+from probes.core.random_streams import stream
+from probes.generators.generative_training import fit_denoiser, sample_gan, train_denoiser, train_gan
 
 LINEAR = np.cumprod(1 - np.linspace(1e-4, 0.02, 1000))
 SHORT: dict[str, Any] = {"steps": 30, "batch": 8}

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from probes.attacks.generator import discriminator_scores, latent_search
-from probes.errors import InputError
-from probes.generative_networks import fresh_denoiser, fresh_gan
-from probes.loading.generators import load_discriminator, load_generator
+from probes.core.errors import InputError
+from probes.generators.attacks.generator import discriminator_scores, latent_search
+from probes.generators.generative_networks import fresh_denoiser, fresh_gan
+from probes.generators.generator_files import load_discriminator, load_generator
 
 SHAPE = (1, 4, 4)
 State = dict[str, Tensor]

@@ -4,9 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.errors import InputError
-from probes.fno.layers import coordinates
-from probes.loading.grids import KINDS, coarsened, detect, detect_coordinates, nested, restricted, step
+from probes.core.errors import InputError
+from probes.operators.fno.layers import coordinates
+from probes.operators.grids import KINDS, coarsened, detect, detect_coordinates, nested, restricted, step
 
 
 def bump(kind, sizes) -> np.ndarray:

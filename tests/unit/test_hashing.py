@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.loading.hashing import sha256_file, sha256_folder, sha256_json
+from probes.core.hashing import sha256_file, sha256_folder, sha256_json
 
 
 def test_file_hash_is_that_of_its_bytes(tmp_path: Path) -> None:

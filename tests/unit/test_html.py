@@ -11,12 +11,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from audits.numbers import described, interval, point
-from audits.records import Estimate, Figure, Finding, Report, Warning
-from audits.registry import measures_of
-from audits.rendering.figures import draw, for_page
-from audits.rendering.html import to_html
-from probes.errors import InputError
+from audits.core.numbers import described, interval, point
+from audits.core.records import Estimate, Figure, Finding, Report, Warning
+from audits.core.registry import measures_of
+from audits.report.pages.figures import draw, for_page
+from audits.report.pages.html import to_html
+from probes.core.errors import InputError
 
 TITLES = ["What we found", "What was asked", "Coverage", "Figures", "Tables", "What this cannot say", "Provenance"]
 EVIL = "a=</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'{{ 7*7 }}<!--"
@@ -322,7 +322,7 @@ def test_a_chart_from_elsewhere_fetches_nothing(sample_report) -> None:
 
 
 def test_characters_that_no_picture_can_hold_do_not_end_the_process() -> None:
-    from audits.rendering.figures import _picture
+    from audits.report.pages.figures import _picture
 
     odd = "".join(map(chr, [*range(32), 0x7F, 0x9F, 0xFFFE, 0xFFFF])) + "\\u001b end"
     spec = {

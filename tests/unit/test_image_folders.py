@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from probes.classifiers.images import load_images
 from probes.contained import Session
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import image_folders, images
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun
 from probes.files.images import FORMATS, Decoder
-from probes.loading.images import load_images
 
 RNG = np.random.default_rng(3)
 
@@ -61,7 +61,7 @@ def test_strips_give_the_pixels_of_the_whole(mode: str, channels: int, monkeypat
 PEAK = """
 import re, sys
 from pathlib import Path
-from probes.loading.images import load_images
+from probes.classifiers.images import load_images
 def peak(): return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 start, root, shape = peak(), Path(sys.argv[1]), eval(sys.argv[2])
 images = load_images(root, shape=shape, resize=shape is not None)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from probes.errors import InputError
+from probes.classifiers.images import Images, load_images
+from probes.core.errors import InputError
 from probes.files.image_folders import ImageFolder
-from probes.loading.images import Images, load_images
 
 RNG = np.random.default_rng(7)
 GREY = RNG.integers(0, 256, (6, 1, 4, 5), dtype=np.uint8)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
 from audits.interference import demo
 from audits.interference.inputs import check
-from probes.loading.language_corpora import read_language
+from probes.language_models.language_corpora import read_language
 
 CODES = tuple(sorted(demo.LANGUAGES))
 

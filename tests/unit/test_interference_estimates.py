@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.context import Draft
+from audits.core.context import Draft
 from audits.interference import Options
 from audits.interference.convergence import Baseline
 from audits.interference.estimates import add_losses, add_matrix, estimates

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import vl_convert
 
-from audits import testing
-from audits.charts import Tile, effect_matrix
-from audits.charts.matrix import CROSS, HATCH
-from audits.charts.theme import CONFIG
-from audits.context import Context, Draft
+from audits.core import testing
+from audits.core.context import Context, Draft
+from audits.core.intervals import Interval
+from audits.core.records import Figure
 from audits.interference import AUDIT, Options
 from audits.interference.downstream import Relations
 from audits.interference.effect_figures import MOST_DOTS, MOST_SEEDED
@@ -23,13 +22,14 @@ from audits.interference.figure_parts import FIRST_POINTS, LETTERS, MOST_LABELS,
 from audits.interference.figures import figures
 from audits.interference.matrix import Judged
 from audits.interference.mixtures import Mixtures
-from audits.intervals import Interval
-from audits.records import Figure
-from audits.rendering.content import chart, listing
-from audits.rendering.figures import sized
-from audits.rendering.html import SPECIFICATIONS
+from audits.report.charts import Tile, effect_matrix
+from audits.report.charts.matrix import CROSS, HATCH
+from audits.report.charts.theme import CONFIG
+from audits.report.pages.content import chart, listing
+from audits.report.pages.figures import sized
+from audits.report.pages.html import SPECIFICATIONS
 from audits.statistics.qap import QapTest
-from probes.cache import Cache
+from probes.core.cache import Cache
 
 CODES = ("ar", "en", "fr", "hi", "ru")
 SCRIPTS = {"ar": "Arab", "en": "Latn", "fr": "Latn", "hi": "Deva", "ru": "Cyrl"}

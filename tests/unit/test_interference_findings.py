@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.records import Finding
 from audits.interference.downstream import Relations
 from audits.interference.effects import Association, Effects
 from audits.interference.estimates import add_effects
 from audits.interference.findings import as_far_words, findings, ways_words
 from audits.interference.mixtures import Mixtures
-from audits.intervals import Interval
-from audits.records import Finding
 from audits.statistics.qap import QapTest
 
 

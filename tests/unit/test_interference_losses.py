@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audits.interference.loss_tables import read_losses
 from audits.interference.losses import Cell, Losses, from_models, from_table
-from probes.loading.loss_tables import read_losses
 
 
 def value(nats: list[float], masked: list[int], factor: float = 0.5, code: str = "a") -> dict[str, object]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from audits.context import Draft
+from audits.core.context import Draft
 from audits.interference.estimates import add_mixtures
 from audits.interference.losses import Cell, Losses
 from audits.interference.matrix import Matrix

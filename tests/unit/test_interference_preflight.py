@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from audits.context import Context
+from audits.core.context import Context
 from audits.interference import Options
 from audits.interference.inputs import Inputs, check
 from audits.interference.preflight import coordinates_of, cost_of, measured_cost, models_words, warnings_of
-from probes.cache import Cache
+from probes.core.cache import Cache
 
 SMALL = {"layers": 1, "hidden": 8, "heads": 1, "window": 8, "batch": 4, "steps": 5, "seeds": 2, "held_out": 1000,
          "workers": 1}  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from audits.core.options import build
 from audits.interference import Options
 from audits.interference.settings import (
     OF_MODELS,
@@ -20,8 +21,7 @@ from audits.interference.settings import (
     settle_triples,
     training_seed,
 )
-from audits.options import build
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 
 def settled(values: dict[str, Any]) -> Training:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.json_values import LARGEST, parse_json
 
 

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from probes import knn
-from probes.errors import IncompleteError, InputError
+from probes.core.errors import IncompleteError, InputError
+from probes.vectors import knn
 
 pytestmark = pytest.mark.numerical
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from probes.errors import InputError
-from probes.loading.corpora import PRESETS
-from probes.loading.known_layouts import _COLUMNS, _FOLDERS, advice_on_folder, advice_on_table, advised
-from probes.loading.manifests import ColumnMap, Manifest, read_manifest
+from probes.core.errors import InputError
+from probes.speech.corpora import PRESETS
+from probes.speech.known_layouts import _COLUMNS, _FOLDERS, advice_on_folder, advice_on_table, advised
+from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 COMMON_VOICE = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\tlocale\tsegment\n"

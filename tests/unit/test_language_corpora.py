@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import text_lines
-from probes.loading import language_corpora as module
-from probes.loading.language_corpora import (
+from probes.language_models import language_corpora as module
+from probes.language_models.language_corpora import (
     ALSO_HELD,
     BLANK,
     NOT_DRAWN,

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.errors import InputError
-from probes.loading import language_tables as module
-from probes.loading.language_tables import dyads, read_downstream, read_similarity
+from audits.interference import language_tables as module
+from audits.interference.language_tables import dyads, read_downstream, read_similarity
+from probes.core.errors import InputError
 
 CODES = ["en", "fr", "fa"]
 NAN = math.nan

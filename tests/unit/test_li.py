@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.errors import InputError
-from probes.fno.layers import Padding
-from probes.fno.li import is_li, read_li
+from probes.core.errors import InputError
+from probes.operators.fno.layers import Padding
+from probes.operators.fno.li import is_li, read_li
 
 Tensors = dict[str, Tensor]
 WIDTH = 5

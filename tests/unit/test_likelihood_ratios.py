@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 
-from probes.attacks import likelihood_ratios
-from probes.attacks.likelihood_ratios import complements, count_gap, left_out, lira, rmia
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.generators.attacks import likelihood_ratios
+from probes.generators.attacks.likelihood_ratios import complements, count_gap, left_out, lira, rmia
 
 pytestmark = pytest.mark.numerical
 

@@ -13,22 +13,22 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from audits import runner
-from audits.context import Cache, Context, Draft, Plan
+from audits.core import runner
+from audits.core.context import Cache, Context, Draft, Plan
+from audits.core.numbers import point
+from audits.core.registry import find, page
+from audits.core.testing import drafted
 from audits.lipschitz import AUDIT, Options
 from audits.lipschitz.findings import GREY
 from audits.lipschitz.inputs import check
 from audits.lipschitz.margins import MEDIAN, Answer, measure_margins, median_interval, rounded
 from audits.lipschitz.measure import cached_norm
-from audits.numbers import point
-from audits.registry import find, page
-from audits.rendering.figures import draw as pictures
-from audits.testing import drafted
-from probes.classifier_networks import SmallCNN, small_cnn
-from probes.errors import InputError
-from probes.lipschitz_bound import lipschitz_bound
-from probes.progress import Silent
-from probes.spectral_norm import Convolution, Dense, measure
+from audits.report.pages.figures import draw as pictures
+from probes.classifiers.classifier_networks import SmallCNN, small_cnn
+from probes.classifiers.lipschitz_bound import lipschitz_bound
+from probes.classifiers.spectral_norm import Convolution, Dense, measure
+from probes.core.errors import InputError
+from probes.core.progress import Silent
 
 SHAPE = (1, 8, 8)
 

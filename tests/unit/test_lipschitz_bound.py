@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from probes.errors import InputError
-from probes.lipschitz_bound import lipschitz_bound, softmax_bound, weighted
-from probes.lipschitz_constants import GELU
-from probes.lipschitz_steps import read_steps
-from probes.spectral_norm import measure
+from probes.classifiers.lipschitz_bound import lipschitz_bound, softmax_bound, weighted
+from probes.classifiers.lipschitz_constants import GELU
+from probes.classifiers.lipschitz_steps import read_steps
+from probes.classifiers.spectral_norm import measure
+from probes.core.errors import InputError
 
 pytestmark = pytest.mark.numerical
 

@@ -15,10 +15,10 @@ from audits.certification.inputs import Inputs
 from audits.certification.logs import read_log
 from audits.certification.measure import Counts
 from audits.certification.rules import rule_of
-from audits.context import Claim, Draft
-from audits.records import Estimate
+from audits.core.context import Claim, Draft
+from audits.core.records import Estimate
+from audits.core.testing import drafted
 from audits.statistics.binomial import lower_limit
-from audits.testing import drafted
 
 N = 100_000
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
@@ -159,7 +159,7 @@ def test_a_radius_far_from_the_ceiling_implies_no_alpha(published: Path) -> None
 
 
 def test_an_implied_alpha_rests_on_one_radius_and_its_range_on_no_level(tmp_path: Path) -> None:
-    from audits.numbers import described
+    from audits.core.numbers import described
 
     draft = audited(log_of(tmp_path, [nearest(radius(missing, 0.01)) for missing in range(25)]), alpha=0.01)
     row = draft.row("implied_alpha")

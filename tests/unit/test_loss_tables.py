@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probes.errors import InputError
-from probes.files import delimited, tables
-from probes.loading import loss_rows as module
-from probes.loading.hashing import sha256_file
-from probes.loading.loss_tables import (
+from audits.interference import loss_rows as module
+from audits.interference.loss_tables import (
     NO_MONOLINGUAL,
     NO_WEIGHT,
     NOT_ASKED,
@@ -22,6 +19,9 @@ from probes.loading.loss_tables import (
     LossTable,
     read_losses,
 )
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
+from probes.files import delimited, tables
 
 PAIR = "lang,with,loss\nen,en,1.5\nfr,fr,1.25\nen,fr,1.75\nfr,en,1.5\n"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from probes.errors import InputError
-from probes.loading.audio import inspect_clip, load_clip
-from probes.loading.levels import bin_labels, parse_bins
-from probes.loading.manifests import ColumnMap, Manifest, read_manifest
+from probes.core.errors import InputError
+from probes.files.levels import bin_labels, parse_bins
+from probes.speech.audio import inspect_clip, load_clip
+from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 real = [

@@ -4,12 +4,12 @@ import json
 import re
 from dataclasses import replace
 
-from audits.numbers import described
-from audits.records import Estimate, Report
-from audits.registry import measures_of
-from audits.rendering import write_pages
-from audits.rendering.content import SECTIONS, asked
-from audits.rendering.markdown import MOST_ROWS, code, escaped, to_markdown
+from audits.core.numbers import described
+from audits.core.records import Estimate, Report
+from audits.core.registry import measures_of
+from audits.report.pages import write_pages
+from audits.report.pages.content import SECTIONS, asked
+from audits.report.pages.markdown import MOST_ROWS, code, escaped, to_markdown
 
 
 def test_sections_stand_in_their_order(sample_report) -> None:

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.masked_lm import EPSILON, Block, MaskedLM
-from probes.token_windows import masked_positions
+from probes.language_models.masked_lm import EPSILON, Block, MaskedLM
+from probes.language_models.token_windows import masked_positions
 
 VOCABULARY, LENGTH, WIDTH = 23, 16, 16
 

@@ -11,9 +11,9 @@ from tokenizers import Tokenizer as Library
 from tokenizers import models, pre_tokenizers, processors
 from torch import Tensor
 
-from probes.errors import InputError
-from probes.loading import guarded
-from probes.loading.masked_models import AtPositions, find_model_sets, logits_at, read_masked_model
+from probes.core import guarded_imports as guarded
+from probes.core.errors import InputError
+from probes.language_models.masked_models import AtPositions, find_model_sets, logits_at, read_masked_model
 
 SMALL = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {

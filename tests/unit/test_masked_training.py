@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probes import masked_training as module
-from probes.masked_lm import MaskedLM
-from probes.masked_training import CURVE, Recipe, held_positions, rows_of, score, train
-from probes.token_windows import Windows, cut
+from probes.language_models import masked_training as module
+from probes.language_models.masked_lm import MaskedLM
+from probes.language_models.masked_training import CURVE, Recipe, held_positions, rows_of, score, train
+from probes.language_models.token_windows import Windows, cut
 
 LENGTH, MASK = 16, 1000
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.context import Draft
+from audits.core.context import Draft
+from audits.core.numbers import LOWER_BOUND, interval
+from audits.core.records import Estimate
 from audits.membership import Options, bounding
 from audits.membership.bounding import Bounds, bound_all, provable
 from audits.membership.claims import Claim
@@ -16,8 +18,6 @@ from audits.membership.estimates import add_bounds
 from audits.membership.pool import Pool, pool_of_labels
 from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
-from audits.numbers import LOWER_BOUND, interval
-from audits.records import Estimate
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import count_guesses, one_run_epsilon
 from audits.statistics.one_run_fdp import one_run_fdp_epsilon

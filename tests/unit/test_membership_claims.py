@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from audits.core.options import check_record
 from audits.membership import Options
 from audits.membership.claims import accounted, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
-from audits.options import check_record
-from probes.accounting import Stage, rdp_epsilon
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.generators.accounting import Stage, rdp_epsilon
 
 TRAINING = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 

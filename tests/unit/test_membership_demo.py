@@ -12,10 +12,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from audits.context import Cache, Context, Draft
+from audits.core.context import Cache, Context, Draft
+from audits.core.records import Finding
+from audits.core.testing import drafted
 from audits.membership import AUDIT, Options, bounding, demo, figures
-from audits.records import Finding
-from audits.testing import drafted
 
 MODELS = ("ddpm", "gan", "gan-dp", "ddpm-dp")
 PRIVATE = ("gan-dp", "ddpm-dp")

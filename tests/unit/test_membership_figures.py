@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import vl_convert
 
-from audits.charts.text import distinct
-from audits.charts.theme import CONFIG
-from audits.context import Draft
-from audits.intervals import Interval
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.records import Figure
+from audits.core.wording import span
 from audits.membership import figures
 from audits.membership.attack_figures import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_BINS, MOST_POINTS, claim_name
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
@@ -21,13 +21,13 @@ from audits.membership.figure_parts import LONGEST, MOST_PANELS, MOST_ROWS
 from audits.membership.leaking import Leak
 from audits.membership.rates import Judged, hit_rate, judged_of, of_area
 from audits.membership.scoring import Attack, model_where
-from audits.records import Figure
-from audits.rendering.content import listing
-from audits.rendering.figures import sized
+from audits.report.charts.text import distinct
+from audits.report.charts.theme import CONFIG
+from audits.report.pages.content import listing
+from audits.report.pages.figures import sized
 from audits.statistics import clopper_pearson, generator
 from audits.statistics.epsilon_bounds import most_hits
 from audits.statistics.roc import Floats, call_at
-from audits.wording import span
 
 EVIL = "</script><script>alert(1)</script> | `a` & <img src=x> {{ 7*7 }}"
 FPRS = (0.1, 0.01)

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.context import Claim as Said
-from audits.context import Draft
-from audits.intervals import Interval
+from audits.core.context import Claim as Said
+from audits.core.context import Draft
+from audits.core.intervals import Interval
+from audits.core.numbers import bounded
+from audits.core.records import SEVERITIES, Estimate
 from audits.membership import Options
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
@@ -20,8 +22,6 @@ from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.leak_findings import LARGE, NOTABLE
 from audits.membership.leaking import Difference, Leak
 from audits.membership.scoring import model_where
-from audits.numbers import bounded
-from audits.records import SEVERITIES, Estimate
 from audits.statistics.roc import Area, Call, Gap, area
 
 MEMBER = np.arange(80) < 40

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from audits.core.numbers import LOWER_BOUND
 from audits.membership.hitting import Hit, hits_of, ratio
 from audits.membership.rates import hit_rate, judge_all
 from audits.membership.scoring import Attack
-from audits.numbers import LOWER_BOUND
 from audits.statistics import clopper_pearson
 from audits.statistics.roc import Call, call_at, roc
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from audits.membership.pool import LEAST, check_alike, halves, pool_of_labels, pool_of_points, without
-from probes.errors import InputError
-from probes.loading.point_sets import PointSet, read_points
+from probes.core.errors import InputError
+from probes.generators.point_sets import PointSet, read_points
 
 
 def points(folder: Path, name: str, values: np.ndarray) -> PointSet:

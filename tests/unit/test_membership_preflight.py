@@ -9,13 +9,13 @@ import pytest
 
 from audits.membership import Options
 from audits.membership.claims import Claim
+from audits.membership.membership_scores import ScoreSet, ShadowScores, read_scores
 from audits.membership.pool import Pool, pool_of_labels
 from audits.membership.preflight import FEW, coordinates_of, cost_of, names_of, possible, warnings_of
 from audits.membership.reading import Inputs
 from audits.membership.settings import DENOISER, LIRA, NEED_REFERENCE, Settings
-from probes.diffusion import Denoiser, linear
-from probes.generative_networks import fresh_denoiser
-from probes.loading.membership_scores import ScoreSet, ShadowScores, read_scores
+from probes.generators.diffusion import Denoiser, linear
+from probes.generators.generative_networks import fresh_denoiser
 
 SETTINGS = Settings(fprs=(0.1, 0.01), timesteps=())
 

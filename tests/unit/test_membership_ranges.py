@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from audits.context import Draft
-from audits.measures import by_name
+from audits.core.context import Draft
+from audits.core.measures import by_name
 from audits.membership import MEASURES, Options
 from audits.membership.estimates import estimates
 from audits.membership.measure import Counts

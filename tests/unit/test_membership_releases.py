@@ -8,8 +8,8 @@ from safetensors.torch import save_file
 
 from audits.membership import Options
 from audits.membership.releases import LONGEST_NAME, MOST_MODELS, Release, releases_of
-from probes.errors import InputError
-from probes.generative_networks import fresh_denoiser, fresh_gan
+from probes.core.errors import InputError
+from probes.generators.generative_networks import fresh_denoiser, fresh_gan
 
 SHAPE = (1, 3, 3)
 DENOISER = 'denoiser = "den.safetensors"\narch = "mlp-denoiser"\nschedule = "linear"\n'

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.errors import InputError
-from probes.loading.hashing import sha256_file
-from probes.loading.membership_scores import AGAIN, BOTH, ScoreSet, ShadowScores, read_scores
-from probes.loading.shadow_scores import NOT_FINITE
+from audits.membership.membership_scores import AGAIN, BOTH, ScoreSet, ShadowScores, read_scores
+from audits.membership.shadow_scores import NOT_FINITE
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
 
 RNG = np.random.default_rng(3)
 N, MODELS, QUERIES, Z = 8, 5, 3, 6
@@ -349,7 +349,7 @@ def test_what_is_no_file_of_scores_is_refused(tmp_path) -> None:
 def test_tables_and_archives_are_read_without_torch(tmp_path) -> None:
     paths = [str(write(tmp_path, "loss,member\n1,1\n2,0\n")), str(save(tmp_path, loss=CUBE, keep=KEEP))]
     code = (
-        "import json, sys; from pathlib import Path; from probes.loading.membership_scores import read_scores\n"
+        "import json, sys; from pathlib import Path; from audits.membership.membership_scores import read_scores\n"
         "[read_scores(Path(path), higher_is=None, target=None) for path in json.loads(sys.argv[1])]\n"
         "assert 'torch' not in sys.modules"
     )

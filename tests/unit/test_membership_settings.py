@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
+from audits.core.options import check_record
 from audits.membership import MOST_FPR, TIERS, Options
 from audits.membership.inputs import check
 from audits.membership.reading import check_coins
 from audits.membership.settings import ATTACKS, LIRA, NEED_REFERENCE, Settings
 from audits.membership.settings import settle as settle_plain
-from audits.options import check_record
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 HERE = Path("somewhere")
 SCORES = {"scores": HERE}

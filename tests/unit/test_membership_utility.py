@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from audits.context import Cache, Context, Draft
-from audits.measures import by_name
+from audits.core.context import Cache, Context, Draft
+from audits.core.measures import by_name
+from audits.core.records import Estimate
 from audits.membership import MEASURES, Options, utility
 from audits.membership.estimates import estimates
 from audits.membership.measure import Counts
@@ -20,10 +21,9 @@ from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.settings import Settings
 from audits.membership.utility import MOST, STEPS, K, utilities
-from audits.records import Estimate
-from probes.attacks.noise import point_noise
-from probes.diffusion import Denoiser, linear
-from probes.loading.point_sets import PointSet, read_points
+from probes.generators.attacks.noise import point_noise
+from probes.generators.diffusion import Denoiser, linear
+from probes.generators.point_sets import PointSet, read_points
 
 Singles = NDArray[np.float32]
 SIZE, WIDTH, TOTAL = 60, 3, 100

@@ -13,10 +13,10 @@ from opened_models import causal, classifier, masked, speech, text_encoder
 from safetensors.torch import load_file, save_file
 
 from probes.contained import Limits
-from probes.errors import InputError
-from probes.loading import hub_models
-from probes.loading.checkpoints import find_model
-from probes.loading.model_configs import check_config
+from probes.core.errors import InputError
+from probes.models import hub_models
+from probes.models.checkpoints import find_model
+from probes.models.model_configs import check_config
 
 
 def sentences(folder: Path) -> Path:
@@ -226,7 +226,7 @@ def test_a_link_out_of_the_folder_is_refused_before_it_is_read(tmp_path: Path, n
 
 
 def test_a_file_that_the_system_does_not_give_is_named(tmp_path: Path) -> None:
-    from probes.loading.text_tokenizers import read_tokenizer
+    from probes.language_models.text_tokenizers import read_tokenizer
 
     (tmp_path / "tokenizer.json").symlink_to("/proc/self/mem")
     for place in (tmp_path / "tokenizer.json", tmp_path):

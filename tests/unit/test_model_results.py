@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from probes import model_results as module
-from probes.cache import Cache
-from probes.errors import IncompleteError, InputError
-from probes.model_results import SUBFOLDER, Results
+from probes.core.cache import Cache
+from probes.core.errors import IncompleteError, InputError
+from probes.language_models import model_results as module
+from probes.language_models.model_results import SUBFOLDER, Results
 
 KEY = {"languages": ["en", "fr"], "seed": 0, "steps": 300, "rate": 0.004}
 VALUE = {"held": {"en": {"nats": [0.1, 1 / 3, 1e-300], "masked": [3, 0, 2]}}, "note": "é\ud800", "none": None}
@@ -208,7 +208,7 @@ def test_what_killed_writers_left_is_no_result_and_goes_with_the_cache(tmp_path:
     results = Results(tmp_path / SUBFOLDER)
     results.write(KEY, VALUE)
     code = (
-        "import os, signal, sys; from pathlib import Path; from probes.model_results import Results\n"
+        "import os, signal, sys; from pathlib import Path; from probes.language_models.model_results import Results\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"Results(Path(sys.argv[1])).write({KEY!r}, {{'loss': 2.0}})"
     )
@@ -234,7 +234,7 @@ def test_others_may_read_what_the_users_mask_allows(tmp_path: Path) -> None:
 
 def test_two_processes_may_write_and_read_the_same_results(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from probes.model_results import Results\n"
+        "import sys; from pathlib import Path; from probes.language_models.model_results import Results\n"
         "results = Results(Path(sys.argv[1]))\n"
         "for turn in range(80):\n"
         "    results.write(turn % 4, {'a': [turn % 4 + 0.5] * 500})\n"

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.pickles import read_pickle
-from probes.fno.factorised import dense, kind
-from probes.fno.layers import Activation, Listener, Padding
-from probes.fno.network import FourierOperator
-from probes.fno.neuralop import STANDINS, is_neuralop, read_neuralop
+from probes.operators.fno.factorised import dense, kind
+from probes.operators.fno.layers import Activation, Listener, Padding
+from probes.operators.fno.network import FourierOperator
+from probes.operators.fno.neuralop import STANDINS, is_neuralop, read_neuralop
 
 FAR = 20.0
 RELEASES = ("0.2", "0.3", "1.x", "2.0")
@@ -194,7 +194,7 @@ def test_factors_make_up_the_sum_that_defines_them(make: Any, paired: bool) -> N
 def test_a_cp_of_many_ranks_is_summed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, _ = cp()
     whole = dense(parts, where="w")
-    monkeypatch.setattr("probes.fno.factorised._RANK_ENTRIES", 31)
+    monkeypatch.setattr("probes.operators.fno.factorised._RANK_ENTRIES", 31)
     torch.testing.assert_close(dense(parts, where="w"), whole)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ngram_diversity import EPSILON, distinct, ngram_table, self_bleu, split_words
+from audits.precision_recall.ngram_diversity import EPSILON, distinct, ngram_table, self_bleu, split_words
 
 pytestmark = pytest.mark.numerical
 

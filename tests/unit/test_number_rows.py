@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from probes.errors import InputError
+from probes.classifiers.image_arrays import read_arrays
+from probes.core.errors import InputError
 from probes.files import number_rows
 from probes.files.number_rows import NumberRows
-from probes.loading.image_arrays import read_arrays
-from probes.loading.point_files import read_number_rows
+from probes.generators.point_files import read_number_rows
 
 RNG = np.random.default_rng(3)
 

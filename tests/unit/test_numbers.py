@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from audits.measures import Measure
-from audits.numbers import (
+from audits.core.measures import Measure
+from audits.core.numbers import (
     ATTAINED,
     LOWER_BOUND,
     RANGE,
@@ -23,8 +23,8 @@ from audits.numbers import (
     probability,
     written,
 )
-from audits.records import Estimate
-from audits.wording import p_words
+from audits.core.records import Estimate
+from audits.core.wording import p_words
 
 
 def _estimate(value, low=None, high=None, *, method="bootstrap", n=969, unit="speakers", level=0.95) -> Estimate:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from audits.options import argument, build, check_distinct, flag_of, numbers, option, specs_of
-from probes.errors import InputError
+from audits.core.options import argument, build, check_distinct, flag_of, numbers, option, specs_of
+from probes.core.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

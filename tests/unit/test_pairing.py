@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.comparison import tables
-from audits.comparison.comparing import pairing_of
-from audits.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
-from audits.comparison.parts import Area, Ratio, Rows, Smooth
-from audits.comparison.tables import Table, read_table
-from audits.records import Estimate, Report, Source
-from audits.report_file import read_report
+from audits.core.records import Estimate, Report, Source
+from audits.report.comparison import tables
+from audits.report.comparison.comparing import pairing_of
+from audits.report.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
+from audits.report.comparison.parts import Area, Ratio, Rows, Smooth
+from audits.report.comparison.tables import Table, read_table
+from audits.report.report_file import read_report
 from audits.statistics.roc import area
 from audits.statistics.unit_moves import Side, freedom, variance
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files import delimited
 
 # How each audit with records in the small world names its estimates that records make.
@@ -310,7 +310,7 @@ def test_a_cell_that_is_no_number_is_refused(cell: str) -> None:
 
 
 def test_what_a_spreadsheet_must_not_run_is_read_as_it_was(tmp_path: Path) -> None:
-    from audits.report_file import write_records
+    from audits.report.report_file import write_records
 
     names = ["=1+1", "-x", "'quoted", "plain", "a\nb"]
     write_records([{"name": name, "size": at or ""} for at, name in enumerate(names)], tmp_path / "records.csv")

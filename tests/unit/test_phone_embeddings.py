@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes.activations import States
-from probes.cache import Cache
-from probes.embeddings import Item
-from probes.phone_embeddings import PHONES, PhoneEmbeddings
-from probes.phones import PhoneInterval, pool_phones
-from probes.progress import Advance, Silent
+from probes.core.cache import Cache
+from probes.core.progress import Advance, Silent
+from probes.speech.activations import States
+from probes.speech.embeddings import Item
+from probes.speech.phone_embeddings import PHONES, PhoneEmbeddings
+from probes.speech.phones import PhoneInterval, pool_phones
 
 WIDTH, DEPTH, FRAME = 6, 3, 0.01
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.loading.phone_names import PAUSES, PhoneNames, phone_names
-from probes.phones import PhoneInterval
+from probes.speech.phone_names import PAUSES, PhoneNames, phone_names
+from probes.speech.phones import PhoneInterval
 
 
 def put(path: Path, content: str) -> Path:

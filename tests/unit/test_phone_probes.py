@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from phone_tokens import Planted, draw_tokens
 
-from probes import phone_probes
-from probes.phone_probes import Design, Hits, affordable, deal, mean_hits, read_phones
-from probes.token_moments import standardisation
+from probes.speech import phone_probes
+from probes.speech.phone_probes import Design, Hits, affordable, deal, mean_hits, read_phones
+from probes.speech.token_moments import standardisation
 
 pytestmark = pytest.mark.numerical
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from phone_tokens import BETWEEN, WIDTH, WITHIN, Planted, draw_tokens, true_variance
 
-from probes.phone_scatter import Scatter, measure_scatter, pair_variance
-from probes.token_moments import PhoneMoments, Standard, phone_moments
+from probes.speech.phone_scatter import Scatter, measure_scatter, pair_variance
+from probes.speech.token_moments import PhoneMoments, Standard, phone_moments
 
 pytestmark = pytest.mark.numerical
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from phone_tokens import Planted, PlantedTokens, draw_tokens, true_error, true_variance
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 WIDTH, BETWEEN, WITHIN, SPREAD = 5, 0.4, 0.9, 1.5
 

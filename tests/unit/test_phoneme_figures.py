@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import vl_convert
 
-from audits.charts.theme import CONFIG
-from audits.context import Draft
-from audits.groups import ALL
-from audits.intervals import Interval
+from audits.core.context import Draft
+from audits.core.groups import ALL
+from audits.core.intervals import Interval
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, figures
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT, TESTS, TRAININGS, Values
-from audits.rendering.figures import sized
+from audits.report.charts.theme import CONFIG
+from audits.report.pages.figures import sized
 
 OPTIONS = Options(tokens="tokens.csv", by=("accent",))
 GROUPS = {"accent=east": "accent", "accent=west": "accent", "gender=f": "gender", "gender=m": "gender"}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from probes.phones import PhoneInterval, pool_phones
+from probes.speech.phones import PhoneInterval, pool_phones
 
 STATES = torch.tensor([[[1.0, 0.0], [3.0, 10.0], [8.0, -4.0]], [[10.0, 1.0], [30.0, 2.0], [80.0, 3.0]]])
 CENTRES = torch.tensor([0.25, 0.5, 0.75])

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.errors import InputError
-from probes.fno.layers import Padding
-from probes.fno.physicsnemo import read_physicsnemo
+from probes.core.errors import InputError
+from probes.operators.fno.layers import Padding
+from probes.operators.fno.physicsnemo import read_physicsnemo
 
 Tensors = dict[str, Tensor]
 META = {"physicsnemo_version": "2.2.2", "mdlus_file_version": "0.1.0"}
@@ -370,6 +370,6 @@ def test_what_goes_wrong_with_the_weights_is_not_called_a_damaged_archive(
     def fail(*_: object) -> None:
         raise RuntimeError("a defect of our own")
 
-    monkeypatch.setattr("probes.fno.physicsnemo._tensors", fail)
+    monkeypatch.setattr("probes.operators.fno.physicsnemo._tensors", fail)
     with pytest.raises(RuntimeError, match="of our own"):
         read_physicsnemo(packed(tmp_path / "m.mdlus", members(arguments(), weights(arguments()))))

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from probes.errors import InputError
-from probes.loading.point_sets import PointSet, joined, read_points
+from probes.core.errors import InputError
+from probes.generators.point_sets import PointSet, joined, read_points
 
 BYTES = np.random.default_rng(0).integers(0, 256, (5, 4, 6, 3), dtype=np.uint8)
 NUMBERS = np.random.default_rng(1).normal(size=(7, 3)).astype(np.float32)

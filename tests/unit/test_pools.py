@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from audits.precision_recall.pools import Pool, distinct, pool, set_against_itself, shuffled_words
-from probes.text_words import count_words, words_of
+from probes.texts.text_words import count_words, words_of
 
 Vectors = NDArray[np.float32]
 

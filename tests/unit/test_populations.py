@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from rate_ratio import ratio
 
-from probes.errors import InputError
-from probes.synthetic.populations import (
+from audits.speaker_groups.populations import (
     SPREAD,
     Effect,
     Plan,
@@ -18,7 +17,8 @@ from probes.synthetic.populations import (
     draw_speakers,
     scenario,
 )
-from probes.synthetic.transcripts import ATTRIBUTES, SHARES
+from audits.speaker_groups.transcripts import ATTRIBUTES, SHARES
+from probes.core.errors import InputError
 
 CASES = ("confounded", "real", "real-confounded", "null")
 

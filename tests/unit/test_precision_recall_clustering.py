@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
 from audits.precision_recall import clustering
 from audits.precision_recall.clustering import SLOPES, cluster
 from audits.precision_recall.pools import Pool, pool

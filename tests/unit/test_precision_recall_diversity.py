@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from audits.context import Draft
+from audits.core.context import Draft
 from audits.precision_recall.counts import Counts, Texts
 from audits.precision_recall.diversity import quantile_ends
 from audits.precision_recall.estimates import estimates

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from audits.context import Draft
+from audits.core.context import Draft
 from audits.precision_recall import MEASURES
 from audits.precision_recall.clustering import CURVES, Clustered
 from audits.precision_recall.comparing import Comparison, Tally
@@ -16,7 +16,7 @@ from audits.precision_recall.estimates import estimates
 from audits.precision_recall.intervals import add
 from audits.precision_recall.sequences import Sequences
 from audits.statistics.halves import Halved
-from probes.support_metrics import METRICS, coverage_ceiling
+from probes.vectors.support_metrics import METRICS, coverage_ceiling
 
 SIZE, SPLITS = 200, 20
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import vl_convert
 
-from audits.charts.theme import CONFIG
-from audits.context import Draft
-from audits.intervals import Interval
+from audits.core.context import Draft
+from audits.core.intervals import Interval
 from audits.precision_recall import figures
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.figures import LONGEST, METRICS, MOST_DOTS, MOST_LISTED
 from audits.precision_recall.listing import Listed
 from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE
-from audits.rendering.content import listing
-from audits.rendering.figures import sized
+from audits.report.charts.theme import CONFIG
+from audits.report.pages.content import listing
+from audits.report.pages.figures import sized
 
 EVIL = "</script><script>alert(1)</script> | `a` & <img src=x onerror=alert(1)> {{ 7*7 }}"
 SWEEP = {"cold": 0.3, "warm": 1.0, "hot": 1.7}

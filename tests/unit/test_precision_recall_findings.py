@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from audits.context import Claim, Draft
-from audits.intervals import Interval
+from audits.core.context import Claim, Draft
+from audits.core.intervals import Interval
 from audits.precision_recall.comparing import Tally
 from audits.precision_recall.counts import Counts, Difference
 from audits.precision_recall.findings import findings

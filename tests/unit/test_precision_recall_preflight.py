@@ -33,7 +33,7 @@ def test_of_many_texts_alike_nothing_is_warned() -> None:
 
 @pytest.mark.parametrize("size", [400, 498, 500, 2000])
 def test_few_clusters_are_warned_of_where_there_are_curves(size: int) -> None:
-    from probes.embedding_clusters import bucket_count
+    from audits.precision_recall.embedding_clusters import bucket_count
 
     assert (("few-clusters",) in warned(WORDS, size=size)) == (bucket_count(size) < 50)
     assert ("few-clusters",) not in warned(WORDS, size=size, curves=False)

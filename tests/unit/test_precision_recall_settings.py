@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from audits.options import build
+from audits.core.options import build
 from audits.precision_recall import Options
 from audits.precision_recall.settings import default_encoder, settle
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 
 def asked(**options: object) -> Options:

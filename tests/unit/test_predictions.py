@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.errors import InputError
+from audits.speaker_groups.prediction_matching import Match, match
+from audits.speaker_groups.predictions import Prediction, Predictions, read_predictions
+from probes.core.errors import InputError
 from probes.files.tables import SEMICOLONS
-from probes.loading.prediction_matching import Match, match
-from probes.loading.predictions import Prediction, Predictions, read_predictions
 
 TEXTS = {"clips/a.wav": 'say "no", please', "b.wav": "", "utt.1": "yes"}
 NEMO = [

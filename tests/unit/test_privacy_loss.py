@@ -10,10 +10,10 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from audits.membership.privacy_loss import CELLS, least_epsilon
 from audits.statistics.epsilon_bounds import gdp_epsilon
-from probes.accounting import Stage, rdp_epsilon
-from probes.errors import InputError
-from probes.privacy_loss import CELLS, least_epsilon
+from probes.core.errors import InputError
+from probes.generators.accounting import Stage, rdp_epsilon
 
 pytestmark = pytest.mark.numerical
 

@@ -12,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from probes.errors import InputError
+from probes.core.errors import InputError
+from probes.core.random_streams import stream
 from probes.files.pickles import read_pickle
-from probes.generative_networks import MlpDenoiser, fresh_denoiser, fresh_gan, network_from
-from probes.loading.generators import load_generator
-from probes.private_training import (
+from probes.generators.generative_networks import MlpDenoiser, fresh_denoiser, fresh_gan, network_from
+from probes.generators.generator_files import load_generator
+from probes.generators.private_training import (
     _guarded,
     _Mechanism,
     _poisson,
@@ -24,7 +25,6 @@ from probes.private_training import (
     train_private_denoiser,
     train_private_gan,
 )
-from probes.random_streams import stream
 
 LINEAR = np.cumprod(1 - np.linspace(1e-4, 0.02, 1000))
 SIGMA: dict[str, Any] = {"noise_multiplier": 1.5, "sample_rate": 0.25, "steps": 6}

@@ -9,7 +9,7 @@ import pytest
 
 from miles_cli import interrupts, progress
 from miles_cli.progress import Watch
-from probes.progress import Silent
+from probes.core.progress import Silent
 
 
 class Terminal(io.StringIO):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from probes import radial_spectrum
-from probes.fno.layers import GridKind
-from probes.radial_spectrum import RadialSpectrum, View
-from probes.resampling import upsample
+from probes.operators import radial_spectrum
+from probes.operators.fno.layers import GridKind
+from probes.operators.radial_spectrum import RadialSpectrum, View
+from probes.operators.resampling import upsample
 
 pytestmark = pytest.mark.numerical
 

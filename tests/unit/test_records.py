@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audits.records import Coverage, Estimate, Report, Skipped
+from audits.core.records import Coverage, Estimate, Report, Skipped
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 

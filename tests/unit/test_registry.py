@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from audits import registry
-from probes.errors import InputError
+from audits.core import registry
+from probes.core.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = """
 from dataclasses import dataclass
-from audits.options import argument, option
-from audits.registry import AuditSpec
+from audits.core.options import argument, option
+from audits.core.registry import AuditSpec
 print("imported", file=__import__("sys").stderr)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +21,14 @@ class Options:
     times: int = option("How often.", 1)
 
 def check(options, context):
-    from audits.context import Plan
+    from audits.core.context import Plan
     return Plan(inputs=None, subject=None, data=(), cost=(("items", str(options.times)),))
 
 def measure(options, inputs, context):
     return options.times
 
 def estimates(draft, counts):
-    from audits.intervals import exact
+    from audits.core.intervals import exact
     draft.add("count", exact(float(counts), n=1, unit="items"))
 
 def findings(draft, counts):
@@ -38,7 +38,7 @@ def records(counts):
     return ()
 
 def coverage(counts):
-    from audits.records import Coverage
+    from audits.core.records import Coverage
     return Coverage(given=1, used=1)
 
 AUDIT = AuditSpec(name="count", title="Counting", question="How many?", summary="Counts.", options=Options,

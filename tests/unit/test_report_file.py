@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from audits import report_file
-from audits.comparison.tables import read_table
-from audits.records import Report
-from audits.report_file import (
+from audits.core.records import Report
+from audits.report import report_file
+from audits.report.comparison.tables import read_table
+from audits.report.report_file import (
     dumps,
     fingerprint,
     fingerprint_of,
@@ -24,8 +24,8 @@ from audits.report_file import (
     write_report,
     write_text,
 )
-from audits.spreadsheet_cells import bare
-from probes.errors import InputError
+from audits.report.spreadsheet_cells import bare
+from probes.core.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,10 +10,10 @@ import torch
 from rounding import transform_error
 from torch import Tensor
 
-from probes import resampling
-from probes.fno.layers import GridKind, Padding, Pointwise, SpectralConv
-from probes.fno.network import Block, BlockShape, FourierOperator, Layout
-from probes.resampling import METHODS, Method, suitable, upsample
+from probes.operators import resampling
+from probes.operators.fno.layers import GridKind, Padding, Pointwise, SpectralConv
+from probes.operators.fno.network import Block, BlockShape, FourierOperator, Layout
+from probes.operators.resampling import METHODS, Method, suitable, upsample
 
 pytestmark = pytest.mark.numerical
 

@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 from scipy.stats import rankdata
 from sklearn.datasets import load_digits
 
-from probes.attacks import discriminators, samples
-from probes.attacks.densities import density_ratio, log_kernel_means
-from probes.attacks.discriminators import shadow_discriminator
-from probes.attacks.samples import calibrated, monte_carlo, nearest
-from probes.errors import InputError
-from probes.loading.point_sets import PointSet, read_points
+from probes.core.errors import InputError
+from probes.generators.attacks import discriminators, samples
+from probes.generators.attacks.densities import density_ratio, log_kernel_means
+from probes.generators.attacks.discriminators import shadow_discriminator
+from probes.generators.attacks.samples import calibrated, monte_carlo, nearest
+from probes.generators.point_sets import PointSet, read_points
 
 pytestmark = pytest.mark.numerical
 

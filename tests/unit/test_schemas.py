@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.schemas import Column, OneOf, Schema, SchemaReader
 
 SCHEMA = Schema(

@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.errors import InputError
-from probes.loading.hashing import sha256_folder
-from probes.loading.membership_scores import read_scores
-from probes.loading.score_folders import read_score_folder
-from probes.loading.shadow_scores import NOT_FINITE, ShadowScores
+from audits.membership.membership_scores import read_scores
+from audits.membership.score_folders import read_score_folder
+from audits.membership.shadow_scores import NOT_FINITE, ShadowScores
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_folder
 
 RNG = np.random.default_rng(4)
 N, MODELS, QUERIES, Z = 7, 12, 2, 3

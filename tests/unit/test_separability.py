@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.datasets import load_digits
 
-from probes import separability
-from probes.errors import InputError
-from probes.separability import BlindScores, blind_scores
+from audits.membership import separability
+from audits.membership.separability import BlindScores, blind_scores
+from probes.core.errors import InputError
 
 Singles = NDArray[np.float32]
 LOADED = load_digits()

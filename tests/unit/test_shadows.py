@@ -14,16 +14,24 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from audits.statistics.roc import area
-from probes import shadows
-from probes.attacks.denoiser import Request, score_denoiser
-from probes.cache import Cache
-from probes.diffusion import Denoiser, linear
-from probes.errors import IncompleteError, InputError
-from probes.executor import Workers, run_jobs
-from probes.generative_networks import fresh_denoiser
-from probes.loading.point_sets import PointSet, read_points
-from probes.progress import Silent
-from probes.shadows import KIND, POINTS, Recipe, Shadows, complementary_halves, fresh_weights, train_and_score
+from probes.core.cache import Cache
+from probes.core.errors import IncompleteError, InputError
+from probes.core.executor import Workers, run_jobs
+from probes.core.progress import Silent
+from probes.generators import shadows
+from probes.generators.attacks.denoiser import Request, score_denoiser
+from probes.generators.diffusion import Denoiser, linear
+from probes.generators.generative_networks import fresh_denoiser
+from probes.generators.point_sets import PointSet, read_points
+from probes.generators.shadows import (
+    KIND,
+    POINTS,
+    Recipe,
+    Shadows,
+    complementary_halves,
+    fresh_weights,
+    train_and_score,
+)
 
 LOSS, SIMA = Request("loss", 20), Request("sima", 20)
 RECIPE = Recipe(steps=12, batch=8, rate=1e-3)

@@ -13,12 +13,12 @@ import torch
 from scipy.stats import kstest, norm
 from torch import Tensor, nn
 
-from probes import smoothing
-from probes.cache import Cache
-from probes.classifier_networks import Normalise, small_cnn
-from probes.errors import InputError
-from probes.noise import BLOCK, STREAMS, Noise, Stream
-from probes.smoothing import BATCHES, MOST, ONE, ImageCounts, Sampler, Tally
+from probes.classifiers import smoothing
+from probes.classifiers.classifier_networks import Normalise, small_cnn
+from probes.classifiers.noise import BLOCK, STREAMS, Noise, Stream
+from probes.classifiers.smoothing import BATCHES, MOST, ONE, ImageCounts, Sampler, Tally
+from probes.core.cache import Cache
+from probes.core.errors import InputError
 
 pytestmark = pytest.mark.numerical
 

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits import runner
-from audits.context import Cache, Context, Draft, Plan
-from audits.groups import UNKNOWN, group_sets, reported_groups
-from audits.records import Estimate
+from audits.core import runner
+from audits.core.context import Cache, Context, Draft, Plan
+from audits.core.groups import UNKNOWN, group_sets, reported_groups
+from audits.core.records import Estimate
 from audits.speaker_groups import AUDIT, Options
 from audits.speaker_groups.counts import MetricCounts, Utterances
 from audits.speaker_groups.designs import _holdable
 from audits.speaker_groups.estimates import examine
 from audits.speaker_groups.measure import counts_of
 from audits.statistics import enough_permutations, few_resamples, out_of_reach
-from probes.errors import InputError
+from probes.core.errors import InputError
 
 WORDS = ("today", "green", "farmers", "found", "letters", "behind", "every", "narrow", "bridge", "again")
 SPEAKERS, TAKES, LENGTH = 24, 4, 8
@@ -264,7 +264,7 @@ def test_a_group_of_one_speaker_and_one_who_was_heard_in_silence_has_a_mean_and_
 
 
 def test_a_p_value_is_one_text_in_sentences_and_tables(hear: Hear) -> None:
-    from audits.numbers import point
+    from audits.core.numbers import point
 
     heard = hear(counted(clips()), permutations=800)
     (row,) = heard.rows("p_value", by="accent", correction="holm")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import vl_convert
 
-from audits.charts.theme import CONFIG
-from audits.context import Draft
-from audits.groups import group_sets
-from audits.intervals import Interval
-from audits.rendering.figures import sized
+from audits.core.context import Draft
+from audits.core.groups import group_sets
+from audits.core.intervals import Interval
+from audits.report.charts.theme import CONFIG
+from audits.report.pages.figures import sized
 from audits.speaker_groups import AUDIT, Options, figures
 from audits.speaker_groups import figure_parts as chart_labels
 from audits.speaker_groups.adjusting import Rung

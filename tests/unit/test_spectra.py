@@ -10,8 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from audits.context import Draft
-from audits.records import Estimate
+from audits.core.context import Draft
+from audits.core.records import Estimate
 from audits.spectra.convergence import law, order
 from audits.spectra.counts import Running, joined, main_line
 from audits.spectra.estimates import add_row
@@ -20,9 +20,9 @@ from audits.spectra.grids import band_names
 from audits.spectra.hooks import Cut, StageHook, distance, whole_shells
 from audits.spectra.preflight import regression
 from audits.spectra.sample_intervals import claim, difference, mean, ratio, root_ratio, share, share_of, spectrum
-from probes.fno.layers import Padding, Pointwise, SpectralConv
-from probes.fno.network import Block, BlockShape, FourierOperator, Layout
-from probes.radial_spectrum import RadialSpectrum
+from probes.operators.fno.layers import Padding, Pointwise, SpectralConv
+from probes.operators.fno.network import Block, BlockShape, FourierOperator, Layout
+from probes.operators.radial_spectrum import RadialSpectrum
 
 Floats = NDArray[np.float64]
 

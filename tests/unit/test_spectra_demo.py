@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from audits.context import Cache, Context
+from audits.core.context import Cache, Context
 from audits.spectra import demo
 from audits.spectra.inputs import check
 

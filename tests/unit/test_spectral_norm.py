@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from probes.spectral_norm import (
+from probes.classifiers.spectral_norm import (
     DOWN,
     UP,
     Convolution,
@@ -237,7 +237,7 @@ def test_frequencies_come_in_chunks_that_change_nothing(monkeypatch: pytest.Monk
     conv = Convolution(weight=weights(3, 2, 3, 3), size=(8, 6), stride=(2, 1), padding=(1, 1, 1, 1))
     whole = measure(conv, kind="exact")
     for numbers in (1, 30, 200):
-        monkeypatch.setattr("probes.spectral_norm._CHUNK", numbers)
+        monkeypatch.setattr("probes.classifiers.spectral_norm._CHUNK", numbers)
         batches = list(symbol(conv, *symbol_grid(conv)))
         assert len(batches) > 1 and max(batch.numel() for batch in batches) <= max(numbers, 12)
         assert measure(conv, kind="exact").value == pytest.approx(whole.value, rel=1e-14)
@@ -289,7 +289,7 @@ def test_zero_weights_have_norm_zero() -> None:
 
 
 def test_large_matrices_go_to_gram_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probes.spectral_norm.EXACT_UP_TO", 3)
+    monkeypatch.setattr("probes.classifiers.spectral_norm.EXACT_UP_TO", 3)
     assert measure(Dense(weight=weights(4, 9))).kind == "gram"
     assert measure(Dense(weight=weights(3, 9))).kind == "exact"
     # By the matrix of one frequency of one group, not by all channels; a stride makes it wider.

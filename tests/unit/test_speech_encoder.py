@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from probes.activations import SpeechEncoder
-from probes.loading import guarded
-from probes.loading.checkpoints import find_model
-from probes.loading.vocabularies import Vocabulary, read_vocabulary
-from probes.synthetic.speech import SpokenCorpus, speak_corpus
-from probes.synthetic.speech_encoder import _prepare, frame_labels, train_encoder
-from probes.synthetic.spoken_clips import Clip, Phone, Speaker
+from probes.core import guarded_imports as guarded
+from probes.models.checkpoints import find_model
+from probes.speech.activations import SpeechEncoder
+from probes.speech.speech_encoder import _prepare, frame_labels, train_encoder
+from probes.speech.spoken_clips import Clip, Phone, Speaker
+from probes.speech.synthetic_speech import SpokenCorpus, speak_corpus
+from probes.speech.vocabularies import Vocabulary, read_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import hypergeom, skew
 
-from probes import knn
-from probes.support_metrics import (
+from probes.vectors import knn
+from probes.vectors.support_metrics import (
     METRICS,
     Balls,
     Ground,

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from ciphers import permuted_letters, shuffled_bytes
 
-from probes.synthetic.languages import CONSONANTS, OWN_WORDS, SCRIPTS, make_language
+from audits.interference.synthetic_languages import CONSONANTS, OWN_WORDS, SCRIPTS, make_language
 
 SIZE = 30_000
 CAPITALS = [b"The Owl, \xc3\x89mile's owl.", b"A fox!"]

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from probes.errors import InputError
-from probes.synthetic.speech import (
+from probes.core.errors import InputError
+from probes.speech.speech_files import write_alignments, write_manifest
+from probes.speech.synthetic_speech import (
     ACCENTS,
     AUDIT_VOICES,
     SAMPLE_RATE,
@@ -27,7 +28,6 @@ from probes.synthetic.speech import (
     SpokenCorpus,
     speak_corpus,
 )
-from probes.synthetic.speech_files import write_alignments, write_manifest
 
 INTERVAL = re.compile(r' {8}intervals \[(\d+)\]:\n {12}xmin = (\S+)\n {12}xmax = (\S+)\n {12}text = "(.*)"\n')
 
@@ -116,7 +116,7 @@ def test_the_same_seed_gives_the_same_bytes_in_one_process(corpus: SpokenCorpus,
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process(corpus: SpokenCorpus, tmp_path: Path) -> None:
     script = (
-        "import sys, pathlib; from probes.synthetic.speech import speak_corpus;"
+        "import sys, pathlib; from probes.speech.synthetic_speech import speak_corpus;"
         "speak_corpus(pathlib.Path(sys.argv[1]), seed=7, training_clips=36, training_speakers=12,"
         " audit_speakers=4, clips_per_speaker=2)"
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from audits.numbers import described
-from audits.records import Estimate, Finding, Warning
-from audits.rendering.terminal import MOST_ESTIMATES, summarise
+from audits.core.numbers import described
+from audits.core.records import Estimate, Finding, Warning
+from audits.report.pages.terminal import MOST_ESTIMATES, summarise
 
 
 def _shown(report, *, width=80, folder=Path("runs/x"), **options) -> str:

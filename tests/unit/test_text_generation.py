@@ -12,15 +12,24 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from probes import text_generation
-from probes.cache import Cache
-from probes.errors import IncompleteError, InputError
-from probes.loading import guarded
-from probes.loading.checkpoints import find_model
-from probes.progress import Silent
-from probes.synthetic.causal_lm import _train_tokeniser, train_causal_lm
-from probes.synthetic.sentences import make_sentences
-from probes.text_generation import TEXTS, CausalLM, Generated, Sampling, _Draw, check_causal, generate_all, row_seed
+from probes.core import guarded_imports as guarded
+from probes.core.cache import Cache
+from probes.core.errors import IncompleteError, InputError
+from probes.core.progress import Silent
+from probes.models.checkpoints import find_model
+from probes.texts import text_generation
+from probes.texts.causal_lm import _train_tokeniser, train_causal_lm
+from probes.texts.sentences import make_sentences
+from probes.texts.text_generation import (
+    TEXTS,
+    CausalLM,
+    Generated,
+    Sampling,
+    _Draw,
+    check_causal,
+    generate_all,
+    row_seed,
+)
 
 SENTENCES = make_sentences(120, seed=4)
 PROMPTS = ["The baker", "", "If you cut the bread in the kitchen, my old neighbour", "Why", "There was a warm"]

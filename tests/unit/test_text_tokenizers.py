@@ -18,9 +18,9 @@ from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from probes.contained import Limits
-from probes.errors import InputError
-from probes.loading import tokenizer_files
-from probes.loading.text_tokenizers import BYTES, read_tokenizer, train_bpe
+from probes.core.errors import InputError
+from probes.language_models import tokenizer_files
+from probes.language_models.text_tokenizers import BYTES, read_tokenizer, train_bpe
 
 LINES = {
     "en": [b"the cat sat on the mat", b"the dog sat on the cat", b"a cat and a dog"] * 8,
@@ -269,7 +269,7 @@ def test_every_language_brings_equally_many_bytes() -> None:
 def test_training_is_repeatable_and_leaves_the_environment(monkeypatch) -> None:
     first = train_bpe(LINES, 350)
     assert train_bpe(dict(reversed(LINES.items())), 350) == first
-    code = "import sys, pickle; from probes.loading.text_tokenizers import train_bpe as t; " \
+    code = "import sys, pickle; from probes.language_models.text_tokenizers import train_bpe as t; " \
            "sys.stdout.buffer.write(t(pickle.loads(sys.stdin.buffer.read()), 350))"  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(LINES), capture_output=True, check=True)
     assert done.stdout == first and not done.stderr
@@ -285,7 +285,7 @@ def test_training_is_repeatable_and_leaves_the_environment(monkeypatch) -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted where Linux lists them")
 def test_no_threads_are_started(tmp_path: Path) -> None:
     code = (
-        "import os, sys, pickle; from pathlib import Path; from probes.loading import text_tokenizers as t\n"
+        "import os, sys, pickle; from pathlib import Path; from probes.language_models import text_tokenizers as t\n"
         "lines = pickle.loads(sys.stdin.buffer.read()); path = Path(sys.argv[1])\n"
         "import tokenizers; path.write_bytes(tokenizers.Tokenizer(tokenizers.models.BPE()).to_str().encode())\n"
         "before = len(os.listdir('/proc/self/task'))\n"
@@ -312,7 +312,7 @@ def test_rules_that_the_library_cannot_read_within_limits_are_refused(
 ) -> None:
     from tokenizers import Tokenizer, models
 
-    from probes.loading import tokenizer_files
+    from probes.language_models import tokenizer_files
 
     vocabulary = {f"token{place}": place for place in range(50_000)} | {"[UNK]": 50_000}
     Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))

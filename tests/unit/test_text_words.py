@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.text_words import count_words, first_words, glued, tokens_of, unspaced_share, words_of
+from probes.texts.text_words import count_words, first_words, glued, tokens_of, unspaced_share, words_of
 
 ANY = st.text(st.sampled_from("ab我用ーカ\u0e17\u0e35\u0e48가,.「」( \u200b\u0301"), max_size=20)
 

@@ -8,16 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.errors import InputError
-from probes.loading import textgrids
-from probes.loading.alignment_files import find_files, read_ctm, read_intervals, read_tables
-from probes.loading.textgrids import (
-    Mark,
-    Tier,
-    phone_tiers,
-    read_number,
-    read_textgrid,
-)
+from probes.core.errors import InputError
+from probes.speech import textgrids
+from probes.speech.alignment_files import find_files, read_ctm, read_intervals, read_tables
+from probes.speech.textgrids import Mark, Tier, phone_tiers, read_number, read_textgrid
 
 Intervals = list[tuple[float, float, str]]
 WORDS: Intervals = [(0.0, 0.5, 'the "cat"')]

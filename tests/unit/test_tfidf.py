@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from probes.tfidf import WIDTH, TfIdf
+from probes.texts.tfidf import WIDTH, TfIdf
 
 pytestmark = pytest.mark.numerical
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.errors import InputError
-from probes.loading import token_arrays, token_vectors
-from probes.loading.hashing import sha256_file
-from probes.loading.tokens import NO_FEATURE, NO_PHONE, Tokens, read_tokens, write_tokens
+from audits.phoneme_errors.tokens import NO_FEATURE, NO_PHONE, Tokens, read_tokens, write_tokens
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
+from probes.vectors import token_arrays, token_vectors
 
 RNG = np.random.default_rng(5)
 N, WIDTH, DEPTH = 9, 4, 3

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from probes.token_moments import PhoneMoments, Standard, phone_moments, standardisation
+from probes.speech.token_moments import PhoneMoments, Standard, phone_moments, standardisation
 
 pytestmark = pytest.mark.numerical
 

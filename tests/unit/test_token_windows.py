@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from probes.token_windows import Windows, cut, hidden, masked_positions
+from probes.language_models.token_windows import Windows, cut, hidden, masked_positions
 
 pytestmark = pytest.mark.numerical
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probes.errors import InputError
+from audits.phoneme_errors import token_tables as module
+from audits.phoneme_errors.tokens import NO_FEATURE, NO_PHONE, NO_SPEAKER, Tokens, read_tokens
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
 from probes.files.tables import SEMICOLONS
-from probes.loading import token_tables as module
-from probes.loading.hashing import sha256_file
-from probes.loading.tokens import NO_FEATURE, NO_PHONE, NO_SPEAKER, Tokens, read_tokens
 
 HEADER = "phone,speaker,accent,x0,x1\n"
 ROWS = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.toml_values import MOST_BYTES, MOST_PARTS, read_toml
 
 

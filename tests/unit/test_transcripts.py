@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from rate_ratio import ratio
 
-from probes.errors import InputError
-from probes.synthetic.populations import Counts
-from probes.synthetic.transcripts import (
+from audits.speaker_groups.populations import Counts
+from audits.speaker_groups.transcripts import (
     ATTRIBUTES,
     COLUMNS,
     DELETED,
@@ -28,7 +27,8 @@ from probes.synthetic.transcripts import (
     corrupt,
     write_corpus,
 )
-from probes.words import count_words, normalise
+from probes.core.errors import InputError
+from probes.speech.words import count_words, normalise
 
 SEEDS = range(2)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from audits.value_maps import value_map_sources
+from audits.core.value_maps import value_map_sources
 
 
 def test_a_map_is_known_by_what_it_says(tmp_path: Path) -> None:

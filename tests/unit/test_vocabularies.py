@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from probes.errors import InputError
-from probes.loading.checkpoints import ModelFolder
-from probes.loading.vocabularies import Vocabulary, read_vocabulary
+from probes.core.errors import InputError
+from probes.models.checkpoints import ModelFolder
+from probes.speech.vocabularies import Vocabulary, read_vocabulary
 
 CTC = {"architectures": ["Wav2Vec2ForCTC"]}
 

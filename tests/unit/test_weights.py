@@ -8,14 +8,14 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from probes.errors import InputError
+from probes.classifiers.classifier_files import load_classifier
+from probes.core.errors import InputError
 from probes.files.weights import bare, check_held, entries, unwrap
-from probes.fno.reading import load_operator
-from probes.loading.checkpoints import ModelFolder, load_state_dict, read_weights
-from probes.loading.classifiers import load_classifier
-from probes.loading.denoisers import load_denoiser
-from probes.loading.found_networks import hash_tensors, load_into, read_tensors
-from probes.loading.generators import load_discriminator, load_generator
+from probes.generators.denoisers import load_denoiser
+from probes.generators.generator_files import load_discriminator, load_generator
+from probes.models.checkpoints import ModelFolder, load_state_dict, read_weights
+from probes.models.found_networks import hash_tensors, load_into, read_tensors
+from probes.operators.fno.reading import load_operator
 
 READERS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[Path], Any]]] = {
     "classifier": (small_models.cnn, lambda path: load_classifier(str(path), arch="small_cnn").sha256),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from probes import words
-from probes.words import (
+from probes.speech import words
+from probes.speech.words import (
     EditCounts,
     EditTotals,
     count_characters,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.zips import entries
 
 PLAIN_FIELD = struct.pack("<HH", 0xCAFE, 3) + b"abc"

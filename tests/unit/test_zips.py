@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.errors import InputError
+from probes.core.errors import InputError
 from probes.files.zips import entries
 
 CENTRAL, END = b"PK\x01\x02", b"PK\x05\x06"

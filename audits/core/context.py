@@ -1,0 +1,273 @@
+"""What an audit is given, and what it hands back: the two sides of the one way through miles.
+
+The command line makes a `Context`, asks the audit for a `Plan`, and later for a `Draft`, which becomes
+a report once the gates have been judged.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+from audits.core.intervals import Interval, Undefined
+from audits.core.measures import UNDECLARED, Measure
+from audits.core.records import (
+    SEVERITIES,
+    Coordinate,
+    Coverage,
+    Estimate,
+    Figure,
+    Finding,
+    Severity,
+    Source,
+    Subject,
+    Warning,
+)
+from probes.core.cache import Cache
+from probes.core.progress import Progress, Silent
+
+__all__ = ["Cache", "Claim", "Context", "Draft", "Plan"]
+
+Key = tuple[str, frozenset[tuple[str, Coordinate]]]
+MOST_LISTED = 12
+"""Rows that an error lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The surroundings of one run.
+
+    Parameters
+    ----------
+    seed, level
+        Seed of every random choice; confidence level of every interval.
+    device, dtype
+        Where and in which number format a model runs.
+    cache
+        Results by content hash; what makes a run resumable.
+    progress
+        Who is told that work moves on.
+    """
+
+    seed: int = 0
+    level: float = 0.95
+    device: str = "cpu"
+    dtype: str = "float32"
+    cache: Cache
+    progress: Progress = field(default_factory=Silent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an audit will do, once every input has been checked.
+
+    Parameters
+    ----------
+    inputs
+        Whatever the audit's own `run` needs; opaque to everybody else.
+    cost
+        (what, how much) in words, for `--dry-run`.
+    notes
+        What the user should know before it starts.
+    coordinates
+        Every key that `where` of an estimate of this run can have, with all the values that it can take; a gate on
+        another is refused before anything runs. Empty: not known.
+    settings
+        Options whose values were only settled now, such as those of a preset; the report lists these.
+    measure
+        Asked by `--dry-run` alone: times a little of the work and returns more lines for `cost`.
+    files
+        What the user asked the plan itself to write, by path.
+    warnings
+        What the report must say of the inputs; before the notes, which become warnings too.
+    preview
+        Notes for `--dry-run` alone: what the run finds out by itself, and says with warnings of its own.
+    """
+
+    inputs: Any
+    subject: Subject | None
+    data: tuple[Source, ...]
+    cost: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+    coordinates: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    measure: Callable[[], tuple[tuple[str, str], ...]] | None = None
+    files: Mapping[Path, str] = field(default_factory=dict)
+    warnings: tuple[Warning, ...] = ()
+    preview: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A finding in the making: `evidence` are the estimates themselves, whatever their order in the end."""
+
+    id: str
+    severity: Severity
+    statement: str
+    where: Mapping[str, Coordinate]
+    evidence: tuple[Estimate, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A report in the making, and the table that findings and figures read: estimates by name and coordinates.
+
+    Parameters
+    ----------
+    level, seed, progress
+        Confidence level of the intervals, seed of what is drawn, and who is told that work moves on.
+    measures
+        What the audit declares of its estimates; another name or key is an error. Empty: anything goes.
+    records
+        One mapping per item judged; all have the same keys, the columns of records.csv.
+    files
+        Contents of further files of the run folder by name; the names stand in the audit's spec.
+    subject
+        Where the parameter count is known only after loading; otherwise the plan's stands.
+    title
+        Where the audit's own would say too little.
+
+    Examples
+    --------
+    >>> draft = Draft()
+    >>> for group, errors in (("red", 12), ("blue", 3)):
+    ...     rate = Interval(value=errors / 60, low=0.01, high=0.4, method="Wilson", n=60, unit="answers")
+    ...     row = draft.add("rate", rate, group=group)
+    >>> draft.row("rate", group="red").value, draft.get("rate", group="green"), len(draft.select("rate"))
+    (0.2, None, 2)
+    """
+
+    level: float = 0.95
+    seed: int = 0
+    progress: Progress = field(default_factory=Silent)
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    estimates: list[Estimate] = field(default_factory=list)
+    findings: list[Claim] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
+    limitations: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=lambda: Coverage(given=0, used=0))
+    records: Sequence[Mapping[str, Any]] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    subject: Subject | None = None
+    title: str | None = None
+    _index: dict[Key, Estimate] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._index.update((key_of(row.name, row.where), row) for row in self.estimates)
+
+    @overload
+    def add(self, name: str, found: Interval, /, **where: Coordinate) -> Estimate: ...
+    @overload
+    def add(self, name: str, found: Undefined, /, **where: Coordinate) -> None: ...
+    @overload
+    def add(self, name: str, found: Interval | Undefined, /, **where: Coordinate) -> Estimate | None: ...
+    def add(self, name: str, found: Interval | Undefined, /, **where: Coordinate) -> Estimate | None:
+        """Add a row to the table and return it; of what is undefined, a warning and no row.
+
+        Raises
+        ------
+        ValueError
+            Where there is such a row, the audit declares no such name or key, or the number breaks a rule of
+            `Estimate`.
+        """
+        if isinstance(found, Undefined):
+            self.warn(found.id, found.why, **(where if found.where is None else found.where))
+            return None
+        row = Estimate(
+            name=name,
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            level=self.level if found.level is None else found.level,
+            method=found.method,
+            n=found.n,
+            unit=found.unit,
+            where=where,
+            measure=self._measure(name, where),
+        )
+        if self._index.setdefault(key_of(name, where), row) is not row:
+            raise ValueError(f"{name} {where} stands in the table already")
+        self.estimates.append(row)
+        return row
+
+    def _measure(self, name: str, where: Mapping[str, Coordinate]) -> Measure:
+        if not self.measures:
+            return UNDECLARED
+        if name not in self.measures:
+            raise ValueError(f"{name} is no measure that the audit declares")
+        unknown = where.keys() - set(self.measures[name].keys)
+        if unknown:
+            raise ValueError(f"{name} has no key {', '.join(sorted(unknown))}; it has: {self.measures[name].keys}")
+        return self.measures[name]
+
+    def get(self, name: str, /, **where: Coordinate) -> Estimate | None:
+        """Return the row with this name and exactly these coordinates, or None."""
+        return self._index.get(key_of(name, where))
+
+    def row(self, name: str, /, **where: Coordinate) -> Estimate:
+        """Return the row with this name and exactly these coordinates.
+
+        Raises
+        ------
+        KeyError
+            Where there is none; the message lists those of the name.
+        """
+        found = self.get(name, **where)
+        if found is None:
+            there = "; ".join(str(dict(row.where)) for row in self.select(name)[:MOST_LISTED]) or "none of the name"
+            raise KeyError(f"there is no {name} {where}; there are: {there}")
+        return found
+
+    def select(self, name: str, /, **where: Coordinate) -> list[Estimate]:
+        """Return the rows with this name and these coordinates among theirs, in the order of the table."""
+        return [row for row in self.estimates if row.name == name and where.items() <= row.where.items()]
+
+    def rows(self, name: str, /, **where: Coordinate) -> list[dict[str, Any]]:
+        """Return selected rows as mappings for a chart: value, low, high, n and every coordinate."""
+        return [
+            {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **row.where}
+            for row in self.select(name, **where)
+        ]
+
+    def warn(self, id: str, message: str, /, **where: Coordinate) -> None:
+        """Append a warning, once."""
+        warning = Warning(id=id, message=message, where=where)
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def limit(self, text: str) -> None:
+        """Say what this run cannot say, besides what its audit never can."""
+        self.limitations.append(text)
+
+    def find(
+        self,
+        id: str,
+        severity: Severity,
+        statement: str,
+        /,
+        evidence: Sequence[Estimate | None] = (),
+        **where: Coordinate,
+    ) -> None:
+        """Append a finding; a None among the evidence, a row that is not there, is left out."""
+        rows = tuple(row for row in evidence if row is not None)
+        self.findings.append(Claim(id=id, severity=severity, statement=statement, where=where, evidence=rows))
+
+    def numbered(self) -> tuple[Finding, ...]:
+        """Return the findings, worst first, with the places of their evidence in the table."""
+        places = {key_of(row.name, row.where): place for place, row in enumerate(self.estimates)}
+        return tuple(
+            Finding(
+                id=claim.id,
+                severity=claim.severity,
+                statement=claim.statement,
+                where=claim.where,
+                evidence=tuple(places[key_of(row.name, row.where)] for row in claim.evidence),
+            )
+            for claim in sorted(self.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
+        )
+
+
+def key_of(name: str, where: Mapping[str, Coordinate]) -> Key:
+    """Return what no two rows of a table share."""
+    return name, frozenset(where.items())

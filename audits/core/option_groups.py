@@ -1,0 +1,71 @@
+"""Options that several audits share: a record of options inherits the groups it takes, and may word a field anew."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from audits.core.options import option
+
+DATA, GROUPS, WORKERS = "Data", "Groups and statistics", "Workers"
+"""Headings of the help."""
+BACKENDS = ("loky", "dask", "ray")
+
+
+def decimal_mark(panel: str = DATA, **spec: Any) -> Any:
+    """Declare `--decimal` of an audit that reads tables of numbers."""
+    return option(
+        "Decimal mark of the numbers in a CSV or TSV. Default: a point, and between semicolons also a comma where that "
+        "is clear.",
+        choices=(",", "."),
+        metavar=",|.",
+        panel=panel,
+        later=True,
+        **spec,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Where the columns of a manifest of recordings are, and what their attributes mean."""
+
+    preset: str | None = option("Layout of a published corpus; see docs/formats.md.", metavar="NAME", panel=DATA)
+    path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=DATA)
+    text_col: str | None = option("Column of the transcript.", metavar="COLUMN", panel=DATA)
+    speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=DATA)
+    values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=DATA)
+    bin: tuple[str, ...] = option(
+        "Bins of a numeric column, such as age=0,13,18,30,50; repeatable.",
+        (),
+        listed=False,
+        metavar="COLUMN=N,...",
+        panel=DATA,
+    )
+    decimal: str | None = decimal_mark(not_with=("preset",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """Which groups of speakers are compared, and with how much resampling."""
+
+    by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
+    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=GROUPS, least=1)
+    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=GROUPS, least=5)
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=GROUPS, least=200)
+    permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", panel=GROUPS, least=100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """How many processes work side by side, and who keeps them."""
+
+    workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=WORKERS, least=0)
+    backend: str = option(
+        "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
+        "loky",
+        choices=BACKENDS,
+        metavar="|".join(BACKENDS),
+        panel=WORKERS,
+    )
+    scheduler: str | None = option(
+        "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS", panel=WORKERS
+    )

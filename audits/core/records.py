@@ -1,0 +1,262 @@
+"""What an audit reports: the records behind report.json, in the shape the report schema fixes.
+
+Every record is frozen, made of the standard library only, and turns into plain JSON and back without
+loss. A number never stands alone: an `Estimate` carries its interval, its method and what was counted.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from audits.core.intervals import Ends
+from audits.core.measures import UNDECLARED, Measure
+from audits.core.measures import read as read_measure
+
+SCHEMA = "miles.report/1"
+
+Json = dict[str, Any]
+Coordinate = str | int | float
+Severity = Literal["info", "low", "medium", "high"]
+
+SEVERITIES: tuple[Severity, ...] = ("info", "low", "medium", "high")
+"""From the mildest to the worst."""
+
+UNBOUNDED_METHODS = ("exact", "none")
+"""The only methods under which an estimate may have no interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate(Ends):
+    """One number with its interval.
+
+    Parameters
+    ----------
+    name
+        What was estimated; the contract of the command lists the names.
+    value, low, high
+        The point and the two ends of its interval. Rates are fractions. Both ends are None exactly where
+        `method` is "exact" (nothing was sampled) or "none" (no interval can be had; a warning says why).
+    level
+        Confidence level of the interval.
+    method
+        How the interval was made, in words.
+    n, unit
+        How many independent units the number rests on, and what they are ("speakers", "clips").
+    where
+        The coordinates of the number: group, layer, task.
+    measure
+        What its audit declares of all estimates of this name; report.json has it once for all of them.
+
+    Raises
+    ------
+    ValueError
+        Where a value is not finite, the ends are reversed, or an interval is missing without the right to.
+
+    Examples
+    --------
+    >>> rate = Estimate(name="rate", value=0.2, low=0.1, high=0.35, method="Wilson", n=40, unit="clips")
+    >>> rate.high
+    0.35
+    """
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    level: float = 0.95
+    method: str
+    n: int
+    unit: str
+    where: Mapping[str, Coordinate] = field(default_factory=dict)
+    measure: Measure = field(default=UNDECLARED, compare=False, repr=False, metadata={"plain": False})
+
+    def __post_init__(self) -> None:
+        bounds = [end for end in (self.low, self.high) if end is not None]
+        if not all(math.isfinite(number) for number in (self.value, *bounds)):
+            raise ValueError(f"{self.name} {dict(self.where)}: a reported number must be finite")
+        if len(bounds) == 1 or (not bounds and self.method not in UNBOUNDED_METHODS):
+            raise ValueError(f"{self.name} {dict(self.where)}: method {self.method!r} needs both ends")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"{self.name} {dict(self.where)}: low {self.low} is above high {self.high}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One sentence that the evidence carries; `evidence` holds indices into the report's estimates."""
+
+    id: str
+    severity: Severity
+    statement: str
+    where: Mapping[str, Coordinate] = field(default_factory=dict)
+    evidence: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warning:
+    """Something the reader must know about a number, or about a number that is not there."""
+
+    id: str
+    message: str
+    where: Mapping[str, Coordinate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A chart as a Vega-Lite specification with its data inside; `file` is the stem under figures/."""
+
+    id: str
+    title: str
+    caption: str
+    file: str
+    spec: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """Items that were left out for one reason."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How many items were given, used and skipped; the three always add up."""
+
+    given: int
+    used: int
+    skipped: tuple[Skipped, ...] = ()
+
+    def __post_init__(self) -> None:
+        left_out = sum(item.count for item in self.skipped)
+        if self.used + left_out != self.given:
+            raise ValueError(f"coverage does not add up: {self.used} used + {left_out} skipped != {self.given}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The model that was audited."""
+
+    path: str
+    family: str
+    sha256: str
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A data file or folder that went in, and its part in the audit."""
+
+    role: str
+    path: str
+    sha256: str
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """A `--fail-if` expression, whether it passed, and the estimates that it looked at."""
+
+    expression: str
+    outcome: Literal["pass", "fail"]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """What it takes to run the audit again, and what it cost; all that differs between equal runs."""
+
+    miles: str
+    python: str
+    packages: Mapping[str, str]
+    platform: str
+    device: str
+    dtype: str
+    threads: int
+    seed: int
+    command: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A whole audit; report.json is this record and nothing else."""
+
+    audit: str
+    title: str
+    question: str
+    created: str
+    subject: Subject | None
+    data: tuple[Source, ...]
+    settings: Mapping[str, Any]
+    estimates: tuple[Estimate, ...]
+    findings: tuple[Finding, ...]
+    warnings: tuple[Warning, ...]
+    limitations: tuple[str, ...]
+    coverage: Coverage
+    gates: tuple[GateResult, ...]
+    figures: tuple[Figure, ...]
+    provenance: Provenance
+
+    def to_json(self) -> Json:
+        """Return plain JSON values; tuples become lists, and the schema's name goes in."""
+        plain: Json = _plain(self)
+        measures = {row.name: row.measure.public() for row in self.estimates if row.measure.name}
+        return {"schema": SCHEMA, **plain, "measures": measures}
+
+    @classmethod
+    def from_json(cls, data: Json, declared: Mapping[str, Measure] = MappingProxyType({})) -> "Report":
+        """Build the record again from what `to_json` gave; the caller has checked the schema.
+
+        `declared` is what the audit of this installation says of its estimates.
+        """
+        subject = data["subject"]
+        names = {row["name"] for row in data["estimates"]}
+        told = data.get("measures", {})
+        measures = {
+            name: read_measure(name, told.get(name), declared.get(name))
+            if name in told or name in declared
+            else UNDECLARED
+            for name in names
+        }
+        return cls(
+            audit=data["audit"],
+            title=data["title"],
+            question=data["question"],
+            created=data["created"],
+            subject=Subject(**subject) if subject else None,
+            data=tuple(Source(**row) for row in data["data"]),
+            settings=data["settings"],
+            estimates=tuple(Estimate(**row, measure=measures[row["name"]]) for row in data["estimates"]),
+            findings=tuple(Finding(**_tupled(row, "evidence")) for row in data["findings"]),
+            warnings=tuple(Warning(**row) for row in data["warnings"]),
+            limitations=tuple(data["limitations"]),
+            coverage=_coverage(data["coverage"]),
+            gates=tuple(GateResult(**_tupled(row, "rows")) for row in data["gates"]),
+            figures=tuple(Figure(**row) for row in data["figures"]),
+            provenance=Provenance(**_tupled(data["provenance"], "command")),
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if is_dataclass(value):
+        return {
+            item.name: _plain(getattr(value, item.name)) for item in fields(value) if item.metadata.get("plain", True)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _tupled(row: Json, key: str) -> Json:
+    return {**row, key: tuple(row[key])}
+
+
+def _coverage(data: Json) -> Coverage:
+    return Coverage(given=data["given"], used=data["used"], skipped=tuple(Skipped(**row) for row in data["skipped"]))

@@ -1,0 +1,287 @@
+"""Which audits there are, said in strings: nothing is imported until an audit is called.
+
+Built-in audits stand in `AUDITS`. Anybody's package adds one through the entry-point group
+`miles.audits`, whose value names an `AuditSpec`; it is listed from its metadata alone.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+from audits.core.measures import Measure, by_name
+from audits.core.options import check_names
+from probes.core.errors import IncompleteError, InputError, MilesError, first_line
+
+GROUP = "miles.audits"
+OURS = "miles-audit"
+"""The distribution that brings the built-in audits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of `miles list`: an audit that can be called, not yet imported."""
+
+    name: str
+    summary: str
+    needs: str
+    target: str
+    distribution: str = OURS
+    version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSpec:
+    """An audit: what it asks, its options, its measures, and the package whose modules carry it out.
+
+    Parameters
+    ----------
+    package
+        The package of the audit. Its modules have fixed names, and each the function of that name: `inputs` (with
+        `check`), `measure`, `estimates`, `findings`, `figures`, `records`, `demo`. A single module may hold them all.
+    measures
+        What its estimates are; a gate on another name or key is refused before anything runs. Empty: anything goes.
+    limitations
+        What it cannot say, whatever the inputs.
+    files
+        Names of the files that its run folder holds besides those of every audit.
+    model
+        Whether a model runs, so that a device has to be found for it; or the options of which one makes a model run.
+
+    Examples
+    --------
+    >>> spec = find("lipschitz")
+    >>> spec.step("inputs", "check").__module__, spec.by_name["margin_radius"].keys
+    ('audits.lipschitz.inputs', ('label',))
+    """
+
+    name: str
+    title: str
+    question: str
+    summary: str
+    options: type
+    package: str
+    measures: tuple[Measure, ...] = ()
+    limitations: tuple[str, ...] = ()
+    model: bool | tuple[str, ...] = True
+    files: tuple[str, ...] = ()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Measure]:
+        """The measures by their names."""
+        return by_name(self.measures)
+
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        """Names of the estimates; empty: not known."""
+        return tuple(self.by_name)
+
+    def runs_model(self, options: Any) -> bool:
+        """Tell whether a model runs with these options."""
+        if isinstance(self.model, bool):
+            return self.model
+        return any(getattr(options, name) is not None for name in self.model)
+
+    def module(self, step: str) -> ModuleType | None:
+        """Import the module of a step: that of its name in the package, or the single module; None without one."""
+        whole = importlib.import_module(self.package)
+        if not hasattr(whole, "__path__"):
+            return whole
+        name = f"{self.package}.{step}"
+        return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+    def step(self, step: str, function: str = "") -> Callable[..., Any] | None:
+        """Return the function of a step, named like it unless another is asked for; None where there is none."""
+        return getattr(self.module(step), function or step, None)
+
+
+AUDITS: tuple[Entry, ...] = (
+    Entry(
+        name="audit-fairness",
+        summary="Where in a speech encoder do some groups of speakers fare worse?",
+        needs="a speech encoder and a manifest of recordings with speakers and their attributes",
+        target="audits.asr_fairness:AUDIT",
+    ),
+    Entry(
+        name="audit-groups",
+        summary="Which groups of speakers does a recogniser serve worse? From transcripts alone.",
+        needs="transcripts or counts of errors, with attributes of the speakers",
+        target="audits.speaker_groups:AUDIT",
+    ),
+    Entry(
+        name="audit-phonemes",
+        summary="Does an encoder place some groups' sounds elsewhere, or only noisily?",
+        needs="phone tokens with features, or a speech encoder with recordings and alignments",
+        target="audits.phoneme_errors:AUDIT",
+    ),
+    Entry(
+        name="certify",
+        summary="Within which radius can no perturbation change a smoothed classifier's answer?",
+        needs="an image classifier and labelled images, or another tool's log of certificates",
+        target="audits.certification:AUDIT",
+    ),
+    Entry(
+        name="interference",
+        summary="Which languages hurt each other, and which help, when one model learns both?",
+        needs="a text file for each language; or losses of models of languages and of pairs",
+        target="audits.interference:AUDIT",
+    ),
+    Entry(
+        name="lipschitz",
+        summary="By how much can a small change of a picture move a classifier's logits?",
+        needs="an image classifier; labelled images for radii",
+        target="audits.lipschitz:AUDIT",
+    ),
+    Entry(
+        name="membership",
+        summary="Can one tell which points a model was trained on, and does its claimed epsilon hold?",
+        needs="scores with membership; or members and non-members with generated samples or a generative model",
+        target="audits.membership:AUDIT",
+    ),
+    Entry(
+        name="precision-recall",
+        summary="Are generated texts good, and how much of the reference do they cover?",
+        needs="reference texts and generated ones, or their embeddings; or a language model and prompts",
+        target="audits.precision_recall:AUDIT",
+    ),
+    Entry(
+        name="spectra",
+        summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
+        needs="a Fourier neural operator and fields on a fine grid, with targets for a verdict",
+        target="audits.spectra:AUDIT",
+    ),
+)
+
+
+def load(target: str) -> Callable[..., Any]:
+    """Import "module:name" and return what it names."""
+    module, _, name = target.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def entries() -> tuple[Entry, ...]:
+    """Return all audits, ours first, then those of other packages by name.
+
+    Raises
+    ------
+    InputError
+        Where another package claims the name of a built-in audit, or two packages the same name.
+    """
+    owners = {entry.name: entry for entry in AUDITS}
+    theirs = sorted((_foreign(point) for point in entry_points(group=GROUP)), key=lambda entry: entry.name)
+    for entry in theirs:
+        owner = owners.setdefault(entry.name, entry)
+        if owner is not entry:
+            raise InputError(
+                f"The package {entry.distribution} brings an audit named {entry.name}, a name of {owner.distribution}.",
+                where=entry.target,
+                hint=f"pip uninstall {entry.distribution}, or ask its authors for another name.",
+            )
+    return (*AUDITS, *theirs)
+
+
+def _foreign(point: EntryPoint) -> Entry:
+    name = point.dist.name if point.dist else "an unknown package"
+    version = point.dist.version if point.dist else ""
+    return Entry(
+        name=point.name,
+        summary=f"from {name} {version}".strip(),
+        needs="see its own --help",
+        target=point.value,
+        distribution=name,
+        version=version,
+    )
+
+
+def page(name: str) -> str:
+    """Return where the documentation of a built-in audit stands; empty for those of other packages.
+
+    Examples
+    --------
+    >>> page("audit-fairness")
+    'docs/audits/asr_fairness.md'
+    """
+    for entry in AUDITS:
+        if entry.name == name:
+            return f"docs/{entry.target.partition(':')[0].replace('.', '/')}.md"
+    return ""
+
+
+def owner(name: str) -> str:
+    """Return the distribution that brings an audit; ours of one that nobody brings, as in a test."""
+    return next((entry.distribution for entry in entries() if entry.name == name), OURS)
+
+
+@contextmanager
+def blamed(name: str) -> Iterator[None]:
+    """Let an error in the code of another package's audit name that package; an error of ours stays what it is."""
+    try:
+        yield
+    except (MilesError, MemoryError, OSError):
+        raise
+    except (Exception, SystemExit) as error:
+        package = owner(name)
+        if package == OURS:
+            raise
+        raise IncompleteError(
+            f"The audit {name} of {package} met an error of its own: {type(error).__name__}: {first_line(error)}",
+            hint=f"Run it again with --verbose for the traceback, and report it to the authors of {package}.",
+        ) from error
+
+
+def release(name: str) -> tuple[str, str] | None:
+    """Return distribution and version of another package's audit; None of ours, or of one that is not installed."""
+    for entry in entries():
+        if entry.name == name and entry.distribution != OURS:
+            return entry.distribution, entry.version
+    return None
+
+
+def measures_of(name: str) -> Mapping[str, Measure]:
+    """Return what an audit declares of its estimates; nothing where it is not installed here."""
+    try:
+        return find(name).by_name
+    except InputError:
+        return {}
+
+
+def find(name: str) -> AuditSpec:
+    """Import one audit and return its spec.
+
+    Raises
+    ------
+    InputError
+        Where there is no such audit, or the package that brings it does not import.
+    """
+    for entry in entries():
+        if entry.name == name:
+            return _imported(entry)
+    known = ", ".join(entry.name for entry in entries())
+    raise InputError(f"There is no audit named {name!r}.", where="AUDIT", hint=f"There are: {known}.")
+
+
+def _imported(entry: Entry) -> AuditSpec:
+    try:
+        spec = load(entry.target)
+        if isinstance(spec, AuditSpec):
+            by_name(spec.measures)
+            check_names(spec.options)
+    except (Exception, SystemExit) as error:
+        if entry.distribution == OURS:
+            raise
+        raise InputError(
+            f"The audit {entry.name} of {entry.distribution} cannot be imported: {error}",
+            where=entry.target,
+            hint=f"pip install --upgrade {entry.distribution}, or uninstall it.",
+        ) from error
+    if not isinstance(spec, AuditSpec):
+        raise InputError(
+            f"{entry.target} is no AuditSpec.", where=entry.target, hint=f"Tell the authors of {entry.distribution}."
+        )
+    return spec

@@ -1,0 +1,87 @@
+"""One way through every audit: check, measure, estimate, judge, draw, list.
+
+What all audits have in common is done here: the warnings of the plan, the limitations, the order of findings, and
+which figures stay.
+"""
+
+from dataclasses import fields
+from typing import Any
+
+from audits.core import registry
+from audits.core.context import Context, Draft, Plan
+from audits.core.options import check_record
+from audits.core.registry import AuditSpec
+from probes.contained import warm
+
+PICKLED = (".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
+"""How files end that torch.save writes."""
+
+
+def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
+    """Check every input; nothing is written.
+
+    Raises
+    ------
+    InputError
+        Where something is wrong that the user can mend.
+    """
+    check_record(options)
+    _warm_readers(options)
+    with registry.blamed(spec.name):
+        plan: Plan = _step(spec, "inputs", "check")(options, context)
+    return plan
+
+
+def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Draft:
+    """Run an audit on a checked plan.
+
+    Raises
+    ------
+    InputError
+        Where the input turns out to be wrong only now.
+    IncompleteError
+        Where memory, disk or workers ran out.
+    """
+    with registry.blamed(spec.name):
+        return _drafted(spec, options, plan, context)
+
+
+def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Draft:
+    counts = _step(spec, "measure")(options, plan.inputs, context)
+    draft = Draft(
+        level=context.level,
+        seed=context.seed,
+        progress=context.progress,
+        measures=spec.by_name,
+        limitations=list(spec.limitations),
+    )
+    for warning in plan.warnings:
+        draft.warn(warning.id, warning.message, **warning.where)
+    for note in plan.notes:
+        draft.warn("input", note)
+    _step(spec, "estimates")(draft, counts)
+    _step(spec, "findings")(draft, counts)
+    figures = spec.step("figures")
+    draft.figures = list(figures(draft, counts)) if figures else []
+    draft.records = _step(spec, "records")(counts)
+    draft.coverage = _step(spec, "records", "coverage")(counts)
+    files = spec.step("records", "files")
+    draft.files = files(counts) if files else {}
+    # An error in the evidence is met here, where it is known whose it is.
+    draft.numbered()
+    return draft
+
+
+def _warm_readers(options: Any) -> None:
+    """Let the process that opens files of torch import it beside this one, where an option names such a file."""
+    given = [getattr(options, item.name) for item in fields(options)]
+    names = [str(one) for value in given for one in (value if isinstance(value, tuple) else (value,))]
+    if any(name.lower().endswith(PICKLED) for name in names):
+        warm(["torch"])
+
+
+def _step(spec: AuditSpec, step: str, function: str = "") -> Any:
+    found = spec.step(step, function)
+    if found is None:
+        raise AttributeError(f"the audit {spec.name} has no {function or step} in {spec.package}")
+    return found

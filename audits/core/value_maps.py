@@ -1,0 +1,23 @@
+"""Which value map changed the names of groups? It is told as an input of its own, so that an edit of it is seen."""
+
+from pathlib import Path
+
+from audits.core.records import Source
+from probes.core.hashing import sha256_json
+from probes.files.levels import read_value_map
+
+
+def value_map_sources(path: Path | None) -> tuple[Source, ...]:
+    """Return the value map as an input of the audit, or nothing where there is none.
+
+    Raises
+    ------
+    InputError
+        Where the file is no value map.
+    """
+    if path is None:
+        return ()
+    found = read_value_map(path)
+    pairs = sum(map(len, found.values()))
+    # What the map says counts, not its bytes: a CSV and a TOML file of the same rows are one map.
+    return (Source(role="value map", path=str(path), sha256=sha256_json(found), items=pairs),)

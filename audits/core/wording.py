@@ -1,0 +1,59 @@
+"""How numbers stand in the sentences of findings, whatever was audited."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from audits.core.numbers import interval, point, probability
+from audits.core.records import Estimate
+
+
+def span(estimate: Estimate) -> str:
+    """Return a number with its interval in brackets."""
+    return f"{point(estimate)} ({interval(estimate)})"
+
+
+def p_words(p: float) -> str:
+    """Return a p-value as a sentence carries it: as in tables, and never rounded down.
+
+    >>> p_words(0.0025), p_words(0.0374), p_words(0.0005), p_words(1e-300)
+    ('= 0.0025', '= 0.038', '< 0.001', '< 0.001')
+    """
+    # Less than this has no plain digits to compare.
+    if p < 1e-4 or float(probability(p)) < 0.001:
+        return "< 0.001"
+    return f"= {probability(p)}"
+
+
+def size_words(estimate: Estimate) -> str:
+    """Return how large a difference is, whichever way it points: a word beside it says which."""
+    if estimate.value >= 0 or estimate.low is None or estimate.high is None:
+        return span(estimate)
+    return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))
+
+
+def many(count: int, one: str, several: str) -> str:
+    """Return a count and the words for one or for several.
+
+    >>> many(1, "group was", "groups were"), many(3, "group was", "groups were")
+    ('1 group was', '3 groups were')
+    """
+    return f"{count} {one if count == 1 else several}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first names with commas, and whether there are others.
+
+    >>> first_of(["age", "gender"], 2), first_of(["age", "gender"], 1)
+    ('age, gender', 'age and others')
+    """
+    return f"{', '.join(names[:most])}{' and others' if len(names) > most else ''}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them; nothing where there are none.
+
+    >>> listed(["age"]), listed(["age", "gender", "duration"])
+    ('age', 'age, gender and duration')
+    """
+    *first, last = names or ("nothing",)
+    return f"{', '.join(first)} and {last}" if first else last

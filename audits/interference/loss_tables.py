@@ -1,0 +1,210 @@
+"""Which losses of which models were measured elsewhere, and which of them can be compared?
+
+A row is the loss of one language, `lang`, in nats per byte of its held-out text, under a model trained on `lang` and
+on what `with` names: the language itself (nothing else), another language, or several joined by `+`. With a column
+`sentence` a row is one held-out sentence. Rows of no use are counted under their reason; contradictions are refused.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from audits.interference.loss_rows import Floats, Integers, LossRows, read_rows
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
+from probes.files.names import suggest
+
+NOT_ASKED = "language not asked for"
+NO_WEIGHT = "sentence of weight 0"
+NO_MONOLINGUAL = "no monolingual loss of the language"
+OTHER_SEED = "no monolingual loss of the language from the same seed"
+NOT_SHARED = "sentence not measured under every model of its language"
+UNIFORM = math.log(256)
+"""Nats per byte of a model that knows nothing: 5.545."""
+
+
+class CellKey(NamedTuple):
+    """Which loss: the languages trained on, sorted; the seed of the training; the language that is held out."""
+
+    languages: tuple[str, ...]
+    seed: int
+    lang: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LossCell:
+    """Loss of one language under one model.
+
+    Parameters
+    ----------
+    nats
+        Nats per byte of each held-out sentence, or of all held-out text at once; (units,).
+    weights
+        What a unit counts, its bytes where they are known; (units,).
+    """
+
+    nats: Floats
+    weights: Floats
+
+    @property
+    def loss(self) -> float:
+        """Nats per byte of the held-out text."""
+        return float(np.average(self.nats, weights=self.weights))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LossTable:
+    """The losses of a file that can be compared.
+
+    Parameters
+    ----------
+    given
+        Rows in the file; those not here were `skipped`, by reason.
+    languages
+        Codes of all languages that were trained on, sorted.
+    rows
+        Losses by the languages trained on, seed and held-out language. Every one under several languages has a
+        monolingual one of the same seed. All of one held-out language are over the same sentences, in one order.
+    sentences
+        Ids of these sentences by language; None where the file gives one loss a model.
+    """
+
+    path: Path
+    sha256: str
+    given: int
+    languages: tuple[str, ...]
+    rows: Mapping[CellKey, LossCell]
+    sentences: Mapping[str, tuple[str, ...]] | None
+    skipped: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+_Cells = dict[CellKey, Integers]
+"""Rows of each loss, as places in the columns, in the order of their sentences."""
+
+
+def read_losses(path: Path, *, codes: Sequence[str] | None = None) -> LossTable:
+    """Read a file of losses: CSV, TSV, JSON lines or a JSON list.
+
+    Where the models of a language were measured on different sentences, those that all have are taken: a job that
+    was cut short leaves such files, and a difference over the same sentences is right however few they are.
+
+    Parameters
+    ----------
+    codes
+        Languages to take; None: all of the file.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, lacks a column, holds something that is no loss, gives one loss twice, or
+        leaves nothing to be compared.
+    """
+    rows, notes = read_rows(path)
+    places, skipped = _usable(rows, codes, path)
+    cells = _cells(rows, places)
+    lost = {code for key in cells for code in key.languages} | {*(codes or ())}
+    _drop_unpaired(cells, skipped)
+    if not any(len(key.languages) > 1 for key in cells):
+        reasons = "".join(f"; {reason}: {count}" for reason, count in skipped.items() if count)
+        said = f"None of the {len(rows.lines)} rows is a loss under several languages that can be compared{reasons}."
+        hint = "Give a language's monolingual loss (with = lang) and one with another language, from the same seed."
+        raise InputError(said, where=str(path), hint=hint)
+    shared = _shared(rows, cells, path)
+    skipped[NOT_SHARED] = sum(map(len, cells.values())) - sum(map(len, shared.values()))
+    names = {key.lang: tuple(map(rows.sentences.__getitem__, rows.sentence[own])) for key, own in shared.items()}
+    found = {key: LossCell(nats=rows.loss[own], weights=rows.weight[own]) for key, own in sorted(shared.items())}
+    languages = {code for key in found for code in key.languages}
+    notes += [f"No loss with {', '.join(sorted(lost - languages))} can be compared."] if lost - languages else []
+    return LossTable(
+        path=path,
+        sha256=sha256_file(path),
+        given=len(rows.lines),
+        languages=tuple(sorted(languages)),
+        rows=found,
+        sentences=names if rows.by_sentence else None,
+        skipped={reason: count for reason, count in skipped.items() if count},
+        notes=(*notes, *_doubts(found)),
+    )
+
+
+def _usable(rows: LossRows, codes: Sequence[str] | None, path: Path) -> tuple[Integers, dict[str, int]]:
+    """Return the rows that are used, sorted by model, seed and sentence, and how many are not."""
+    there = sorted({code for languages, _ in rows.models for code in languages})
+    missing = [code for code in codes or () if code not in there]
+    if missing:
+        raise InputError(f"The file has no loss of {missing[0]!r}.", where=str(path), hint=suggest(missing[0], there))
+    asked = [codes is None or {*languages} <= {*codes} for languages, _ in rows.models]
+    wanted, full = np.array(asked)[rows.model], rows.weight > 0
+    places = np.flatnonzero(wanted & full)
+    # Equal rows keep the order of the file.
+    places = places[np.lexsort((rows.sentence[places], rows.seed[places], rows.model[places]))]
+    columns = (rows.model, rows.seed, rows.sentence)
+    same = np.logical_and.reduce([column[places][1:] == column[places][:-1] for column in columns])
+    if same.any():
+        again = places[1:][same].min()
+        first = next(int(place) for place in places if all(column[place] == column[again] for column in columns))
+        said = f"The loss of {_where(rows, int(again))} stands in line {rows.lines[first]} already."
+        raise InputError(said, where=f"{path}:{rows.lines[again]}", hint="Give every loss once, or a column seed.")
+    return places, {NOT_ASKED: int((~wanted).sum()), NO_WEIGHT: int((wanted & ~full).sum())}
+
+
+def _where(rows: LossRows, place: int) -> str:
+    languages, lang = rows.models[rows.model[place]]
+    name = rows.sentences[rows.sentence[place]]
+    return f"{lang} under {'+'.join(languages)}, seed {rows.seed[place]}" + (f", sentence {name!r}" if name else "")
+
+
+def _cells(rows: LossRows, places: Integers) -> _Cells:
+    model, seed = rows.model[places], rows.seed[places]
+    ends = np.flatnonzero((model[1:] != model[:-1]) | (seed[1:] != seed[:-1])) + 1
+    found: _Cells = {}
+    for group in np.split(places, ends) if len(places) else ():
+        languages, lang = rows.models[rows.model[group[0]]]
+        found[CellKey(languages, int(rows.seed[group[0]]), lang)] = group
+    return found
+
+
+def _drop_unpaired(cells: _Cells, skipped: dict[str, int]) -> None:
+    """Remove and count the losses with which there is no monolingual one of the same seed."""
+    measured = {key.lang for key in cells if len(key.languages) == 1}
+    for key in [key for key in cells if key._replace(languages=(key.lang,)) not in cells]:
+        reason = OTHER_SEED if key.lang in measured else NO_MONOLINGUAL
+        skipped[reason] = skipped.get(reason, 0) + len(cells.pop(key))
+
+
+def _shared(rows: LossRows, cells: _Cells, path: Path) -> _Cells:
+    """Return the rows of the sentences that all models of a language have, after a look at their weights."""
+    found: _Cells = {}
+    for lang in dict.fromkeys(key.lang for key in cells):
+        keys = [key for key in cells if key.lang == lang]
+        common = reduce(np.intersect1d, (rows.sentence[cells[key]] for key in keys))
+        if not len(common):
+            said = f"The models of {lang!r} were not measured on one sentence in common."
+            hint = "Measure all models of a language on the same held-out sentences, by the same ids."
+            raise InputError(said, where=f"{path}, sentence", hint=hint)
+        for key in keys:
+            found[key] = cells[key][np.isin(rows.sentence[cells[key]], common)]
+    for key, own in found.items():
+        # A difference of two weighted means is one of sentences only if the weights are the same on both sides.
+        alone = found[key._replace(languages=(key.lang,))]
+        differ = np.flatnonzero(~np.isclose(rows.weight[own], rows.weight[alone], rtol=1e-9, atol=0.0))
+        if len(differ):
+            mine, other = int(own[differ[0]]), int(alone[differ[0]])
+            said = f"{_where(rows, mine)} has the weight {rows.weight[mine]:g}, alone {rows.weight[other]:g}"
+            hint = "A sentence counts alike under all models of a seed: write its bytes."
+            raise InputError(f"{said} (line {rows.lines[other]}).", where=f"{path}:{rows.lines[mine]}", hint=hint)
+    return found
+
+
+def _doubts(cells: Mapping[CellKey, LossCell]) -> list[str]:
+    losses = [cell.loss for cell in cells.values()]
+    high = sum(loss > UNIFORM for loss in losses)
+    said = f"{high} of {len(losses)} losses are above {UNIFORM:.2f} nats per byte, the largest is {max(losses):.4g}: "
+    said += "a model that knows nothing has no more. They may be in bits, or of tokens instead of bytes."
+    return [said] if high else []

@@ -1,0 +1,88 @@
+"""Lines over quantities or steps, each with the band of its interval."""
+
+from dataclasses import replace
+from typing import Any
+
+from audits.core.records import Json
+from audits.report.charts.axes import Axis, as_steps, fitted, legend_of, level_at, position, tooltips
+from audits.report.charts.marks import assembled, dashed, layer
+from audits.report.charts.text import Rows, distinct, plain, plain_rows, span_of
+from audits.report.charts.theme import HEIGHT, MOST_SERIES, OKABE_ITO, UNDECIDED
+
+
+def lines(
+    rows: Rows,
+    *,
+    x: Axis,
+    y: Axis,
+    low: str,
+    high: str,
+    series: str,
+    series_title: str,
+    facet: str | None = None,
+    rule: tuple[float, str] | None = None,
+    level: float | tuple[str, str, str] | None = None,
+    own_scales: bool = False,
+) -> Json:
+    """Draw one line with its interval band per series; more than four series become small multiples.
+
+    Rows without an interval (`low` or `high` None or absent) keep their point and have no band there.
+
+    Parameters
+    ----------
+    series_title
+        What the series are, above their names; "" for nothing.
+    rule
+        A place on an x axis of quantities and its name: a dashed vertical line.
+    level
+        A dashed horizontal line: a number, or the keys of a number and of the ends of its interval, which each panel
+        takes from its rows.
+    own_scales
+        Whether each panel has a y axis of its own, as panels of different quantities need; two stand side by side.
+    """
+    table, x = as_steps(plain_rows(rows), x)
+    x, y = fitted(x, table), fitted(y, table, low, high)
+    apart = len(distinct(table, series)) > MOST_SERIES
+    if apart and facet is not None:
+        table = [{**row, "panel": f"{row[facet]} · {row[series]}"} for row in table]
+    looks = {} if apart else legend_of(table, series, series_title)
+    hints = tooltips(table, [(series, series_title), (x.field, x.title), (y.field, y.title)], low, high, y.format)
+    along = {"x": position("x", x, table), "color": looks.get("color", {"value": OKABE_ITO[0]})}
+    middle = {**along, "y": position("y", y, table)}
+    ends = {**along, "y": position("y", y, table, low), "y2": {"field": high}, "tooltip": hints}
+    points = {**middle, **looks, "tooltip": hints}
+    layers = [
+        layer("area", ends, fillOpacity=0.2),
+        layer("line", middle, strokeWidth=2),
+        layer("point", points, filled=True, size=42, opacity=1),
+    ]
+    if not table:
+        # A line across a panel takes its place from the rows.
+        level, rule = None, None
+    if isinstance(level, tuple):
+        layers[:0] = _level(y, *level)
+    elif level is not None:
+        layers[:0] = [dashed({"y": level_at("reference", y)})]
+        table = [{**row, "reference": level} for row in table]
+    if rule is not None:
+        layers += _rule(x, table, *rule)
+        table = [{**row, "rule": plain(rule[0])} for row in table]
+    panels = ("panel" if facet is not None else series) if apart else facet
+    chart = assembled(layers, table, panels, height=HEIGHT)
+    return {**chart, "resolve": {"scale": {"y": "independent"}}, "columns": 2} if own_scales else chart
+
+
+def _level(y: Axis, middle: str, low: str, high: str) -> list[Json]:
+    """Return a dashed horizontal line and the band of its interval."""
+    place: Json = {"aggregate": "min", "type": "quantitative", "title": y.title}
+    band = {"y": {"field": low, **place}, "y2": {"field": high, "aggregate": "min"}}
+    return [layer("rect", band, color=UNDECIDED, opacity=0.15), dashed({"y": level_at(middle, y)})]
+
+
+def _rule(x: Axis, rows: list[Json], at: float, name: str) -> list[Json]:
+    """Return a dashed vertical line and its name, which stands on the side that has more room."""
+    low, high = span_of([*rows, {x.field: at}], [x.field])
+    held, right = ("right", -5) if at - low > high - at else ("left", 5)
+    place = {"x": level_at("rule", replace(x, ends=None))}
+    words: dict[str, Any] = {**place, "y": {"value": 2}, "text": {"value": name}}
+    return [dashed(place), layer("text", words, align=held, dx=right, baseline="top", fontSize=11)]

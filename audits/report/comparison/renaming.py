@@ -1,0 +1,73 @@
+"""Which values of the coordinates mean the same thing under another name, such as a system that was renamed?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from audits.core.records import Report
+from probes.core.errors import InputError
+from probes.files.names import suggest
+
+NAMED = ("system", "candidate", "model", "target")
+"""Coordinates whose values the user gave a name, so that one may have another in a later run."""
+OPTION = "--match"
+
+Renames = Mapping[str, str]
+"""Old names by the new ones."""
+
+
+def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report]) -> dict[str, str]:
+    """Read options such as `old=new`; a name may hold `=` itself, as groups do.
+
+    Raises
+    ------
+    InputError
+        Where it names no value of the first run and of a later one, could be read in two ways, or names one twice.
+    """
+    old, new = _names([before]), _names(later)
+    found: dict[str, str] = {}
+    for text in texts:
+        places = [place for place, letter in enumerate(text) if letter == "="]
+        splits = [(text[:place].strip(), text[place + 1 :].strip()) for place in places]
+        splits = [pair for pair in splits if pair[0] != pair[1]]
+        if not splits:
+            raise InputError(f"{text!r} is not OLD=NEW.", where=OPTION, hint="Such as --match asr-v1=asr-v2")
+        fitting = [pair for pair in splits if pair[0] in old and pair[1] in new]
+        if not fitting:
+            known = [pair for pair in splits if pair[0] in old]
+            run, name, names = ("a later", known[0][1], new) if known else ("the first", splits[0][0], old)
+            turned = next((pair for pair in splits if pair[0] in new and pair[1] in old), None)
+            raise InputError(
+                f"No estimate of {run} run is of a {', '.join(NAMED[:-1])}, {NAMED[-1]} or group named {name!r}.",
+                where=OPTION,
+                hint=f"{OPTION} {turned[1]}={turned[0]}" if turned else suggest(name, sorted(names)),
+            )
+        if len(fitting) > 1:
+            raise InputError(f"{text!r} can be read in two ways.", where=OPTION, hint="Rename one of them in a run.")
+        ((before_name, after_name),) = fitting
+        if after_name in found or before_name in found.values():
+            raise InputError(f"{text!r} names a value that is matched already.", where=OPTION, hint="Match each once.")
+        found[after_name] = before_name
+    return found
+
+
+def _names(reports: Iterable[Report]) -> set[str]:
+    """Return what users named: metrics, kinds and the like are names of ours, and mean the same in every run."""
+    rows = (row for report in reports for row in report.estimates)
+    return {
+        value
+        for row in rows
+        for key, value in row.where.items()
+        if isinstance(value, str) and key in (*NAMED, "group", "against")
+    }
+
+
+def other_names(before: Report, after: Report, renames: Renames) -> list[tuple[str, list[str], list[str]]]:
+    """Return the named coordinates of which each run has values that the other lacks, with these values."""
+    found = []
+    for key in NAMED:
+        first = {str(row.where[key]) for row in before.estimates if key in row.where}
+        second = {str(row.where[key]) for row in after.estimates if key in row.where}
+        translated = {renames.get(name, name) for name in second}
+        gone, come = sorted(first - translated), sorted(name for name in second if renames.get(name, name) not in first)
+        if gone and come:
+            found.append((key, gone, come))
+    return found

@@ -1,0 +1,61 @@
+"""Where else can a report be read? The forms into which `miles export` puts one, and what each of them takes."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from probes.core.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A form of a report: its name, what it is for, and the options of `miles export` that it knows."""
+
+    name: str
+    summary: str
+    options: tuple[str, ...]
+
+
+TARGETS = (
+    Target(
+        "mlflow", "a run in a tracking store of MLflow", ("--tracking-uri", "--experiment", "--no-records", "--force")
+    ),
+    Target(
+        "model-card",
+        "a section of a Hugging Face model card",
+        ("--out", "--only", "--section-only", "--card", "--model-name"),
+    ),
+    Target("junit", "gates as the test cases of a pipeline", ("--out",)),
+    Target("in-toto", "an unsigned attestation of what was tested", ("--out",)),
+)
+
+
+def find(name: str, given: tuple[str, ...] = ()) -> Target:
+    """Return a target by its name; `given` are the options that were used, all of which it must know.
+
+    Raises
+    ------
+    InputError
+        Where there is no such target, or an option belongs to another.
+
+    Examples
+    --------
+    >>> find("junit").options
+    ('--out',)
+    """
+    names = [target.name for target in TARGETS]
+    if name not in names:
+        near = get_close_matches(name, names, n=1)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        raise InputError(
+            f"{name!r} is nothing to export to.", where="--to", hint=f"{meant}There are: {', '.join(names)}."
+        )
+    found = TARGETS[names.index(name)]
+    for option in given:
+        if option not in found.options:
+            owners = " and ".join(target.name for target in TARGETS if option in target.options)
+            raise InputError(
+                f"{option} says nothing to --to {name}.",
+                where=option,
+                hint=f"It belongs to {owners}; {name} takes {', '.join(found.options)}.",
+            )
+    return found

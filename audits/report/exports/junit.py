@@ -1,0 +1,92 @@
+"""Does the pipeline turn red where a gate failed? The gates of a report as test cases in JUnit's XML."""
+
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree as ET
+
+from audits.core.gates import abridged, breaking, counted_findings
+from audits.core.numbers import described, placed
+from audits.core.records import GateResult, Report
+from audits.report.exports.wording import line, named, plain
+from audits.report.pages import content
+
+MOST_ROWS = 50
+"""Rows of one gate that are written out; the rest are counted."""
+
+MOST_WARNINGS = 100
+NO_GATES = "The run had no gates, so nothing was decided. Set some with --fail-if."
+
+
+def to_junit(report: Report) -> str:
+    """Return the XML: a test case for each gate, findings and warnings as the output of the suite.
+
+    It is ASCII, so that it says the same in every encoding, and equal reports give equal bytes.
+    """
+    failed = sum(gate.outcome == "fail" for gate in report.gates)
+    counts = {"tests": max(1, len(report.gates)), "failures": failed, "errors": 0, "skipped": int(not report.gates)}
+    shared = {**{key: str(count) for key, count in counts.items()}, "time": f"{max(0.0, content.seconds(report)):.3f}"}
+    root = ET.Element("testsuites", {"name": "miles", **shared})
+    # The form has no room for a time zone; it is UTC.
+    created = report.created.removesuffix("Z")
+    about = {"name": f"miles {plain(report.audit)}", "timestamp": created, **shared}
+    suite = ET.SubElement(root, "testsuite", about)
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _properties(report):
+        ET.SubElement(properties, "property", name=line(name), value=line(value))
+    for gate in report.gates:
+        _case(suite, report, gate)
+    if not report.gates:
+        case = ET.SubElement(suite, "testcase", classname=plain(report.audit), name="no gates")
+        ET.SubElement(case, "skipped", message=NO_GATES)
+    ET.SubElement(suite, "system-out").text = plain("\n".join(_told(report)))
+    ET.indent(root)
+    text = ET.tostring(root, encoding="us-ascii", xml_declaration=False).decode("ascii")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _properties(report: Report) -> Iterator[tuple[str, str]]:
+    yield "miles", report.provenance.miles
+    if report.subject is not None:
+        yield f"sha256 of {report.subject.path}", report.subject.sha256
+    for source in report.data:
+        yield f"sha256 of {source.role} {source.path}", source.sha256
+    yield "seed", str(report.provenance.seed)
+
+
+def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
+    case = ET.SubElement(suite, "testcase", classname=plain(report.audit), name=line(abridged(gate.expression)))
+    rows = _rows(report, gate.rows)
+    if gate.outcome == "pass":
+        ET.SubElement(case, "system-out").text = rows
+        return
+    if counted_findings(gate.expression, report.findings) is not None:
+        why = [line(row) for row in content.broken(report, gate)]
+        ET.SubElement(case, "failure", type="gate", message="; ".join(why)).text = "\n".join(why)
+        return
+    broken = breaking(gate, report.estimates)
+    message = f"{len(broken)} of {len(gate.rows)} rows: {_rows(report, broken[:1])}"
+    if len(broken) > 1:
+        message += f"; and {len(broken) - 1} more"
+    ET.SubElement(case, "failure", type="gate", message=message).text = _rows(report, broken)
+
+
+def _rows(report: Report, rows: Sequence[int]) -> str:
+    shown = [report.estimates[row] for row in rows[:MOST_ROWS]]
+    lines = [f"{named(row.name, row.where)}: {line(described(row))}" for row in shown]
+    if len(rows) > MOST_ROWS:
+        lines.append(f"and {len(rows) - MOST_ROWS} more in report.json")
+    return "\n".join(lines)
+
+
+def _told(report: Report) -> Iterator[str]:
+    for finding in content.findings(report):
+        yield f"{content.MARKS[finding.severity][1]}: {line(finding.statement)}"
+    if not report.findings:
+        yield "No findings."
+    for warning in report.warnings[:MOST_WARNINGS]:
+        place = f" ({line(placed(warning.where))})" if warning.where else ""
+        yield f"Warning {line(warning.id)}: {line(warning.message)}{place}"
+    if len(report.warnings) > MOST_WARNINGS:
+        yield f"and {len(report.warnings) - MOST_WARNINGS} more warnings in report.json"
+    judged = {row for gate in report.gates for row in gate.rows}
+    rest = len(report.estimates) - len(judged)
+    yield f"Not in this file but in report.json: {rest} estimates and {len(report.figures)} figures."

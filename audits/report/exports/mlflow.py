@@ -1,0 +1,324 @@
+"""Where among other runs does an audit stand? A report as a run in a tracking store of MLflow."""
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from audits.core.records import Estimate, Report
+from audits.report.exports.wording import ends, line, outcome
+from audits.report.pages import content
+from audits.report.report_file import MADE_BY_MILES, NAME
+from probes.core.errors import InputError
+
+STORE = "mlruns"
+MARK = "miles.report_sha256"
+"""The tag by which a report is found again. It is written last: a run without it was cut off."""
+
+MOST_VALUE, MOST_TAG, MOST_KEY = 6000, 5000, 200
+"""Letters of a value, a tag and a key that MLflow takes; of keys it takes 250, and ends and marks need some."""
+
+METRICS_A_BATCH, OTHERS_A_BATCH = 1000, 25
+"""What one request may hold: MLflow takes 1000 metrics, and a million bytes, which long values reach earlier."""
+
+_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    # A store of files is all that MLflow has without a database. It is no longer developed, and asks to be allowed.
+    "MLFLOW_ALLOW_FILE_STORE": "true",
+}
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
+"""Where nothing else is set: by default a server that is down is asked for minutes, without a word."""
+
+RECORDS = "records.csv"
+_PAGES = (NAME, "report.html", "report.md", RECORDS)
+NOT_GIVEN = content.setting(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    report: Path
+    records: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """What became of an export: the run, whether it is new, and what of the report it holds."""
+
+    run: str
+    is_new: bool
+    metrics: int = 0
+    settings: int = 0
+    cut: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def log(report: Report, file: Path, *, store: str | None, experiment: str, force: bool, records: bool = True) -> Logged:
+    """Log a report as a run: settings as parameters, estimates as metrics, the files beside it as artifacts.
+
+    Parameters
+    ----------
+    report, file
+        The report and the file that it was read from.
+    store
+        Where the runs are: a folder or an address. None: what MLFLOW_TRACKING_URI names, if that is on this machine,
+        or the folder mlruns.
+    experiment
+        The experiment, which is made where there is none.
+    force
+        Log a report again that is there already.
+    records
+        Copy records.csv too, which holds rows about people or items.
+
+    Raises
+    ------
+    InputError
+        Where MLflow is not installed, or the store cannot be used.
+    """
+    with _environment():
+        try:
+            import mlflow.exceptions
+            from mlflow import MlflowClient
+        except ImportError as error:
+            raise InputError(
+                f"MLflow is not installed ({error}).", where="--to mlflow", hint="pip install 'miles-audit[mlflow]'"
+            ) from error
+        address = _address(store)
+        try:
+            client = MlflowClient(tracking_uri=address)
+            place = _experiment(client, experiment)
+            _check_files(client, address, place)
+            return _log(client, report, place, _Files(file, records), force)
+        except (mlflow.exceptions.MlflowException, ImportError) as error:
+            raise InputError(
+                f"MLflow cannot use the store: {_shown(line(error))[:300]}",
+                where=f"--tracking-uri {_shown(address)}",
+                hint="Give a folder, or the address of a server that answers.",
+            ) from error
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Let MLflow tell nobody anything while it is in use."""
+    changed = {**{name: os.environ.get(name, value) for name, value in _PATIENCE.items()}, **_ENVIRONMENT}
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _address(given: str | None) -> str:
+    """Return the address of the store; one on another machine only where it was given by word."""
+    usual = os.environ.get("MLFLOW_TRACKING_URI") or STORE
+    address = given or usual
+    scheme = address.partition(":")[0] if ":" in address else ""
+    if scheme in ("", "file") and address != "databricks":
+        return address if scheme else Path(address).absolute().as_uri()
+    if given is None and scheme != "sqlite":
+        raise InputError(
+            f"MLFLOW_TRACKING_URI names a store elsewhere: {_shown(address)}",
+            where="--tracking-uri",
+            hint='miles uses the network only where you say so: --tracking-uri "$MLFLOW_TRACKING_URI"',
+        )
+    return address
+
+
+def _shown(address: str) -> str:
+    """Return an address without the password that it may hold."""
+    return re.sub(r"//[^/@\s]*@", "//***@", address)
+
+
+def _log(client: Any, report: Report, place: str, files: _Files, force: bool) -> Logged:
+    digest = hashlib.sha256(files.report.read_bytes()).hexdigest()
+    start, end = _times(report)
+    if not force:
+        held = client.search_runs([place], filter_string=f"tags.`{MARK}` = '{digest}'", max_results=1)
+        if held:
+            return Logged(run=held[0].info.run_id, is_new=False)
+    name = f"{line(report.audit)} {content.identity(report)}"
+    run = client.create_run(place, start_time=start, run_name=name).info.run_id
+    try:
+        told = _fill(client, run, report, files, end)
+        client.set_tag(run, MARK, digest)
+        client.set_terminated(run, "FINISHED", end_time=end)
+    except BaseException:
+        client.delete_run(run)
+        raise
+    return told
+
+
+def _times(report: Report) -> tuple[int, int]:
+    """Return when the audit began and ended, in milliseconds."""
+    try:
+        end = int(1000 * datetime.fromisoformat(report.created).timestamp())
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"The report was made at no time: {report.created}.", where="key created", hint=MADE_BY_MILES
+        ) from error
+    spent = 1000 * content.seconds(report)
+    return int(max(0, end - min(max(0, spent), end))), end
+
+
+def _experiment(client: Any, name: str) -> str:
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        return str(client.create_experiment(name))
+    if found.lifecycle_stage != "active":
+        raise InputError(
+            f"The experiment {name!r} was deleted.", where="--experiment", hint="Restore it, or give another name."
+        )
+    return str(found.experiment_id)
+
+
+def _check_files(client: Any, address: str, experiment: str) -> None:
+    """Refuse an experiment that would send its files out of a store on this machine.
+
+    The store itself says where they go, and it may have come with a folder that somebody else made.
+    """
+    from mlflow.utils.file_utils import get_local_path_or_none, local_file_uri_to_path
+
+    scheme = urlsplit(address).scheme
+    if scheme != "file" and not scheme.startswith("sqlite"):
+        return
+    told = str(client.get_experiment(experiment).artifact_location)
+    files = get_local_path_or_none(told)
+    inside = files is not None
+    if scheme == "file" and files is not None:
+        root = Path(os.path.realpath(local_file_uri_to_path(address)))
+        # Numbers and settings are written in the folder of the experiment, which may be a link too.
+        inside = all(Path(os.path.realpath(path)).is_relative_to(root) for path in (files, root / experiment))
+    if not inside:
+        raise InputError(
+            f"The files of this experiment go elsewhere: {_shown(line(told))[:300]}",
+            where=f"--tracking-uri {_shown(address)}",
+            hint="Give another --experiment, or another store: this one sends them out of its folder.",
+        )
+
+
+def _fill(client: Any, run: str, report: Report, files: _Files, time: int) -> Logged:
+    from mlflow.entities import Metric, Param, RunTag
+
+    numbers = [Metric(key, value, time, 0) for key, value in metrics(report.estimates)]
+    for batch in _batches(numbers, METRICS_A_BATCH):
+        client.log_batch(run, metrics=batch)
+    values = {key: line(content.setting(value)) or NOT_GIVEN for key, value in sorted(report.settings.items())}
+    keys = _distinct([(_safe(key), key) for key in values])
+    written = [Param(key, value[:MOST_VALUE]) for key, value in zip(keys, values.values(), strict=True)]
+    for batch in _batches(written, OTHERS_A_BATCH):
+        client.log_batch(run, params=batch)
+    tags = _tags(report)
+    client.log_batch(run, tags=[RunTag(key, value[:MOST_TAG]) for key, value in tags.items()])
+    found, missing = _found(report, files)
+    for path, folder in found:
+        client.log_artifact(run, str(path), folder)
+    return Logged(
+        run=run,
+        is_new=True,
+        metrics=len(numbers),
+        settings=len(values),
+        cut=tuple(
+            key for held, most in ((values, MOST_VALUE), (tags, MOST_TAG)) for key in held if len(held[key]) > most
+        ),
+        files=tuple(f"{folder}/{path.name}" if folder else path.name for path, folder in found),
+        missing=tuple(missing),
+    )
+
+
+def _batches(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+def _tags(report: Report) -> Mapping[str, str]:
+    subject = {"miles.subject_sha256": report.subject.sha256} if report.subject else {}
+    made = report.provenance
+    tags = {
+        "miles.audit": report.audit,
+        **subject,
+        "miles.version": made.miles,
+        "miles.python": made.python,
+        "miles.packages": ", ".join(f"{name} {version}" for name, version in sorted(made.packages.items())),
+        "miles.gates": outcome(report),
+    }
+    # MLflow shows the note on the page of the run.
+    note = "\n\n".join(line(finding.statement) for finding in content.findings(report))
+    return {**{key: line(value) for key, value in tags.items()}, "mlflow.note.content": note}
+
+
+def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]], list[str]]:
+    """Return the files of the run with their folders in the store, and what is not there.
+
+    Beside a file of another name may stand anything. No link is followed: it could lead anywhere.
+    """
+    file = files.report
+    if file.name != NAME:
+        return [(file, None)], []
+    pictures = [f"{figure.file}.{kind}" for figure in report.figures for kind in ("png", "svg")]
+    wanted: list[tuple[Path, str | None]] = [
+        (file.parent / name, None) for name in _PAGES if name != RECORDS or files.records
+    ]
+    if not (file.parent / "figures").is_symlink():
+        wanted += [(file.parent / "figures" / name, "figures") for name in pictures]
+    found = [(path, folder) for path, folder in wanted if path.is_file() and (path == file or not path.is_symlink())]
+    return found, [path.name for path, folder in wanted if (path, folder) not in found]
+
+
+def metrics(estimates: Sequence[Estimate]) -> list[tuple[str, float]]:
+    """Return the numbers of the estimates under keys that MLflow takes: the value, and the ends of its interval.
+
+    Two estimates never share a key, and a key does not depend on the order of the estimates.
+
+    Examples
+    --------
+    >>> row = Estimate(name="gap", value=0.1, method="exact", n=1, unit="x", where={"by": "age & sex", "layer": 3})
+    >>> metrics([row])
+    [('gap.by-age___sex.layer-3', 0.1)]
+    """
+    keys = _distinct([(_key(row), json.dumps([row.name, dict(row.where)], sort_keys=True)) for row in estimates])
+    return [
+        (key + end, float(value))
+        for key, row in zip(keys, estimates, strict=True)
+        for end, value in [("", row.value), *((f".{name}", bound) for name, bound in ends(row).items())]
+    ]
+
+
+def _key(row: Estimate) -> str:
+    return ".".join([_safe(row.name), *(f"{_safe(key)}-{_safe(value)}" for key, value in sorted(row.where.items()))])
+
+
+def _safe(value: object) -> str:
+    """Return a part of a key; a point stays in numbers only, since it separates the parts."""
+    text = line(f"{value:.6g}" if isinstance(value, float) else value)
+    kept = r"[^A-Za-z0-9_.-]" if re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text) else r"[^A-Za-z0-9_-]"
+    return re.sub(kept, "_", text) or "_"
+
+
+def _distinct(keys: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a key for each pair of a key and what it stands for; keys that meet or are long get a hash of that."""
+    # Some file systems do not tell capitals from small letters.
+    shared = Counter(key.lower() for key, _ in keys)
+    met: Counter[str] = Counter()
+    found = []
+    for key, whole in keys:
+        if shared[key.lower()] > 1 or len(key) > MOST_KEY:
+            mark = hashlib.sha256(whole.encode()).hexdigest()[:12]
+            met[mark] += 1
+            again = f"_{met[mark]}" if met[mark] > 1 else ""
+            key = f"{key[:MOST_KEY]}.h{mark}{again}"
+        found.append(key)
+    return found

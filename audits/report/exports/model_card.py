@@ -1,0 +1,178 @@
+"""What should stand about an audit in the card of a model? A section in Markdown, and results for `model-index`.
+
+Source: Hugging Face, the model card's metadata (model-index).
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from audits.core.gates import abridged
+from audits.core.numbers import counted, described, level_of, levelled, point
+from audits.core.records import Estimate, Json, Report
+from audits.report.exports.wording import chosen, ends, line, named, plain
+from audits.report.pages import content
+from audits.report.pages.markdown import code, escaped
+
+MOST_ROWS = 40
+"""Rows of the table in the section; the rest are counted."""
+
+MOST_EVIDENCE = 4
+
+
+def section(report: Report, only: Sequence[str] = ()) -> str:
+    """Return the section, between markers by which it is found again.
+
+    Raises
+    ------
+    InputError
+        Where a selection of `only` cannot be read or selects nothing.
+    """
+    parts = [
+        f"## {escaped(report.title)}",
+        *_asked(report),
+        *_found(report),
+        *_estimates(report, chosen(report, only)),
+        *_coverage(report),
+        *_limits(report),
+        *_again(report),
+    ]
+    begin, end = markers(report)
+    # What a gate or the command says stands as it is, and must not end the section.
+    body = plain("\n\n".join(parts)).replace("<!--", "&lt;!--")
+    return f"{begin}\n{body}\n{end}\n"
+
+
+def markers(report: Report) -> tuple[str, str]:
+    """Return the comments before and after the section of this audit."""
+    name = re.sub(r"[^a-z0-9]+", "-", report.audit.lower())
+    return f"<!-- miles:{name} -->", f"<!-- /miles:{name} -->"
+
+
+def result(report: Report, only: Sequence[str] = ()) -> Json | None:
+    """Return the entry of `model-index` for the estimates that were chosen; None where there are none.
+
+    Raises
+    ------
+    InputError
+        Where a selection of `only` cannot be read or selects nothing.
+    """
+    rows = [report.estimates[place] for place in chosen(report, only)]
+    if not rows:
+        return None
+    return {
+        "task": {"type": line(report.audit), "name": task_name(report)},
+        "dataset": _dataset(report),
+        "metrics": [_metric(report, row) for row in rows],
+    }
+
+
+def task_name(report: Report) -> str:
+    """Return the name of the task under which a card holds the results of this audit."""
+    return f"miles {line(report.audit)}"
+
+
+def model_name(report: Report) -> str | None:
+    """Return the last part of the model's path; None where the run names no model: data are none."""
+    return line(PurePath(report.subject.path).name) or None if report.subject else None
+
+
+def _dataset(report: Report) -> Json:
+    names = [line(PurePath(source.path).name) or line(source.path) for source in report.data]
+    kind = names[0] if names else "none"
+    about = [
+        {"role": line(source.role), "name": name, "sha256": source.sha256, "items": source.items}
+        for source, name in zip(report.data, names, strict=True)
+    ]
+    return {"type": kind, "name": ", ".join(names) or "none", "args": {"sources": about}}
+
+
+def _metric(report: Report, row: Estimate) -> Json:
+    level = {"level": row.level} if level_of(row) else {}
+    about = {**ends(row), **level, "method": line(row.method), "n": row.n, "unit": line(row.unit)}
+    where = {key: line(value) if isinstance(value, str) else value for key, value in sorted(row.where.items())}
+    made = {"where": where} if where else {}
+    return {
+        "type": line(row.name),
+        "value": row.value,
+        "name": named(row.name, row.where),
+        "args": {**about, **made, "miles": line(report.provenance.miles)},
+    }
+
+
+def _asked(report: Report) -> Iterator[str]:
+    yield escaped(report.question)
+    # How the intervals were made stands in the table.
+    facts = [*content.head(report), *(fact for fact in content.asked(report) if fact[0] != "Intervals")]
+    yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts)
+
+
+def _found(report: Report) -> Iterator[str]:
+    yield "### What was found"
+    outcomes = {"pass": "passed", "fail": "failed"}
+    if report.gates:
+        lines = []
+        for gate in report.gates:
+            lines.append(f"- Gate {outcomes[gate.outcome]}: {code(line(abridged(gate.expression)))}")
+            lines += [f"  - {escaped(line(row))}" for row in content.broken(report, gate)]
+        yield "\n".join(lines)
+    if not report.findings:
+        yield "Nothing was found that the estimates would carry."
+    for finding in content.findings(report):
+        icon, word = content.MARKS[finding.severity]
+        said = [f"**{icon} {word}.** {escaped(finding.statement)}"]
+        shown = [report.estimates[place] for place in finding.evidence[:MOST_EVIDENCE]]
+        lines = [f"- {code(named(row.name, row.where))}: {escaped(described(row))}" for row in shown]
+        if len(finding.evidence) > MOST_EVIDENCE:
+            lines.append(f"- and {len(finding.evidence) - MOST_EVIDENCE} more in report.json")
+        yield "\n\n".join([*said, "\n".join(lines)] if lines else said)
+
+
+def _estimates(report: Report, places: Sequence[int]) -> Iterator[str]:
+    yield "### Estimates"
+    if places:
+        rows = [report.estimates[place] for place in places[:MOST_ROWS]]
+        yield "\n".join(["| estimate | value | interval | n | method |", "| --- | ---: | ---: | ---: | --- |"]
+                        + [_cells(row) for row in rows])  # fmt: skip
+    shown = min(len(places), MOST_ROWS)
+    yield f"{shown} of {len(report.estimates):,} estimates; report.json holds them all. Rates are fractions."
+
+
+def _cells(row: Estimate) -> str:
+    name = code(named(row.name, row.where)).replace("|", "\\|")
+    cells = [name, point(row), levelled(row), escaped(counted(row.n, row.unit)), escaped(row.method)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _coverage(report: Report) -> Iterator[str]:
+    yield "### Coverage"
+    given, used = report.coverage.given, report.coverage.used
+    lines = [f"- {given:,} items given, {used:,} used"]
+    yield "\n".join(lines + [f"- {item.count:,} skipped: {escaped(item.reason)}" for item in report.coverage.skipped])
+
+
+def _limits(report: Report) -> Iterator[str]:
+    yield "### What this cannot say"
+    lines = [f"- {escaped(limit)}" for limit in report.limitations]
+    for notice in content.notices(report):
+        more = len(notice.warnings) - 1
+        rest = f" And {more} more warnings of this kind." if more else ""
+        lines.append(f"- Warning {code(line(notice.id))}: {escaped(notice.warnings[0].message)}{rest}")
+    yield "\n".join(lines) or "The report names no limits."
+
+
+def _again(report: Report) -> Iterator[str]:
+    yield "### Run it again"
+    facts = [("miles", report.provenance.miles), ("seed", str(report.provenance.seed))]
+    if report.subject is not None:
+        facts.append(("sha256 of the model", report.subject.sha256))
+    facts += [(f"sha256 of {source.path}", source.sha256) for source in report.data]
+    yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts)
+    yield _fenced(plain(" ".join(shlex.join(report.provenance.command).split("\n"))))
+
+
+def _fenced(text: str) -> str:
+    """Return a line as a block of code, which after a list no indentation makes: the line would belong to its item."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,89 @@
+"""How are a row, its interval and a text of others written where no page of miles shows them?"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from audits.core import gates
+from audits.core.numbers import LOWER_BOUND, coordinate
+from audits.core.records import Coordinate, Estimate, Report
+from audits.report.pages import content
+from probes.core.errors import InputError
+
+_UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def plain(text: str) -> str:
+    r"""Return text without the characters that XML cannot hold or that steer a terminal.
+
+    Examples
+    --------
+    >>> plain("a\x1b[31m\x00b\n")
+    'a[31mb\n'
+    """
+    return _UNWRITABLE.sub("", text)
+
+
+def line(text: object) -> str:
+    """Return text of others as one plain line."""
+    return plain(" ".join(str(text).split()))
+
+
+def named(name: str, where: Mapping[str, Coordinate]) -> str:
+    """Return a row as a gate would select it.
+
+    Examples
+    --------
+    >>> named("gap", {"layer": 3, "by": "accent"})
+    'gap[by=accent,layer=3]'
+    """
+    place = ",".join(f"{key}={coordinate(value)}" for key, value in sorted(where.items()))
+    return line(f"{name}[{place}]" if place else name)
+
+
+def ends(estimate: Estimate) -> dict[str, float]:
+    """Return the ends of an interval by name; a lower bound has no upper end, only what could have been proved.
+
+    Examples
+    --------
+    >>> bound = {"value": 1.5, "low": 1.5, "high": 4.0, "method": "Lower bound: one-sided"}
+    >>> ends(Estimate(name="epsilon_lower", **bound, n=9, unit="points"))
+    {'low': 1.5, 'provable': 4.0}
+    """
+    if estimate.low is None or estimate.high is None:
+        return {}
+    upper = "provable" if estimate.method.startswith(LOWER_BOUND) else "high"
+    return {"low": estimate.low, upper: estimate.high}
+
+
+def carrying(report: Report) -> list[int]:
+    """Return the places of the estimates on which findings and gates rest, those of the findings first."""
+    judged = [row for gate in report.gates for row in gate.rows]
+    return list(dict.fromkeys([*content.cited(report), *judged]))
+
+
+def chosen(report: Report, only: Sequence[str]) -> list[int]:
+    """Return the places of the estimates that `--only` selects, or of those that carry findings and gates.
+
+    Raises
+    ------
+    InputError
+        Where a selection cannot be read or selects nothing.
+    """
+    if not only:
+        return carrying(report)
+    found = []
+    for text in only:
+        selection = gates.parse_selection(text, where="--only")
+        rows = [place for place, row in enumerate(report.estimates) if gates.selects(selection, row)]
+        if not rows:
+            hint = gates.nearest(selection, report.estimates)
+            raise InputError(f"{text!r} selects no estimate of this run.", where="--only", hint=hint)
+        found += rows
+    return list(dict.fromkeys(found))
+
+
+def outcome(report: Report) -> str:
+    """Return "failed", "passed" or "none" for the gates of a report."""
+    if not report.gates:
+        return "none"
+    return "failed" if any(gate.outcome == "fail" for gate in report.gates) else "passed"

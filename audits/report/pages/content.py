@@ -1,0 +1,334 @@
+"""What stands in a report, in which order and in which words, whatever it is shown as.
+
+Markdown, page and terminal all take their parts from here: head, findings, coverage, tables and warnings.
+"""
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audits.core import registry
+from audits.core.gates import breaking, counted_findings
+from audits.core.numbers import coordinate, described, percent, written
+from audits.core.records import (
+    SEVERITIES,
+    Coordinate,
+    Estimate,
+    Figure,
+    Finding,
+    GateResult,
+    Json,
+    Report,
+    Severity,
+    Subject,
+    Warning,
+)
+
+SECTIONS = (
+    "What we found",
+    "What was asked",
+    "Coverage",
+    "Figures",
+    "Tables",
+    "What this cannot say",
+    "Provenance",
+)
+
+MARKS: Mapping[Severity, tuple[str, str]] = {
+    "high": ("▲", "High"),
+    "medium": ("◆", "Medium"),
+    "low": ("●", "Low"),
+    "info": ("○", "Info"),
+}
+"""Icon and word of each severity; the two always stand together."""
+
+SMALL = "small-group"
+"""The warning by which an audit says that a group is too small for its number to be trusted."""
+
+ASKED = ("hypothesis", "reference", "metric", "tasks", "by", "normalise", "level")
+"""Settings that say what was asked, as far as an audit has them."""
+
+MOST_METHODS = 3
+"""Methods of intervals that the head names; the most frequent ones."""
+
+MOST_BROKEN = 3
+"""Estimates that are named below a gate that failed."""
+
+MOST_LISTED, MOST_COLUMNS, MOST_LETTERS = 20, 8, 400
+"""Rows and columns of a list under a figure, and letters of a cell of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a figure shows in part, in full: titles of columns, which of them hold numbers, and cells as words."""
+
+    titles: tuple[str, ...]
+    numbers: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All estimates of one name: the name in words, the keys of their coordinates and their rows in the report."""
+
+    name: str
+    label: str
+    keys: tuple[str, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Warnings of one kind, which mostly differ only in what they are about."""
+
+    id: str
+    warnings: tuple[Warning, ...]
+
+
+def canonical(report: Report) -> Report:
+    """Return the report as it would be read from report.json, so that both give the same pages."""
+    declared = {row.name: row.measure for row in report.estimates}
+    return Report.from_json(json.loads(json.dumps(report.to_json(), sort_keys=True)), declared)
+
+
+def identity(report: Report) -> str:
+    """Return eight hexadecimal digits that equal runs share."""
+    plain = report.to_json()
+    # Not what the names mean: a label that is worded anew makes no other run.
+    kept = {key: value for key, value in plain.items() if key not in ("created", "provenance", "measures")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def head(report: Report) -> list[tuple[str, str]]:
+    """Return what was audited, on what and when, as pairs of a word and its value."""
+    facts = [("Audit", f"miles {report.audit}")]
+    if report.subject is not None:
+        facts.append(("Model", _subject(report.subject)))
+    facts += [
+        (source.role.capitalize(), f"{source.path}, {source.items:,} items, {source.sha256[:12]}")
+        for source in report.data
+    ]
+    return [*facts, ("Date", report.created.replace("T", " ").replace("Z", " UTC")), ("Run", identity(report))]
+
+
+def _subject(subject: Subject) -> str:
+    size = subject.parameters
+    words = f"{size / 1e9:.3g} billion" if size >= 1e9 else f"{size / 1e6:.3g} million"
+    counted = f"{words} parameters" if size >= 1e6 else f"{size:,} parameters"
+    return ", ".join((subject.path, subject.family, counted, subject.sha256[:12]))
+
+
+def findings(report: Report) -> list[Finding]:
+    """Return the findings, worst first; within one severity the audit's own order stays."""
+    return sorted(report.findings, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def cited(report: Report) -> list[int]:
+    """Return the places of the estimates on which the findings rest, in the order of the findings."""
+    met = (index for finding in findings(report) for index in finding.evidence)
+    return [index for index in dict.fromkeys(met) if index < len(report.estimates)]
+
+
+def broken(report: Report, gate: GateResult) -> list[str]:
+    """Return why a gate failed: the first findings or estimates that made it, in words; nothing for one that passed."""
+    if gate.outcome == "pass":
+        return []
+    counted = counted_findings(gate.expression, report.findings)
+    if counted is not None:
+        lines = [f"{MARKS[row.severity][1]}: {row.statement}" for row in counted[:MOST_BROKEN]]
+        more = f"and {len(counted) - MOST_BROKEN} more" if lines else "there is no such finding"
+        return lines if 0 < len(counted) <= MOST_BROKEN else [*lines, more]
+    rows = breaking(gate, report.estimates)
+    shown = [report.estimates[row] for row in rows[:MOST_BROKEN]]
+    lines = [f"{' '.join(filter(None, (row.name, label(row))))}: {described(row)}" for row in shown]
+    if len(rows) > len(shown):
+        lines.append(f"and {len(rows) - len(shown)} more of {len(gate.rows)} that it looks at")
+    return lines
+
+
+def seconds(report: Report) -> float:
+    """Return how long the audit took; its phases are parts of the total, where that is told."""
+    spent = report.provenance.seconds
+    return float(spent["total"] if "total" in spent else sum(spent.values()))
+
+
+def asked(report: Report) -> list[tuple[str, str]]:
+    """Return the declared hypothesis, reference and definitions, then how the intervals were made."""
+    facts = []
+    for key in ASKED:
+        value = report.settings.get(key)
+        if value not in (None, "", [], ()):
+            facts.append((key.capitalize(), percent(value) if key == "level" else setting(value)))
+    methods = [method for method, _ in Counter(row.method for row in report.estimates).most_common()]
+    if methods:
+        more = len(methods) - MOST_METHODS
+        rest = f"; and {more} more, beside each number in the tables" if more > 0 else ""
+        facts.append(("Intervals", "; ".join(methods[:MOST_METHODS]) + rest))
+    return facts
+
+
+def setting(value: object) -> str:
+    """Return the value of an option as one writes it on the command line."""
+    if isinstance(value, list | tuple):
+        return ", ".join(setting(item) for item in value)
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "not given"}[value]
+    return str(value)
+
+
+def method_page(report: Report) -> str:
+    """Return where the documentation tells how this audit measures."""
+    return registry.page(report.audit) or f"the documentation of {report.audit}"
+
+
+def calibration_page(report: Report) -> str:
+    """Return where the documentation tells how often intervals and findings of a built-in audit hold; else empty."""
+    page = registry.page(report.audit)
+    return f"{page}#calibration" if page else ""
+
+
+def tables(report: Report) -> list[Table]:
+    """Group the estimates by name; the coordinates that vary least stand first in each table."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, estimate in enumerate(report.estimates):
+        places[estimate.name].append(index)
+    return [
+        Table(name, report.estimates[rows[0]].measure.label, _keys(report, rows), tuple(rows))
+        for name, rows in places.items()
+    ]
+
+
+def _keys(report: Report, rows: list[int]) -> tuple[str, ...]:
+    values: dict[str, set[Coordinate]] = defaultdict(set)
+    for index in rows:
+        for key, value in report.estimates[index].where.items():
+            values[key].add(value)
+    return tuple(sorted(values, key=lambda key: (len(values[key]), key)))
+
+
+def limits(report: Report) -> dict[int, list[Warning]]:
+    """Return, by place of the estimate, the warnings whose coordinates all hold for it."""
+    about: dict[tuple[str, Coordinate], list[Warning]] = defaultdict(list)
+    for warning in report.warnings:
+        if warning.where:
+            # Filed under one of its coordinates only: thousands of rows meet hundreds of warnings.
+            about[max(warning.where.items(), key=lambda item: (item[0] == "group", item[0]))].append(warning)
+    found = {}
+    for index, estimate in enumerate(report.estimates):
+        near = [warning for item in estimate.where.items() for warning in about.get(item, ())]
+        held = [warning for warning in near if warning.where.items() <= estimate.where.items()]
+        if held:
+            found[index] = held
+    return found
+
+
+def notices(report: Report) -> list[Notice]:
+    """Group the warnings by what kind they are, in the order in which the kinds come up."""
+    kinds: dict[str, list[Warning]] = defaultdict(list)
+    for warning in report.warnings:
+        kinds[warning.id].append(warning)
+    return [Notice(id, tuple(warnings)) for id, warnings in kinds.items()]
+
+
+def listing(figure: Figure) -> Listing | None:
+    """Return the list that travels in a figure's specification, or None.
+
+    It stands under usermeta, miles, table: columns as pairs of a key and a title, and rows. The figure may come from a
+    file that somebody wrote by hand: what does not fit is left out.
+    """
+    found: Any = figure.spec
+    for key in ("usermeta", "miles", "table"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    columns, rows = (found.get(key) if isinstance(found, Mapping) else None for key in ("columns", "rows"))
+    if not isinstance(columns, list) or not isinstance(rows, list) or not 0 < len(columns) <= MOST_COLUMNS:
+        return None
+    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str) for pair in columns):
+        return None
+    fitting = [row for row in rows if isinstance(row, list) and len(row) == len(columns) and all(map(_is_cell, row))]
+    if not fitting:
+        return None
+    cells = [_column(column) for column in zip(*fitting[:MOST_LISTED], strict=True)]
+    return Listing(
+        titles=tuple(_cut(pair[1]) for pair in columns),
+        numbers=tuple(number for number, _ in cells),
+        rows=tuple(zip(*(words for _, words in cells), strict=True)),
+    )
+
+
+def chart(figure: Figure) -> Json:
+    """Return a figure's specification without what only travels in it."""
+    return {key: value for key, value in figure.spec.items() if key != "usermeta"}
+
+
+def _is_cell(value: object) -> bool:
+    if isinstance(value, int | float):
+        # Beyond that a number has no digits that could stand in a column.
+        return not isinstance(value, bool) and abs(value) < 1e15
+    return value is None or isinstance(value, str)
+
+
+def _column(values: Sequence[str | float | None]) -> tuple[bool, list[str]]:
+    """Return whether a column holds numbers, and its cells; numbers that are not all whole have two decimals."""
+    amounts = [value for value in values if isinstance(value, int | float)]
+    places = 0 if all(float(value).is_integer() for value in amounts) else 2
+    words = [
+        _cut(value) if isinstance(value, str) else "" if value is None else written(value, places) for value in values
+    ]
+    return bool(amounts) and not any(isinstance(value, str) for value in values), words
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "…"
+
+
+def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
+    """Return what was counted per group and how many, for groups of one attribute."""
+    # A row that compares the group with others, as a test and a difference do, counts those too.
+    grouped = [
+        row
+        for row in report.estimates
+        if isinstance(row.where.get("group"), str)
+        and not {"by", "test"} & set(row.where)
+        and row.measure.name
+        and row.measure.neutral is None
+    ]
+    if not grouped:
+        return "", []
+    unit = grouped[0].unit
+    counts: dict[str, int] = {}
+    for row in grouped:
+        group = str(row.where["group"])
+        if row.unit == unit and "&" not in group:
+            counts[group] = max(row.n, counts.get(group, 0))
+    return unit, list(counts.items())
+
+
+def label(estimate: Estimate) -> str:
+    """Return one estimate's coordinates in words, without their keys, for a narrow place.
+
+    Examples
+    --------
+    >>> where = {"group": "accent=indian", "layer": 3}
+    >>> label(Estimate(name="rate", value=1.0, method="exact", n=1, unit="x", where=where))
+    'accent=indian, layer 3'
+    >>> where = {"source": "fr", "target": "en"}
+    >>> label(Estimate(name="interference", value=1.0, method="exact", n=1, unit="x", where=where))
+    'en ← fr'
+    """
+    parts = []
+    where = dict(estimate.where)
+    if {"source", "target"} <= where.keys():
+        # Which of the two is which, their order alone does not tell.
+        parts.append(f"{where.pop('target')} ← {where.pop('source')}")
+    for key, value in sorted(where.items()):
+        text = coordinate(value)
+        parts.append(f"{key} {text}" if _bare(text) else text)
+    return ", ".join(parts)
+
+
+def _bare(text: str) -> bool:
+    """Tell whether a value says nothing without its key."""
+    return text.lstrip("-").replace(".", "", 1).isdigit() or text in ("yes", "no", "all", "head")

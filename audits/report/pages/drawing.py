@@ -1,0 +1,99 @@
+"""Charts become pictures in a contained child: the library that draws runs whatever a specification asks it to.
+
+The child is started with the first chart and draws those that follow, so that its start is paid once.
+"""
+
+import fcntl
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from audits.core.records import Json
+from probes.contained import ContainedError, LimitError, Limits, Session
+
+INSIDE = "data:image/png;base64,"
+"""How the address of a picture begins that travels inside the chart."""
+LIMITS = Limits(memory=2**30, seconds=20)
+"""What one chart may take, as SVG and as PNG."""
+FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/etc/fonts", "/usr/share/fontconfig")
+"""Folders of fonts, which the library looks through."""
+_ADDRESS = re.compile(r"""(?:xlink:)?href\s*=\s*["']([^"']*)["']""")
+_ERROR = re.compile(r"^ERROR\s+(.+)$", re.MULTILINE)
+_MOST_LOG = 2**16
+
+
+def picture(spec: Json, config: Json) -> tuple[str, bytes]:
+    """Return a Vega-Lite chart as SVG and as a PNG of twice its size.
+
+    Raises
+    ------
+    ValueError
+        Where it cannot be drawn, or not within `LIMITS`.
+    """
+    try:
+        try:
+            svg, png = _drawer().ask("picture", spec, config)
+        except LimitError as error:
+            if error.what == "time":
+                raise
+            # It may have been worn out by the charts before.
+            _end()
+            svg, png = _drawer().ask("picture", spec, config)
+    except LimitError as error:
+        _end()
+        slow = f"it takes more than {LIMITS.seconds} seconds of computing"
+        large = f"it takes more than {LIMITS.memory >> 20} MiB of memory, or ends the program that draws"
+        raise ValueError(slow if error.what == "time" else large) from None
+    except ContainedError as error:
+        raise ValueError(error.text) from None
+    return svg, png
+
+
+_OPEN: list[Session] = []
+
+
+def _drawer() -> Session:
+    if not _OPEN:
+        _OPEN.append(Session(Drawer, reads=[Path(folder) for folder in FONTS], limits=LIMITS, loads=["vl_convert"]))
+    return _OPEN[0]
+
+
+def _end() -> None:
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+class Drawer:
+    """The library that draws, in the child. It says what goes wrong inside a chart on stderr alone, so that is read."""
+
+    def __init__(self) -> None:
+        self._log, end = os.pipe()
+        # Somebody who writes more than the pipe holds must not wait for a reader.
+        for handle in (self._log, end):
+            fcntl.fcntl(handle, fcntl.F_SETFL, os.O_NONBLOCK)
+        os.dup2(end, 2)
+
+    def picture(self, spec: Json, config: Json) -> list[Any]:
+        """Return SVG and PNG, or raise ValueError."""
+        import vl_convert
+
+        # What the chart before left is not about this one.
+        self._logged()
+        # An empty list of addresses: a specification from elsewhere must not make this machine fetch anything. It does
+        # not hold for images, whose addresses stand in the SVG before anything follows them.
+        shared: dict[str, Any] = {"allowed_base_urls": []}
+        svg = vl_convert.vegalite_to_svg(spec, config=config, **shared)
+        if any(not address.startswith(INSIDE) for address in _ADDRESS.findall(svg)):
+            raise ValueError("it shows an image from outside")
+        wrong = _ERROR.search(self._logged())
+        if wrong:
+            raise ValueError(wrong[1])
+        png = vl_convert.vegalite_to_png(spec, config={**config, "background": "white"}, scale=2, **shared)
+        return [svg, png]
+
+    def _logged(self) -> str:
+        try:
+            return os.read(self._log, _MOST_LOG).decode(errors="replace")
+        except BlockingIOError:
+            return ""

@@ -1,0 +1,144 @@
+"""How do the charts of a report become pictures? Vega-Lite to SVG and PNG, with nothing fetched from anywhere.
+
+The page draws the same specifications live under the same `CONFIG`, so that a figure looks alike in a paper.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from audits.core.records import Json, Report
+from audits.report.charts.theme import CONFIG
+from audits.report.pages.drawing import picture
+from probes.core.errors import InputError
+
+WIDTH = 640
+"""Width in pixels of a figure in a file."""
+
+BESIDE = 130
+"""Pixels that labels and titles take beside a chart whose inner width must be named."""
+
+MOST_PIXELS = 4000
+"""Pixels that a side, or one step of it, may be given."""
+MOST_VALUES = 100_000
+"""Values that a chart may hold or make."""
+
+PAPER = '<rect width="100%" height="100%" fill="white"/>'
+"""The ground of an SVG file, without which a dark viewer shows black on black."""
+
+_UNDRAWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+"""Characters that no XML may hold: the library that draws ends the whole process at one."""
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_IDENTIFIER = re.compile(r"""(\bid="|url\(#|href="#)([\w-]+)""")
+_ASIDE = re.compile(r"""\s(?:aria-[a-z]+|role|class|xmlns(?::xlink)?)="[^"]*\"""")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One figure as a file-ready SVG and a PNG of twice its size."""
+
+    svg: str
+    png: bytes
+
+
+def draw(report: Report) -> dict[str, Picture]:
+    """Draw every figure of a report; the keys are the stems of their files.
+
+    Raises
+    ------
+    InputError
+        Where a chart cannot be drawn, such as one that wants data from outside.
+    """
+    return {figure.file: _picture(figure.spec, figure.id) for figure in report.figures}
+
+
+def sized(spec: Json, width: int = WIDTH) -> Json:
+    """Return a specification whose width is named in pixels, in all its panels."""
+    if "facet" in spec and isinstance(spec.get("spec"), dict):
+        named = spec.get("columns")
+        columns = named if isinstance(named, int) and named > 0 else 1
+        panel = (width - BESIDE // 2) // columns - 24
+        return {**spec, "spec": {**spec["spec"], "width": panel}}
+    if isinstance(spec.get("vconcat"), list):
+        return {**spec, "vconcat": [{**view, "width": width - BESIDE} for view in spec["vconcat"]]}
+    if spec.get("width") == "container":
+        return {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
+    return spec
+
+
+def for_page(svg: str) -> str:
+    """Return an SVG to put into a page: no ground of its own, no spoken labels, coordinates to the hundredth."""
+    bare = _ASIDE.sub("", svg.replace(PAPER, ""))
+    return _NUMBER.sub(lambda met: f"{float(met[0]):.2f}".rstrip("0").rstrip("."), bare)
+
+
+def _picture(spec: Json, name: str) -> Picture:
+    _check_size(spec, name)
+    # One order of keys: legends and scales follow it, and report.json sorts while a fresh report does not.
+    ordered = json.loads(json.dumps(_drawable(sized(spec)), sort_keys=True))
+    try:
+        svg, png = picture(ordered, CONFIG)
+    except ValueError as error:
+        raise _refused(str(error), name) from error
+    return Picture(_renamed(svg, name).replace(">", ">" + PAPER, 1), png)
+
+
+def _refused(why: str, name: str) -> InputError:
+    # The library adds which of its lines were at work, each with "at" before it.
+    said = " ".join(why.split("\n    at ", 1)[0].split())
+    return InputError(
+        f"The chart cannot be drawn: {said[:200]}",
+        where=f"figure {name}",
+        hint="Its specification must be Vega-Lite with its data inside.",
+    )
+
+
+def _check_size(spec: Json, name: str) -> None:
+    """Refuse a chart of more pixels or values than anybody can look at."""
+    left: list[Any] = [spec]
+    values = 0
+    while left:
+        part = left.pop()
+        for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+            if key in ("values", "datasets", "usermeta"):
+                # Rows are data, whatever their columns are called.
+                values += len(value) if key == "values" and isinstance(value, list | tuple) else 0
+            elif isinstance(value, dict | list | tuple):
+                left.append(value)
+            values += _steps(value) if key == "sequence" and isinstance(value, dict) else 0
+            if key in ("width", "height"):
+                size = value.get("step") if isinstance(value, dict) else value
+                if isinstance(size, int | float) and size > MOST_PIXELS:
+                    raise _refused(f"its {key} is {size:,} pixels, at most {MOST_PIXELS:,} are drawn.", name)
+    if values > MOST_VALUES:
+        raise _refused(f"it holds {values:,} values, at most {MOST_VALUES:,} are drawn.", name)
+
+
+def _steps(sequence: Json) -> int:
+    """Return how many numbers a generator of a sequence makes."""
+    start, stop, step = (sequence.get(key, usual) for key, usual in (("start", 0), ("stop", 0), ("step", 1)))
+    if not all(isinstance(number, int | float) for number in (start, stop, step)) or not step:
+        return 0
+    try:
+        return max(0, int((stop - start) / step))
+    except OverflowError:
+        return MOST_VALUES + 1
+
+
+def _drawable(value: Any) -> Any:
+    if isinstance(value, str):
+        return _UNDRAWABLE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_drawable(key): _drawable(item) for key, item in value.items()}
+    return [_drawable(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _renamed(svg: str, name: str) -> str:
+    """Number the names inside an SVG from its figure: the library counts on from one chart to the next."""
+    met: dict[str, str] = {}
+
+    def rename(found: re.Match[str]) -> str:
+        return found[1] + met.setdefault(found[2], f"{name}-{len(met)}")
+
+    return _IDENTIFIER.sub(rename, svg)

@@ -1,0 +1,161 @@
+"""How does an interval look in one line? A point, its two ends and the value it is held against, on one axis.
+
+Drawn as characters for the terminal and Markdown, and as a small SVG for the page. What a number is held
+against comes from the report: the limit of a gate, else equality for a difference, else everyone.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from audits.core.gates import MOST_LETTERS
+from audits.core.numbers import decimals, ends, written
+from audits.core.records import Coordinate, Estimate, Report
+
+NEUTRAL = {0.0: "none", 0.5: "chance", 1.0: "equal"}
+"""What a neutral value is called: that of a difference, of a coin and of a ratio."""
+WIDTH, HEIGHT, MARGIN = 300, 46, 14
+LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The value that a number is held against, and what it is."""
+
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The two ends of an axis.
+
+    Examples
+    --------
+    >>> Span(0.0, 2.0).share(0.5)
+    0.25
+    """
+
+    low: float
+    high: float
+
+    def share(self, value: float) -> float:
+        """Return how far along the axis a value lies, from 0 to 1."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+
+def reference(report: Report, index: int) -> Reference | None:
+    """Return what the estimate at `index` is held against, or None where the report names nothing."""
+    estimate = report.estimates[index]
+    for gate in report.gates:
+        limit = LIMIT.search(gate.expression[-MOST_LETTERS:])
+        if index in gate.rows and limit and math.isfinite(float(limit[1])):
+            return Reference(float(limit[1]), "limit")
+    if equality(estimate) is not None:
+        return equality(estimate)
+    everyone = {**estimate.where, "group": "all"}
+    if estimate.where.get("group", "all") != "all":
+        for other in report.estimates:
+            if other.name == estimate.name and other.where == everyone:
+                return Reference(other.value, "everyone")
+    return None
+
+
+def equality(estimate: Estimate) -> Reference | None:
+    """Return the value at which a number of this measure says that nothing was found.
+
+    Examples
+    --------
+    >>> from audits.core.measures import Measure
+    >>> gap = Measure("gap", neutral=0.0)
+    >>> equality(Estimate(name="gap", value=0.1, method="exact", n=2, unit="clips", measure=gap))
+    Reference(value=0.0, name='none')
+    """
+    neutral = estimate.measure.neutral
+    return None if neutral is None else Reference(neutral, NEUTRAL.get(neutral, "neutral"))
+
+
+def scale_of(estimate: Estimate) -> tuple[Coordinate, ...]:
+    """Return what two estimates must share to be drawn on one axis."""
+    return (estimate.name, *(estimate.where.get(key, "") for key in estimate.measure.apart))
+
+
+def span(estimates: Iterable[Estimate], references: Iterable[Reference | None] = ()) -> Span:
+    """Return an axis on which all the intervals and references fit."""
+    met = [reference.value for reference in references if reference is not None]
+    for estimate in estimates:
+        met += [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
+    low, high = min(met, default=0.0), max(met, default=1.0)
+    if low == high:
+        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+    return Span(low, high)
+
+
+def text_glyph(estimate: Estimate, axis: Span, *, against: Reference | None = None, width: int = 18) -> str:
+    """Draw an interval in `width` characters; the line of dots is the axis and the bar the reference.
+
+    Examples
+    --------
+    >>> rate = Estimate(name="rate", value=0.5, low=0.25, high=0.75, method="Wilson", n=9, unit="clips")
+    >>> text_glyph(rate, Span(0.0, 1.0), against=Reference(0.0, "none"), width=13)
+    '|··├──●──┤···'
+    """
+
+    def place(value: float) -> int:
+        return round(axis.share(value) * (width - 1))
+
+    cells = ["·"] * width
+    if against is not None:
+        cells[place(against.value)] = "|"
+    if estimate.low is not None and estimate.high is not None:
+        left, right = place(estimate.low), place(estimate.high)
+        cells[left : right + 1] = ["─"] * (right + 1 - left)
+        cells[left], cells[right] = "├", "┤"
+        if against is not None and left < place(against.value) < right:
+            cells[place(against.value)] = "┼"
+    cells[place(estimate.value)] = "●"
+    return "".join(cells)
+
+
+def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
+    """Draw one estimate on an axis of its own, with the ends and the reference labelled."""
+    axis = span([estimate], [against])
+
+    def place(value: float) -> float:
+        return round(MARGIN + axis.share(value) * (WIDTH - 2 * MARGIN), 1)
+
+    places = decimals(estimate)
+    middle = place(estimate.value)
+    parts = [Markup('<line class="axis" x1="0" y1="16" x2="{}" y2="16"/>').format(WIDTH)]
+    labels: list[tuple[float, str]] = []
+    if against is not None:
+        at = place(against.value)
+        parts.append(Markup('<line class="reference" x1="{0}" y1="3" x2="{0}" y2="29"/>').format(at))
+        value = written(against.value, places) if against.name == "everyone" else f"{against.value:g}"
+        labels.append((at, value if against.name in ("none", "equal") else f"{against.name} {value}"))
+    texts = ends(estimate)
+    if texts is not None and estimate.low is not None and estimate.high is not None:
+        sides = place(estimate.low), place(estimate.high)
+        parts.append(Markup('<line class="interval" x1="{}" y1="16" x2="{}" y2="16"/>').format(*sides))
+        labels += zip(sides, texts, strict=True)
+    parts.append(Markup('<circle class="point" cx="{}" cy="16" r="5"/>').format(middle))
+    parts += _labels(labels)
+    frame = Markup('<svg class="glyph" viewBox="0 0 {} {}" width="{}" height="{}" aria-hidden="true">')
+    return frame.format(WIDTH, HEIGHT, WIDTH, HEIGHT) + Markup("").join(parts) + Markup("</svg>")
+
+
+def _labels(labels: list[tuple[float, str]]) -> list[Markup]:
+    """Write the labels under the axis, the reference first; one that would touch another is left out."""
+    taken: list[tuple[float, float]] = []
+    drawn = []
+    for at, text in labels:
+        half = 3.4 * len(text)
+        centre = round(min(max(at, half), WIDTH - half), 1)
+        if all(centre + half + 4 <= left or centre - half - 4 >= right for left, right in taken):
+            taken.append((centre - half, centre + half))
+            line = '<text x="{}" y="42" text-anchor="middle">{}</text>'
+            drawn.append(Markup(line).format(centre, escape(text)))
+    return drawn

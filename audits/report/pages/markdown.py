@@ -1,0 +1,223 @@
+"""How does a report read in a pull request or a wiki? The same document as the page, as Markdown."""
+
+import json
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from audits.core.gates import abridged
+from audits.core.numbers import coordinate, counted, described, levelled, placed, point
+from audits.core.records import Coordinate, Report
+from audits.report.pages import content
+from audits.report.pages.glyphs import Span, equality, reference, scale_of, span, text_glyph
+
+MOST_ROWS = 40
+"""Rows of a table that a reader of Markdown gets; the page and report.json hold them all."""
+
+MOST_WARNINGS = 10
+
+
+def to_markdown(report: Report) -> str:
+    """Return report.md: the sections, words and numbers of the page, with its figures as links."""
+    report = content.canonical(report)
+    parts = [
+        *_head(report),
+        *_found(report),
+        *_asked(report),
+        *_coverage(report),
+        *_figures(report),
+        *_tables(report),
+        *_limits(report),
+        *_provenance(report),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(text: object) -> str:
+    r"""Return text of others as Markdown that shows it as it is.
+
+    Examples
+    --------
+    >>> print(escaped("accent=<script>|a_b*"))
+    accent=&lt;script&gt;\|a_b\*
+    >>> print(escaped("see http://x.example or www.x.example"))
+    see http\://x.example or www\.x.example
+    """
+    line = " ".join(str(text).split())
+    # Only where it would begin an entity: names of crossed groups are full of it.
+    line = re.sub(r"&(?=#?\w+;)", "&amp;", line).replace("<", "&lt;").replace(">", "&gt;")
+    line = re.sub(r"([\\`*\[\]|~!])", r"\\\1", line)
+    # GitHub makes links of bare addresses; after a backslash it does not see them.
+    line = re.sub(r":(?=//)", r"\:", line)
+    line = re.sub(r"(?<![A-Za-z0-9])(www|mailto|xmpp)([.:])", r"\1\\\2", line, flags=re.IGNORECASE)
+    # Between letters it is no emphasis, and names of estimates are full of it.
+    return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", line)
+
+
+def code(text: str) -> str:
+    """Return text as a code span, whatever backticks it holds."""
+    line = " ".join(text.split())
+    longest = max((len(run) for run in re.findall("`+", line)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def _head(report: Report) -> Iterable[str]:
+    yield f"# {escaped(report.title)}"
+    yield "\n".join(f"- {word}: {escaped(value)}" for word, value in content.head(report))
+    if report.gates:
+        outcome = {"pass": "✓ passed", "fail": "✗ failed"}
+        lines = []
+        for gate in report.gates:
+            lines.append(f"- Gate {outcome[gate.outcome]}: {code(abridged(gate.expression))}")
+            lines += [f"  - {escaped(row)}" for row in content.broken(report, gate)]
+        yield "\n".join(lines)
+
+
+def _found(report: Report) -> Iterable[str]:
+    yield "## What we found"
+    if not report.findings:
+        yield "Nothing was found that the estimates below would carry."
+    for finding in content.findings(report):
+        icon, word = content.MARKS[finding.severity]
+        lines = [f"**{icon} {word}.** {escaped(finding.statement)}"]
+        for index in finding.evidence[:4]:
+            estimate, against = report.estimates[index], reference(report, index)
+            glyph = text_glyph(estimate, span([estimate], [against]), against=against)
+            place = escaped(content.label(estimate))
+            lines.append(f"- {code(estimate.name)} {place}: `{glyph}` {escaped(described(estimate))}")
+        if len(finding.evidence) > 4:
+            lines.append(f"- and {len(finding.evidence) - 4} more in report.json")
+        yield lines[0] + ("\n\n" + "\n".join(lines[1:]) if lines[1:] else "")
+
+
+def _asked(report: Report) -> Iterable[str]:
+    yield "## What was asked"
+    yield escaped(report.question)
+    facts = [(word, escaped(value)) for word, value in content.asked(report)]
+    facts.append(("Method", code(content.method_page(report))))
+    if content.calibration_page(report):
+        facts.append(("How often these intervals hold", code(content.calibration_page(report))))
+    yield "\n".join(f"- {word}: {value}" for word, value in facts)
+
+
+def _coverage(report: Report) -> Iterable[str]:
+    yield "## Coverage"
+    coverage = report.coverage
+    rows = [("given", coverage.given), ("used", coverage.used)]
+    rows += [(f"skipped: {item.reason}", item.count) for item in coverage.skipped]
+    yield _table(["", "items"], [[escaped(word), f"{count:,}"] for word, count in rows], right=(1,))
+    unit, groups = content.people(report)
+    if groups:
+        rows_of_groups = [[escaped(group), f"{count:,}"] for group, count in groups[:MOST_ROWS]]
+        yield _table(["group", escaped(unit)], rows_of_groups, right=(1,))
+        yield from _rest(len(groups))
+
+
+def _figures(report: Report) -> Iterable[str]:
+    if report.figures:
+        yield "## Figures"
+    for figure in report.figures:
+        yield f"### {escaped(figure.title)}"
+        yield f"![{escaped(figure.caption)}](figures/{figure.file}.svg)"
+        yield escaped(figure.caption)
+        found = content.listing(figure)
+        if found is not None:
+            rows = [[escaped(cell) for cell in row] for row in found.rows]
+            right = [place for place, number in enumerate(found.numbers) if number]
+            yield _table([escaped(title) for title in found.titles], rows, right=right)
+
+
+def _tables(report: Report) -> Iterable[str]:
+    if report.estimates:
+        yield "## Tables"
+    noted = content.limits(report)
+    first = set(content.cited(report))
+    for table in content.tables(report):
+        yield f"### {code(table.name)}{f': {escaped(table.label)}' if table.label else ''}"
+        rows = sorted(table.rows, key=lambda index: index not in first)[:MOST_ROWS]
+        titles = [*map(escaped, table.keys), "value", "interval", "", "n", "method"]
+        right = (len(table.keys), len(table.keys) + 1, len(table.keys) + 3)
+        axes = _axes(report, table)
+        cells = [_cells(report, index, table, axes, index in noted) for index in sorted(rows)]
+        yield _table(titles, cells, right=right)
+        yield from _rest(len(table.rows))
+        if any(index in noted for index in rows):
+            yield "† limited by a warning: see What this cannot say."
+
+
+def _axes(report: Report, table: content.Table) -> dict[tuple[Coordinate, ...], Span]:
+    """Return the axis of each scale in a table, so that its glyphs can be compared."""
+    alike = defaultdict(list)
+    for index in table.rows:
+        alike[scale_of(report.estimates[index])].append(report.estimates[index])
+    return {scale: span(rows, [equality(rows[0])]) for scale, rows in alike.items()}
+
+
+def _cells(
+    report: Report, index: int, table: content.Table, axes: dict[tuple[Coordinate, ...], Span], limited: bool
+) -> list[str]:
+    estimate = report.estimates[index]
+    glyph = text_glyph(estimate, axes[scale_of(estimate)], against=equality(estimate), width=14)
+    where = [escaped(coordinate(estimate.where[key])) if key in estimate.where else "" for key in table.keys]
+    return [
+        *where,
+        point(estimate) + (" †" if limited else ""),
+        levelled(estimate),
+        # A bar would end the cell, in code too.
+        "`" + glyph.replace("|", "╎") + "`",
+        escaped(counted(estimate.n, estimate.unit)),
+        escaped(estimate.method),
+    ]
+
+
+def _limits(report: Report) -> Iterable[str]:
+    yield "## What this cannot say"
+    if report.limitations:
+        yield "\n".join(f"- {escaped(line)}" for line in report.limitations)
+    for notice in content.notices(report):
+        lines = [_warning(warning.message, placed(warning.where)) for warning in notice.warnings]
+        shown = lines[:MOST_WARNINGS]
+        if len(lines) > len(shown):
+            shown.append(f"- and {len(lines) - len(shown)} more of this kind in report.json")
+        yield f"Warning {code(notice.id)}:\n\n" + "\n".join(shown)
+
+
+def _warning(message: str, place: str) -> str:
+    return f"- {escaped(message)}" + (f" ({escaped(place)})" if place else "")
+
+
+def _provenance(report: Report) -> Iterable[str]:
+    made = report.provenance
+    yield "## Provenance"
+    facts = {
+        "miles": made.miles,
+        "Python": made.python,
+        "packages": ", ".join(f"{name} {version}" for name, version in made.packages.items()),
+        "platform": made.platform,
+        "device": f"{made.device}, {made.dtype}, {made.threads} threads",
+        "seed": str(made.seed),
+        "seconds": ", ".join(f"{phase} {spent:.1f}" for phase, spent in made.seconds.items()),
+    }
+    for source in report.data:
+        facts[f"sha256 of {source.path}"] = source.sha256
+    if report.subject is not None:
+        facts["sha256 of the model"] = report.subject.sha256
+    yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts.items())
+    yield "Run it again:"
+    # Indented rather than fenced: nothing that the command holds can end the block.
+    yield "    " + " ".join(shlex.join(made.command).split("\n"))
+    yield "Settings:"
+    yield "    " + json.dumps(report.settings, sort_keys=True, ensure_ascii=True)
+
+
+def _rest(total: int) -> Iterable[str]:
+    if total > MOST_ROWS:
+        yield f"{MOST_ROWS} of {total:,} rows; the page and report.json hold them all."
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int]) -> str:
+    rule = ["---:" if place in right else "---" for place in range(len(titles))]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (titles, rule, *rows))

@@ -1,0 +1,167 @@
+"""report.json and records.csv: read with every suspicion, written whole or not at all."""
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from audits.core import registry
+from audits.core.gates import abridged
+from audits.core.records import Json, Report
+from audits.report.spreadsheet_cells import guarded
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_json
+
+NAME = "report.json"
+MADE_BY_MILES = "Give a run folder of miles, or the report.json in it; if this was one, run the audit again."
+PART = ".part-"
+"""How the name of a file begins that is still being written."""
+
+
+@cache
+def schema() -> Json:
+    """Return the JSON Schema of report.json."""
+    loaded: Json = json.loads((files("audits") / "report.schema.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def dumps(report: Report) -> str:
+    """Return the bytes of report.json: keys sorted, no NaN, a newline at the end."""
+    return json.dumps(report.to_json(), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Check a report against the schema and write it in one step."""
+    import jsonschema
+
+    text = dumps(report)
+    jsonschema.validate(json.loads(text), schema())
+    write_text(folder / NAME, text)
+    return folder / NAME
+
+
+def read_report(path: Path) -> Report:
+    """Read report.json, or the one in a run folder.
+
+    Raises
+    ------
+    InputError
+        Where there is none, it is not JSON, or it does not keep to the schema.
+    """
+    import jsonschema
+
+    file = path / NAME if path.is_dir() else path
+    if not file.is_file():
+        unfinished = path.is_dir() and (path / "state").is_dir()
+        mend = (
+            "Run the command that made it again: it resumes." if unfinished else "Give a run folder or its report.json."
+        )
+        raise InputError("There is no finished report here.", where=str(file), hint=mend)
+    try:
+        text = file.read_text(encoding="utf-8")
+        # 1e999 keeps to JSON and is read as infinity, which no report holds.
+        data = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        if "\\u" in text:
+            # An escape may stand for half a character, which no page can hold.
+            json.dumps(data, ensure_ascii=False).encode("utf-8")
+        jsonschema.validate(data, schema())
+        report = Report.from_json(data, registry.measures_of(data["audit"]))
+        _check_rows(report)
+        return report
+    except jsonschema.ValidationError as error:
+        key = "/".join(str(part) for part in error.absolute_path) or "the top"
+        raise InputError(
+            f"The report does not keep to the schema: {error.message[:200]}",
+            where=f"{file}, key {key}",
+            hint=MADE_BY_MILES,
+        ) from error
+    # Brackets nested deep enough exhaust the stack before the schema is asked.
+    except (ValueError, OverflowError, RecursionError, OSError) as error:
+        raise InputError(f"The report cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
+def _check_rows(report: Report) -> None:
+    rows = [(finding.id, finding.evidence) for finding in report.findings]
+    rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
+    for name, places in rows:
+        if any(place >= len(report.estimates) for place in places):
+            raise ValueError(f"{name} points to an estimate that is not there")
+
+
+def fingerprint(audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str) -> str:
+    """Return the hash of all that decides the report; gates do not, since they can be judged again.
+
+    Of an audit of another package its version decides too.
+    """
+    kept = {key: value for key, value in settings.items() if key != "fail_if"}
+    release = registry.release(audit)
+    return _fingerprint(audit, kept, data, subject, version, release and release[1])
+
+
+def _fingerprint(audit: str, kept: Any, data: Any, subject: Any, version: str, release: str | None) -> str:
+    return sha256_json([audit, kept, data, subject, version, *([release] if release else [])])
+
+
+def fingerprint_of(report: Report) -> str:
+    """Return the fingerprint of a finished report."""
+    plain = report.to_json()
+    kept = {key: value for key, value in plain["settings"].items() if key != "fail_if"}
+    subject = report.subject and report.subject.sha256
+    release = registry.release(report.audit)
+    made_by = report.provenance.packages.get(release[0]) if release else None
+    return _fingerprint(report.audit, kept, plain["data"], subject, report.provenance.miles, made_by)
+
+
+def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write records.csv; every row has the keys of the first."""
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writerow({name: _harmless(name) for name in rows[0]})
+        writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
+    write_text(path, text.getvalue())
+
+
+def _harmless(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, and no reader for the end of a row."""
+    # A bare carriage return is not quoted, and ends the row for most readers.
+    return guarded(value.replace("\r\n", "\n").replace("\r", "\n")) if isinstance(value, str) else value
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step, so that a reader finds the old one or the new one."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file in one step, so that a reader finds the old one or the new one."""
+    # In the same folder, since a file moves in one step within one file system only. Not tempfile, whose files are the
+    # writer's alone: who may read a result is for the user's umask to say.
+    part = path.parent / f"{PART}{uuid4().hex}"
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+            file.flush()
+            # Before it gets its name: else a power cut may leave an empty file under the name of a finished one.
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # That of a full disk names no file, and others one that nobody knows.
+            error.filename, error.filename2 = str(path), None
+        raise

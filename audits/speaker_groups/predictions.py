@@ -1,0 +1,303 @@
+"""Read what a speech recogniser wrote for each recording.
+
+Files of predictions come in many forms. Where two readings of a file would do, or two texts for a recording,
+nothing is chosen in silence: the file is refused with the place that shows it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
+from probes.files.arrow import is_arrow
+from probes.files.delimited import Delimited
+from probes.files.json_values import parse_json
+from probes.files.names import suggest
+from probes.files.tables import is_json, read_table
+from probes.files.text import numbered_lines, read_text
+
+NAME_COLUMNS = (
+    *("path", "audio_filepath", "audio_path", "file_name", "filename", "file", "audio", "wav", "hash_name"),
+    *("audio_id", "utterance_id", "utt_id", "utterance", "utt", "id", "name"),
+)
+"""Usual names of the column of the recording, the first one there is taken: paths say more than identifiers."""
+
+TEXT_COLUMNS = (
+    ("prediction", "predictions", "pred_text", "predicted_text", "pred", "hypothesis", "hyp"),
+    ("transcription", "transcript", "text"),
+)
+"""Usual names of the column of the text; the second ones, which may be references, only where no first one is."""
+
+_TABLES = (".csv", ".tsv", ".tab")
+_JSON_LINES = (".jsonl", ".ndjson")
+_PLAIN = ("", ".txt", ".text", ".hyp")
+_TRN = re.compile(r"(.*)\(([^()]+)\)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was written for a recording ("": nothing), and the line (JSON list, JSON map: the entry), from 1."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictions:
+    """What a file holds: the texts by the name of the recording as it is written there.
+
+    `form` is one of table, jsonl, json list, json map, kaldi text, sctk trn; `read_as` says in sentences what the
+    columns were read as, and how the table was read where that is unusual.
+    """
+
+    path: Path
+    sha256: str
+    form: str
+    entries: Mapping[str, Prediction]
+    read_as: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    line: int
+    where: str
+    name: object
+    text: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    line: int
+    where: str
+    values: Mapping[str, object]
+
+
+def read_predictions(path: Path) -> Predictions:
+    """Read a file of predictions: a table (CSV, TSV, Parquet, Arrow), JSON lines (NeMo's too), a JSON list or map,
+    Kaldi text or SCTK trn.
+
+    An empty text and JSON's null mean that the recogniser wrote nothing.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, has no such form, lacks a column, holds a value that is no text, or holds
+        two texts for one name.
+    """
+    form, found, read_as = _read(path)
+    entries = _collect(path, form, found)
+    return Predictions(path=path, sha256=sha256_file(path), form=form, entries=entries, read_as=read_as)
+
+
+def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+    """Return the form of a file, its entries, and what its columns were read as."""
+    suffix = path.suffix.lower()
+    if suffix == ".trn":
+        return "sctk trn", _trn(path), (f"{path.name} is read as SCTK's trn: the words (name).",)
+    if not is_arrow(path) and is_json(path):
+        return _json(path)
+    if is_arrow(path) or suffix in _TABLES or _names_columns(_header(path)):
+        table = read_table(path)
+        records = [_Record(row.line, f"{path}:{row.line}", row.values) for row in table.rows]
+        entries, read_as = _select(path, table.columns, records)
+        return "table", entries, (read_as, *table.notes)
+    if suffix in _PLAIN:
+        return "kaldi text", _kaldi(path), (f"{path.name} is read as Kaldi's text: a name and its words.",)
+    header = _header(path)
+    raise InputError(
+        f"A file that ends in {suffix!r} and has no header is no known form of predictions.",
+        where=str(path),
+        hint="Give a table (.csv, .tsv, .parquet), JSON (.json, .jsonl), Kaldi's text (.txt) or SCTK's trn (.trn)."
+        + f" As a table its columns would be: {', '.join(header)[:200]}." * (len(header) > 1),
+    )
+
+
+def _header(path: Path) -> list[str]:
+    """Return the names of the columns, if the file is a table."""
+    try:
+        return [name.strip() for name in Delimited(path).header]
+    except InputError:
+        # No table: whoever reads it as text says what is wrong with that.
+        return []
+
+
+def _names_columns(cells: Iterable[str]) -> bool:
+    there = {cell.casefold() for cell in cells}
+    return not there.isdisjoint(NAME_COLUMNS) and not there.isdisjoint(sum(TEXT_COLUMNS, ()))
+
+
+def _kaldi(path: Path) -> Iterator[_Entry]:
+    for line, content in _lines(path):
+        name, *rest = content.split(maxsplit=1)
+        yield _Entry(line, f"{path}:{line}", name, rest[0] if rest else "")
+
+
+def _trn(path: Path) -> Iterator[_Entry]:
+    for line, content in _lines(path):
+        if content.startswith(";;"):
+            continue
+        where = f"{path}:{line}"
+        parts = _TRN.match(content)
+        if parts is None:
+            raise InputError(
+                "The line does not end in a name between brackets.", where=where, hint="Write: the words (name)"
+            )
+        yield _Entry(line, where, parts[2], parts[1].strip())
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line that is not blank; CR alone ends a line too.
+
+    Raises
+    ------
+    InputError
+        Where there is none, or the file is no text.
+    """
+    number, empty = 0, True
+    for _, text in numbered_lines(path):
+        for line in text.split("\r"):
+            number += 1
+            if line.strip():
+                empty = False
+                yield number, line.strip()
+    if empty:
+        raise InputError("The file is empty.", where=str(path), hint="Give one prediction for each recording.")
+
+
+def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+    lines = list(_lines(path))
+    listed = lines[0][1][:1] == "["
+    if not listed and len(lines) > 1 and (path.suffix.lower() in _JSON_LINES or _is_json(lines[0][1])):
+        records = []
+        for line, content in lines:
+            where = f"{path}:{line}"
+            records.append(_record(line, where, parse_json(content, where, once=True)))
+        return "jsonl", *_selected(path, records)
+    text = read_text(path)
+    # Keys of a map that stand twice are told apart from those that differ, further down.
+    value = parse_json(text, str(path), once=listed)
+    if isinstance(value, list):
+        items = enumerate(value, start=1)
+        records = [_record(place, f"{path}, entry {place}", item) for place, item in items]
+        return "json list", *_selected(path, records)
+    record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
+    if _names_columns(record.values):
+        return "jsonl", *_selected(path, [record])
+    return "json map", _map(path, text), (f"{path.name} is read as a JSON map: names and predictions.",)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        parse_json(line, "")
+    except InputError:
+        return False
+    return True
+
+
+def _record(line: int, where: str, value: object) -> _Record:
+    if not isinstance(value, dict):
+        raise InputError(
+            f"The entry is {_kind(value)}, not an object.", where=where, hint='Write {"path": ..., "prediction": ...}.'
+        )
+    return _Record(line, where, value)
+
+
+def _map(path: Path, text: str) -> Iterator[_Entry]:
+    # Objects as pairs: a dict would keep one of two texts of the same name, and tell nobody.
+    pairs = json.loads(text, object_pairs_hook=tuple)
+    inner = dict.fromkeys(key for _, value in pairs if isinstance(value, tuple) for key, _ in value)
+    column = _text_column(path, list(inner)) if any(isinstance(value, tuple) for _, value in pairs) else ""
+    for place, (name, value) in enumerate(pairs, start=1):
+        where = f"{path}, key {name!r}"
+        record = _Record(place, where, dict(value)) if isinstance(value, tuple) else None
+        yield _Entry(place, where, name, _field(record, column) if record else value)
+
+
+def _selected(path: Path, records: Sequence[_Record]) -> tuple[Iterable[_Entry], tuple[str, ...]]:
+    """Return the entries of objects, whose columns are all the keys that they have."""
+    if not records:
+        return (), ()
+    entries, read_as = _select(
+        path, tuple(dict.fromkeys(name for record in records for name in record.values)), records
+    )
+    return entries, (read_as,)
+
+
+def _select(path: Path, columns: Sequence[str], records: Sequence[_Record]) -> tuple[Iterator[_Entry], str]:
+    """Return the entries of a table, and which columns they were read from."""
+    lower = {column.casefold(): column for column in reversed(columns)}
+    name = next((lower[usual] for usual in NAME_COLUMNS if usual in lower), None)
+    if name is None:
+        raise _no_column(path, "names the recording", NAME_COLUMNS, "path", columns)
+    text = _text_column(path, columns)
+    entries = (_Entry(record.line, record.where, _field(record, name), _field(record, text)) for record in records)
+    return entries, f"Columns of {path.name} are read as: {name}: the recording; {text}: the prediction."
+
+
+def _text_column(path: Path, columns: Sequence[str]) -> str:
+    for usual in TEXT_COLUMNS:
+        there = [column for column in columns if column.casefold() in usual]
+        if len(there) > 1:
+            raise InputError(
+                f"Several columns may hold the prediction: {', '.join(there)}.",
+                where=str(path),
+                hint="Keep one of them, or rename the others.",
+            )
+        if there:
+            return there[0]
+    raise _no_column(path, "holds the prediction", sum(TEXT_COLUMNS, ()), "prediction", columns)
+
+
+def _no_column(path: Path, role: str, usual: Sequence[str], example: str, columns: Sequence[str]) -> InputError:
+    return InputError(
+        f"No column {role} (usual names: {', '.join(usual)}).",
+        where=str(path),
+        hint=f"Name it {example!r}. {suggest(example, columns)}",
+    )
+
+
+def _field(record: _Record, column: str) -> object:
+    if column not in record.values:
+        raise InputError(f"The entry has no {column!r}.", where=record.where, hint="Give every entry the same columns.")
+    return record.values[column]
+
+
+def _collect(path: Path, form: str, entries: Iterable[_Entry]) -> dict[str, Prediction]:
+    found: dict[str, Prediction] = {}
+    for entry in entries:
+        name = _text(entry.name, "name of the recording", entry.where).strip()
+        if not name:
+            raise InputError("The entry names no recording.", where=entry.where, hint="Fill it in, or drop the entry.")
+        text = _text("" if entry.text is None else entry.text, "prediction", entry.where)
+        before = found.setdefault(name, Prediction(text, entry.line))
+        if before.text != text:
+            raise InputError(
+                f"{name!r} stands twice with different texts: before in {unit_of(form)} {before.line}.",
+                where=entry.where,
+                hint="Keep one of the two.",
+            )
+    if not found:
+        raise InputError("The file holds no predictions.", where=str(path), hint="Give one for each recording.")
+    return found
+
+
+def _text(value: object, role: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"The {role} is {_kind(value)}, not a text.", where=where, hint="Write it between quotes.")
+    return value
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        return "a text"
+    return json.dumps(value)[:40]
+
+
+def unit_of(form: str) -> str:
+    """Return what is counted in a file of some form."""
+    return "entry" if form in ("json list", "json map") else "line"

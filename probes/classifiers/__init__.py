@@ -1,0 +1,1 @@
+"""Image classifiers: images, networks, smoothing by noise, and Lipschitz bounds."""

@@ -1,0 +1,291 @@
+"""What does a classifier say about one image under random noise? Votes and soft outputs, counted.
+
+Every draw is a function of the seed, the image's number, the stream and the draw's own number, so that counts do
+not depend on batch size, on order, on interruption or on who else is at work. Votes and sums are whole numbers:
+they add up the same in any order.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from probes.classifiers.noise import BLOCK, STREAMS, Noise, Stream, start_block
+from probes.core.cache import Cache
+from probes.core.errors import InputError
+from probes.core.progress import Advance
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+KIND = "smoothing-counts"
+ONE = 1 << 20
+"""The soft output 1: outputs are rounded down to multiples of 1 / ONE, which keeps their sums exact."""
+MOST = (1 << 23) - 1
+"""Draws at the most: the sum of so many squares, each up to ONE^2, still fits 63 bits."""
+BATCHES = {"cpu": (16, 32, 64, 128, 256), "cuda": (256, 512, 1024, 2048)}
+HELD = 512
+"""Draws whose logits are counted together: counting costs more by the call than by the draw."""
+MOST_VALUES = 1 << 26
+"""Pixels in one batch at the most, 256 MiB."""
+_TRIAL = 0.12
+_SAVE = 10.0
+"""Seconds between two writes of what has been counted of one image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts over the first `draws` draws of a stream, each of shape (classes,) and whole numbers.
+
+    Parameters
+    ----------
+    votes
+        How often each class came out on top.
+    sums, squares
+        Sums of the soft outputs and of their squares, in units of 1 / ONE and 1 / ONE^2.
+    """
+
+    draws: int
+    votes: "Tensor"
+    sums: "Tensor"
+    squares: "Tensor"
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Return the counts of both runs of draws together."""
+        return Tally(
+            self.draws + other.draws,
+            self.votes + other.votes,
+            self.sums + other.sums,
+            self.squares + other.squares,
+        )
+
+
+class Sampler:
+    """A classifier under noise, ready to count.
+
+    Parameters
+    ----------
+    module
+        Pixels of shape (b, c, h, w) in [0, 1] to logits (b, classes), in evaluation mode; normalisation is part of
+        it, so that noise is added before. It is moved to `device` and `dtype`.
+    batch
+        Most draws in one forward pass, rounded up to whole blocks; 0 finds the fastest at the first image.
+
+    Attributes
+    ----------
+    piece
+        How many draws take about a second.
+    """
+
+    def __init__(
+        self, module: "nn.Module", *, classes: int, noise: Noise, seed: int, device: str, dtype: str, batch: int = 0
+    ) -> None:
+        import torch
+
+        self.noise, self.seed, self.classes, self.batch = noise, seed, classes, -(-batch // BLOCK) * BLOCK
+        self.device, self.dtype = torch.device(device), getattr(torch, dtype)
+        anything: Any = module.eval()
+        self.module = anything.to(device=self.device, dtype=self.dtype, memory_format=torch.channels_last)
+        self.piece = BLOCK
+        self._generator = torch.Generator(self.device)
+        self._buffer = torch.empty(0, device=self.device)
+
+    def prepare(self, pixels: "Tensor") -> None:
+        """Find the batch size, once, on an image like those to come."""
+        if not self.batch:
+            self.batch = self._fastest(pixels.to(self.device))
+        self.piece = max(self.piece, self.batch)
+
+    def clean(self, pixels: "Tensor") -> int:
+        """Return the class of an image without noise."""
+        import torch
+
+        with torch.inference_mode():
+            return int(self._logits(pixels.to(self.device)[None]).argmax())
+
+    def tally(self, pixels: "Tensor", index: int, stream: Stream, start: int, stop: int) -> Tally:
+        """Count the draws `start` <= i < `stop` of a stream around an image of shape (c, h, w), float32.
+
+        Raises
+        ------
+        InputError
+            Where the logits are not finite under noise.
+        """
+        import torch
+
+        self.prepare(pixels)
+        image = pixels.to(self.device)
+        total = Tally(0, *(torch.zeros(self.classes, dtype=torch.int64, device=self.device) for _ in range(3)))
+        held: list[Tensor] = []
+        with torch.inference_mode():
+            for first in range(start - start % BLOCK, stop, self.batch):
+                last = min(first + self.batch, -(-stop // BLOCK) * BLOCK)
+                # Whole blocks run, also where a part counts: a network may round otherwise in a batch of another size.
+                logits = self._logits(self._noisy(image, index, stream, first, last))
+                held.append(logits[max(start - first, 0) : stop - first])
+                if last >= stop or len(held) * self.batch >= HELD:
+                    total = total + self._count(torch.cat(held))
+                    held.clear()
+        return Tally(total.draws, total.votes.cpu(), total.sums.cpu(), total.squares.cpu())
+
+    def _noisy(self, image: "Tensor", index: int, stream: Stream, first: int, last: int) -> "Tensor":
+        """Return the image under the noise of whole blocks of draws, channels last in memory."""
+        channels, height, width = image.shape
+        if self._buffer.shape[1:] != (height, width, channels) or len(self._buffer) < last - first:
+            self._buffer = self._buffer.new_empty((max(last - first, self.batch), height, width, channels))
+        # Which number of a stream a pixel meets depends on this order in memory: it is part of what a draw is.
+        noisy = self._buffer[: last - first]
+        for place in range(0, last - first, BLOCK):
+            start_block(self._generator, self.seed, index, stream, (first + place) // BLOCK)
+            self.noise.fill(noisy[place : place + BLOCK], self._generator)
+        return noisy.add_(image.permute(1, 2, 0)).permute(0, 3, 1, 2)
+
+    def _logits(self, batch: "Tensor") -> "Tensor":
+        logits: Tensor = self.module(batch.to(self.dtype))
+        return logits.float()
+
+    def _count(self, logits: "Tensor") -> Tally:
+        if not bool(logits.isfinite().all()):
+            raise InputError(
+                f"The logits are not finite under noise of {self.noise.scale}.",
+                where="the model under noise",
+                hint="Use --dtype float32, or a smaller --sigma.",
+            )
+        soft = logits.softmax(1).mul_(ONE).long()
+        votes = logits.argmax(1).bincount(minlength=self.classes)
+        return Tally(len(logits), votes, soft.sum(0), soft.square_().sum(0))
+
+    def _fastest(self, image: "Tensor") -> int:
+        """Return the batch size with the most draws a second, found in about half a second."""
+        import torch
+
+        most = max(MOST_VALUES // image.numel() // BLOCK * BLOCK, BLOCK)
+        sizes = sorted({min(size, most) for size in BATCHES[self.device.type]})
+        rates = {}
+        with torch.inference_mode():
+            # The attribute itself is the loop's variable, for the trial reads it as a real run does.
+            for self.batch in sizes:
+                rates[self.batch] = _rate(lambda: self._trial(image), self.batch)
+        return max(sizes, key=rates.__getitem__)
+
+    def _trial(self, image: "Tensor") -> None:
+        import torch
+
+        self._count(self._logits(self._noisy(image, 0, "selection", 0, self.batch)))
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def _rate(trial: Callable[[], None], draws: int) -> float:
+    """Return draws a second in the median of several trials: some are held up by something else."""
+    trial()
+    taken: list[float] = []
+    until = time.perf_counter() + _TRIAL
+    while not taken or time.perf_counter() < until:
+        start = time.perf_counter()
+        trial()
+        taken.append(time.perf_counter() - start)
+    return draws / statistics.median(taken)
+
+
+@dataclass(slots=True, kw_only=True)
+class ImageCounts:
+    """The counts of one image, grown on demand and kept in the cache.
+
+    Parameters
+    ----------
+    sampler
+        Makes the sampler where draws are missing; never called where all are known.
+    key
+        All that decides the counts besides how many draws there are.
+    index
+        The image's number in its data set, which decides its noise.
+    pixels
+        The image, shape (c, h, w), float32 in [0, 1].
+    """
+
+    sampler: Callable[[], Sampler]
+    cache: Cache
+    key: object
+    index: int
+    pixels: "Tensor"
+    advance: Advance = field(default=lambda draws: None)
+    seconds: float = 0.0
+    _known: dict[Stream, dict[int, Tally]] = field(default_factory=lambda: {stream: {} for stream in STREAMS})
+    _clean: int = -1
+    _fresh: bool = False
+    _saved: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        stored = self.cache.read(KIND, self.key)
+        if stored is None:
+            return
+        try:
+            known = {stream: _tallies(stored, stream) for stream in STREAMS}
+            self.seconds, self._clean = float(stored["seconds"]), int(stored["clean"])
+        except (KeyError, ValueError, RuntimeError):
+            # Not an entry that this code wrote: draw again.
+            return
+        self._known.update(known)
+
+    def clean(self) -> int:
+        """Return the class of the image without noise."""
+        if self._clean < 0:
+            self._clean, self._fresh = self.sampler().clean(self.pixels), True
+        self.advance(1)
+        return self._clean
+
+    def until(self, stream: Stream, draws: int) -> Tally:
+        """Return the counts of the first `draws` draws of a stream, drawing those that are not known yet."""
+        known = self._known[stream]
+        start = max((stop for stop in known if stop <= draws), default=0)
+        tally = known.get(start)
+        self.advance(start)
+        while tally is None or tally.draws < draws:
+            tally = self._grown(stream, tally, draws)
+            if time.monotonic() - self._saved > _SAVE and tally.draws < draws:
+                known[tally.draws] = tally
+                self.save()
+                # It serves a killed run alone; kept, each save would be longer than the last.
+                del known[tally.draws]
+        known[draws] = tally
+        return tally
+
+    def _grown(self, stream: Stream, tally: Tally | None, draws: int) -> Tally:
+        """Draw on for about a second."""
+        sampler = self.sampler()
+        sampler.prepare(self.pixels)
+        start = tally.draws if tally else 0
+        began = time.perf_counter()
+        more = sampler.tally(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
+        taken = time.perf_counter() - began
+        # A last, short piece would tell less of the speed than the pieces before it.
+        if more.draws == sampler.piece:
+            sampler.piece = max(round(more.draws / taken / sampler.batch), 1) * sampler.batch
+        self.seconds += taken
+        self._fresh = True
+        self.advance(more.draws)
+        return tally + more if tally else more
+
+    def save(self) -> None:
+        """Write what is new to the cache."""
+        import torch
+
+        self._saved = time.monotonic()
+        if not self._fresh:
+            return
+        tensors = {"seconds": torch.tensor(self.seconds), "clean": torch.tensor(self._clean)}
+        for stream, known in self._known.items():
+            rows = [known[stop] for stop in sorted(known)]
+            tensors[f"{stream}.draws"] = torch.tensor([row.draws for row in rows], dtype=torch.int64)
+            for name in ("votes", "sums", "squares"):
+                parts = [getattr(row, name) for row in rows]
+                tensors[f"{stream}.{name}"] = torch.stack(parts) if parts else torch.empty(0, 0, dtype=torch.int64)
+        self.cache.write(KIND, self.key, tensors)
+        self._fresh = False
+
+
+def _tallies(stored: "dict[str, Tensor]", stream: Stream) -> dict[int, Tally]:
+    parts = [stored[f"{stream}.{name}"] for name in ("votes", "sums", "squares")]
+    return {row[0]: Tally(*row) for row in zip(stored[f"{stream}.draws"].tolist(), *parts, strict=True)}

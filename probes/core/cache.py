@@ -1,0 +1,324 @@
+"""Dear results, kept by the hash of everything that they depend on.
+
+An entry is one safetensors file, written beside its place and renamed into it, so that a run killed at
+any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes. Each entry
+carries hashes of its tensors, so that one which was damaged or stands under another key is computed again. Who can
+write the folder can make hashes too: it is trusted, so it has to be its user's own.
+The JSON files of `probes.language_models.model_results` may stand beside them; they are counted and cleared here too.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probes.core.errors import IncompleteError, InputError
+from probes.core.hashing import sha256_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+VARIABLE = "MILES_CACHE"
+_PART = ".part-"
+_STALE = 3600.0
+"""Seconds after which an unfinished entry is one that a killed run left behind."""
+EXAMPLES = "demo"
+"""Subfolder of the examples that demos run on."""
+_MADE = re.compile(r"[a-z]+-[0-9a-f]{12}|\.part-\w+")
+_HASHES = "sha256"
+_OPENING = f'{{"__metadata__":{{"{_HASHES}":'.encode()
+"""How the header of an entry begins, behind its length."""
+_ENTRY = re.compile(r"[0-9a-f]{64}\.(safetensors|json)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A folder of entries; `kind` is a subfolder, `key` any JSON value that determines the content."""
+
+    folder: Path
+
+    @classmethod
+    def default(cls) -> "Cache":
+        """Return the user's cache: `$MILES_CACHE`, or `miles` in the cache folder of the platform.
+
+        Raises
+        ------
+        InputError
+            Where others may write into it: they could decide what a report says.
+        """
+        import platformdirs
+
+        named = os.environ.get(VARIABLE)
+        folder = Path(named or platformdirs.user_cache_path("miles"))
+        _check_owner(folder, shared=bool(named))
+        return cls(folder)
+
+    def path(self, kind: str, key: object) -> Path:
+        """Return where the entry of a key stands, whether it is there or not."""
+        name = sha256_json(key)
+        return self.folder / kind / name[:2] / f"{name}.safetensors"
+
+    def has(self, kind: str, key: object) -> bool:
+        """Tell whether there is a file that looks like a whole entry; `read` looks at all of it."""
+        path = self.path(kind, key)
+        try:
+            if not _is_file(path):
+                return False
+            with path.open("rb") as file:
+                return file.read(8 + len(_OPENING))[8:] == _OPENING
+        except OSError:
+            return False
+
+    def read(self, kind: str, key: object) -> "dict[str, Tensor] | None":
+        """Return an entry's tensors, or None where none is as it was written; one that is not is removed."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self.path(kind, key)
+        try:
+            if not _is_file(path):
+                raise ValueError("no ordinary file")
+            with safe_open(path, framework="pt") as entry:
+                tensors: dict[str, Tensor] = {label: entry.get_tensor(label) for label in entry.keys()}  # noqa: SIM118
+                if _hashes(path, tensors) != _written_hashes(entry):
+                    raise ValueError("not what was written")
+        except FileNotFoundError:
+            return None
+        except (SafetensorError, OSError, ValueError, RecursionError):
+            # Where it cannot be removed, the one who writes it again is told so.
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            return None
+        return tensors
+
+    def read_one(self, kind: str, key: object, label: str) -> "Tensor | None":
+        """Return one tensor of an entry without reading the others, or None where it cannot be had."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self.path(kind, key)
+        try:
+            if not _is_file(path):
+                return None
+            with safe_open(path, framework="pt") as entry:
+                tensor: Tensor = entry.get_tensor(label)
+                written = _written_hashes(entry)
+        except (SafetensorError, OSError, ValueError, RecursionError):
+            return None
+        return tensor if written.get(label) == _hash(path, sorted(written), label, tensor) else None
+
+    def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor]") -> None:
+        """Write an entry whole or not at all.
+
+        Raises
+        ------
+        IncompleteError
+            Where the disk is full or the folder cannot be written.
+        """
+        from safetensors.torch import save_file
+
+        path = self.path(kind, key)
+        try:
+            _make_private(self.folder)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=_PART)
+            os.close(handle)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        try:
+            whole = {label: tensor.contiguous() for label, tensor in tensors.items()}
+            # One key: safetensors writes several of them in any order.
+            save_file(whole, name, {_HASHES: json.dumps(_hashes(path, whole), sort_keys=True)})
+            Path(name).replace(path)
+        except Exception as error:
+            # safetensors reports a full disk as an error class of its own.
+            Path(name).unlink(missing_ok=True)
+            raise _unwritable(self.folder, error) from error
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def memo(self, kind: str, key: object, compute: "Callable[[], dict[str, Tensor]]") -> "dict[str, Tensor]":
+        """Return an entry, or compute and write it where there is none.
+
+        Raises
+        ------
+        IncompleteError
+            As of `write`.
+        """
+        entry = self.read(kind, key)
+        if entry is None:
+            entry = compute()
+            self.write(kind, key, entry)
+        return entry
+
+    def make(self) -> None:
+        """Make the folder, for its owner alone; one that is there is left as it is.
+
+        Raises
+        ------
+        IncompleteError
+            Where it cannot be made.
+        """
+        try:
+            _make_private(self.folder)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+
+    def examples(self, name: str) -> Path:
+        """Return the folder of a made example, corpus and model, that a demo runs on."""
+        return self.folder / EXAMPLES / name
+
+    @contextmanager
+    def making(self, folder: Path) -> Iterator[Path]:
+        """Yield an empty folder that becomes the place of an example, if nothing is raised and nobody was quicker.
+
+        Raises
+        ------
+        IncompleteError
+            Where the folder cannot be written.
+        """
+        try:
+            _make_private(self.folder)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_PART))
+        except OSError as error:
+            raise IncompleteError(
+                f"The example cannot be written: {error}",
+                where=str(folder),
+                hint=f"Point {VARIABLE} at another folder.",
+            ) from error
+        try:
+            yield place
+            # Where another run was quicker, its files are the same.
+            if not folder.is_dir():
+                place.rename(folder)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def usage(self) -> dict[str, tuple[int, int]]:
+        """Return entries and bytes of each kind."""
+        found: dict[str, tuple[int, int]] = {}
+        for kind, entry in [*self._entries(), *self._made()]:
+            count, size = found.get(kind, (0, 0))
+            found[kind] = (count + 1, size + _size(entry))
+        return dict(sorted(found.items()))
+
+    def clear(self) -> int:
+        """Remove every entry, what killed runs left of some, and no other file; return the bytes freed."""
+        freed = 0
+        kept = [*self._entries(), *self._made()]
+        for entry in [*(entry for _, entry in kept), *self._leftovers()]:
+            freed += _size(entry)
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        return freed
+
+    def _made(self) -> Iterator[tuple[str, Path]]:
+        yield from ((EXAMPLES, made) for made in self.folder.glob(f"{EXAMPLES}/*") if _MADE.fullmatch(made.name))
+
+    def _entries(self) -> Iterator[tuple[str, Path]]:
+        # Only names that we write: the folder may be one that the user keeps other things in.
+        for file in self.folder.glob("*/??/*"):
+            if _ENTRY.fullmatch(file.name):
+                yield file.parts[-3], file
+
+    def _leftovers(self) -> Iterator[Path]:
+        # An entry that is being written now belongs to a run at work.
+        past = time.time() - _STALE
+        yield from (file for file in self.folder.glob(f"*/??/{_PART}*") if file.stat().st_mtime < past)
+
+
+def _make_private(folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _check_owner(folder: Path, *, shared: bool) -> None:
+    """Refuse a cache that others may write; one that the user named may be `shared` with some, but not with all."""
+    try:
+        held = folder.stat()
+    except OSError:
+        # Nothing is there yet, or the one who writes is told why it cannot be reached.
+        return
+    own = not hasattr(os, "getuid") or held.st_uid in (os.getuid(), 0)
+    mode = stat.S_IMODE(held.st_mode)
+    if mode & stat.S_IWOTH:
+        why = "everybody on this machine may write it"
+    elif not shared and not own:
+        why = "it belongs to another user"
+    elif not shared and mode & stat.S_IWGRP and not _close(folder):
+        why = "its group may write it"
+    else:
+        return
+    raise InputError(
+        f"The cache cannot be trusted: {why}, and what stands there is believed.",
+        where=str(folder),
+        hint=f"Run chmod go-w {folder}, or name another folder in {VARIABLE}: there a group may share one on purpose.",
+    )
+
+
+def _close(folder: Path) -> bool:
+    """Leave a folder to its owner alone, and tell whether its group can write it no more.
+
+    Earlier versions made it by the umask, which on many machines lets a group of one user write.
+    """
+    with suppress(OSError):
+        folder.chmod(0o700)
+        return not folder.stat().st_mode & stat.S_IWGRP
+    return False
+
+
+def _is_file(path: Path) -> bool:
+    """Tell whether a path is an ordinary file itself: a link may lead to what another wrote, a pipe has no end."""
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+def _hashes(path: Path, tensors: "Mapping[str, Tensor]") -> dict[str, str]:
+    labels = sorted(tensors)
+    return {label: _hash(path, labels, label, tensors[label]) for label in labels}
+
+
+def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> str:
+    """Return the hash of a tensor, of what it is called, and of the entry that it stands in."""
+    import torch
+
+    about = json.dumps([path.stem, path.parts[-3], *labels, label, str(tensor.dtype), list(tensor.shape)])
+    digest = hashlib.sha256(about.encode())
+    digest.update(_in_a_row(tensor.detach().cpu()).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _in_a_row(tensor: "Tensor") -> "Tensor":
+    """Return the numbers of a tensor one behind the other: of a single one the stride may be anything."""
+    flat = tensor.reshape(-1)
+    return flat if flat.stride(0) == 1 else flat.new_empty(flat.shape).copy_(flat)
+
+
+def _written_hashes(entry: Any) -> dict[str, str]:
+    found = json.loads((entry.metadata() or {}).get(_HASHES, "{}"))
+    if not isinstance(found, dict):
+        raise ValueError("no hashes")
+    return found
+
+
+def _size(entry: Path) -> int:
+    files = entry.rglob("*") if entry.is_dir() else (entry,)
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _unwritable(folder: Path, error: Exception) -> IncompleteError:
+    return IncompleteError(
+        f"The cache cannot be written: {error}",
+        where=str(folder),
+        hint=f"Make room or point {VARIABLE} at another folder, then run the same command again: it resumes.",
+    )

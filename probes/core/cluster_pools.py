@@ -1,0 +1,265 @@
+"""How do jobs run on a Dask or a Ray cluster, started here for one run or running already?"""
+
+import gc
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from probes.core.errors import IncompleteError, InputError, first_line
+from probes.core.worker_processes import ONE_CORE, PULSE, LostError, Outcome, Pool, call
+
+PATIENCE = 20.0
+"""Seconds within which a scheduler has to answer and to have a worker."""
+_ANY = 10_000
+_SETTINGS = b"\x04"
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
+"""What both sides of HTTP/2 begin with (RFC 9113, section 3.4), here with an empty frame of settings."""
+
+_HINTS = {
+    "Dask": "Give what dask scheduler prints, such as tcp://192.0.2.1:8786, or nothing for a cluster on this machine.",
+    "Ray": "Give what ray start prints, such as 192.0.2.1:6379, or nothing for a cluster on this machine. "
+    "One that asks for a token needs RAY_AUTH_MODE=token.",
+}
+
+
+def dask_pool(lanes: int, scheduler: str | None) -> Pool:
+    """Return a Dask cluster: of processes with one thread each on this machine, or the one that is named.
+
+    Parameters
+    ----------
+    lanes
+        Jobs in hand at once; 0: as many as a named cluster has threads.
+
+    Raises
+    ------
+    InputError
+        Where the scheduler cannot be reached, or has no worker.
+    """
+    return _DaskPool(lanes, scheduler)
+
+
+def ray_pool(lanes: int, scheduler: str | None) -> Pool:
+    """Return a Ray cluster: of processes on this machine, or the one whose head is named.
+
+    Parameters
+    ----------
+    lanes
+        Jobs in hand at once; 0: as many as a named cluster has cores.
+
+    Raises
+    ------
+    InputError
+        Where the head cannot be reached.
+    """
+    return _RayPool(lanes, scheduler)
+
+
+class _DaskPool:
+    def __init__(self, lanes: int, scheduler: str | None) -> None:
+        import dask
+        from distributed import Client, LocalCluster
+
+        self._own: Any = None
+        self._lanes = lanes
+        with ExitStack() as opened:
+            address: Any = scheduler
+            if address is None:
+                # A job that took its worker with it comes back to us, who count; jobs do not queue behind each other.
+                own = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+                opened.enter_context(dask.config.set({**own, "distributed.nanny.pre-spawn-environ": ONE_CORE}))
+                self._own = address = opened.enter_context(
+                    LocalCluster(
+                        n_workers=lanes,
+                        threads_per_worker=1,
+                        processes=True,
+                        memory_limit=0,
+                        dashboard_address="127.0.0.1:0",
+                        scheduler_kwargs={"dashboard": False},
+                        silence_logs=50,
+                        security=_temporary_keys(),
+                    )
+                )
+            self._client = opened.enter_context(_dask_client(Client, address))
+            opened.enter_context(self._client.as_current())
+            self._stack = opened.pop_all()
+
+    def room(self, busy: int) -> int:
+        with _connected("Dask", OSError):
+            alive = sum(self._client.nthreads().values())
+        if self._own is None:
+            return (self._lanes or alive) - busy
+        # While a worker is started anew, its job would wait behind another's and die with it.
+        return int(min(self._lanes, alive)) - busy
+
+    def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
+        return self._client.submit(call, function, job, pure=False)
+
+    def wait(self, tickets: Sequence[Any]) -> Sequence[Any]:
+        from distributed import wait
+
+        if not tickets:
+            time.sleep(PULSE)
+            return []
+        try:
+            return list(wait(tickets, timeout=PULSE, return_when="FIRST_COMPLETED").done)
+        except TimeoutError:
+            return []
+
+    def outcome(self, ticket: Any) -> Outcome:
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            with _connected("Dask", OSError, CancelledError):
+                outcome: Outcome = ticket.result()
+        except KilledWorker as error:
+            raise LostError("its worker died") from error
+        finally:
+            ticket.release()
+        return outcome
+
+    def close(self, *, at_once: bool) -> None:
+        if at_once and self._own is not None:
+            # Asked to close, a worker first ends its job, or is given seconds to.
+            for nanny in self._own.workers.values():
+                nanny.auto_restart = False
+                if nanny.pid:
+                    os.kill(nanny.pid, signal.SIGKILL)
+        self._stack.close()
+
+
+def _temporary_keys() -> Any:
+    """Return TLS keys that live as long as this process: whoever else reaches the ports of a cluster may run nothing.
+
+    Raises
+    ------
+    InputError
+        Where the library that makes them is missing.
+    """
+    from distributed import Security
+
+    try:
+        return Security.temporary()
+    except ImportError as error:
+        raise InputError(
+            "A Dask cluster on this machine needs the package cryptography, which makes its keys.",
+            where="--backend dask",
+            hint="pip install 'miles-audit[cluster]', or leave out --backend: processes of this machine do the work.",
+        ) from error
+
+
+def _dask_client(client: Any, address: Any) -> Any:
+    refused = None
+    try:
+        made = client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        refused = _unreachable("Dask", address, error)
+    if refused is not None:
+        # What is left of a client stops its thread when it is collected. Were that while the next one starts its own,
+        # the two would wait for each other for ever. The error held on to it, so it is not raised from there.
+        gc.collect()
+        raise refused
+    try:
+        made.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        made.close()
+        raise InputError(
+            "The scheduler has no workers.", where=f"--scheduler {address}", hint="Start some, such as dask worker."
+        ) from error
+    return made
+
+
+@contextmanager
+def _connected(backend: str, *errors: type[BaseException]) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        raise _gone(backend, error) from error
+
+
+def _gone(backend: str, error: BaseException) -> IncompleteError:
+    return IncompleteError(
+        f"The {backend} cluster is gone: {first_line(error)}",
+        where="--scheduler",
+        hint="Look after the cluster, then run the same command again: it resumes.",
+    )
+
+
+def _unreachable(backend: str, address: str, error: BaseException) -> InputError:
+    return InputError(
+        f"No {backend} cluster answers there: {first_line(error)}",
+        where=f"--scheduler {address}",
+        hint=_HINTS[backend],
+    )
+
+
+class _RayPool:
+    def __init__(self, lanes: int, scheduler: str | None) -> None:
+        # Ray would report its use to its makers, and warn of a change to come.
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        import ray
+
+        self._ray = ray
+        self._ours = not ray.is_initialized()
+        # Ray lets jobs wait where there are more than cores.
+        self._lanes = lanes or _ANY
+        if self._ours:
+            # What Ray tells of dead workers goes to stdout, where a report may be.
+            ray._private.worker._worker_logs_enabled = False
+            _start_ray(ray, scheduler, lanes)
+        self._call = ray.remote(num_cpus=1, max_retries=0)(call)
+
+    def room(self, busy: int) -> int:
+        return self._lanes - busy
+
+    def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
+        return self._call.remote(function, job)
+
+    def wait(self, tickets: Sequence[Any]) -> Sequence[Any]:
+        return list(self._ray.wait(tickets)[0])
+
+    def outcome(self, ticket: Any) -> Outcome:
+        exceptions = self._ray.exceptions
+        try:
+            outcome: Outcome = self._ray.get(ticket)
+        except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError, exceptions.NodeDiedError) as error:
+            raise LostError("its worker died") from error
+        except exceptions.RayError as error:
+            raise _gone("Ray", error) from error
+        return outcome
+
+    def close(self, *, at_once: bool) -> None:
+        if self._ours:
+            self._ray.shutdown()
+            self._ray._private.worker._worker_logs_enabled = True
+
+
+def _start_ray(ray: Any, address: str | None, count: int) -> None:
+    quiet = {"logging_level": 50, "log_to_driver": False}
+    if address is None:
+        # Without the word it would join one that it finds on this machine, or wait for one that is gone.
+        ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
+        return
+    if address != "auto":
+        _knock(address)
+    try:
+        ray.init(address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        raise _unreachable("Ray", address, error) from error
+
+
+def _knock(address: str) -> None:
+    """Look whether somebody listens who speaks HTTP/2: Ray itself would try for minutes, and end the process."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+            if os.environ.get("RAY_USE_TLS", "0") == "0":
+                line.sendall(_PREFACE)
+                if line.recv(4)[3:] != _SETTINGS:
+                    raise OSError(f"what listens at {address} is no head of a cluster")
+    except (OSError, ValueError) as error:
+        raise _unreachable("Ray", address, error) from error

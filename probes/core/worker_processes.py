@@ -1,0 +1,153 @@
+"""How does a job run in a process of its own, that costs no other job where it dies and never outlives its parent?"""
+
+import os
+import pickle
+import re
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from probes.core.errors import MilesError, first_line
+
+PULSE = 0.5
+"""Seconds between two looks at whether others are alive."""
+ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
+"""Environment of a process that computes on one core."""
+_ALONE = threading.Lock()
+
+
+class LostError(Exception):
+    """The worker of a job is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a job came to: its result, or what it raised."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+def call(function: Callable[[Any], Any], job: Any) -> Outcome:
+    """Run one job in a worker. What it raises is a result too: libraries would wrap it, each in a way of its own."""
+    # Threads of a cluster's worker share the state of torch.
+    with _ALONE:
+        _keep_to_one_core()
+        try:
+            return Outcome(result=function(job))
+        except Exception as error:
+            return Outcome(error=_sendable(error))
+
+
+def _keep_to_one_core() -> None:
+    os.environ.update(ONE_CORE)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+    if "numpy" in sys.modules:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+
+
+def _sendable(error: Exception) -> Exception:
+    told = "".join(traceback.format_exception(error))
+    if not isinstance(error, MilesError):
+        error.add_note(f"In a worker:\n{told}")
+    try:
+        return error if isinstance(pickle.loads(pickle.dumps(error)), type(error)) else RuntimeError(told)
+    except Exception:
+        return RuntimeError(told)
+
+
+class Pool(Protocol):
+    """Workers of one library; a ticket stands for a job in hand."""
+
+    def room(self, busy: int) -> int:
+        """Return how many more jobs can be taken in hand beside those that are."""
+
+    def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
+        """Begin a job and return its ticket."""
+
+    def wait(self, tickets: Sequence[Any]) -> Sequence[Any]:
+        """Return tickets of jobs that have ended, after a while; none where none has."""
+
+    def outcome(self, ticket: Any) -> Outcome:
+        """Return what a job came to that has ended; raises LostError where its worker died."""
+
+    def close(self, *, at_once: bool) -> None:
+        """End the workers, with what they have in hand where that is to be at once."""
+
+
+def loky_pool(lanes: int) -> Pool:
+    """Return processes of this machine, each in a pool of its own: loky ends a whole pool with any of its processes."""
+    return _LokyPool(lanes)
+
+
+class _LokyPool:
+    def __init__(self, lanes: int) -> None:
+        self._free: list[Any] = [self._lane() for _ in range(lanes)]
+        self._busy: dict[Any, Any] = {}
+
+    @staticmethod
+    def _lane() -> Any:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        return ProcessPoolExecutor(max_workers=1, env=ONE_CORE, initializer=_settle, initargs=(os.getpid(),))
+
+    def room(self, busy: int) -> int:
+        return len(self._free)
+
+    def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
+        from concurrent.futures import BrokenExecutor
+
+        lane = self._free.pop()
+        try:
+            ticket = lane.submit(call, function, job)
+        except BrokenExecutor:
+            # Its worker died while it had nothing to do.
+            lane.shutdown(kill_workers=True)
+            lane = self._lane()
+            ticket = lane.submit(call, function, job)
+        self._busy[ticket] = lane
+        return ticket
+
+    def wait(self, tickets: Sequence[Any]) -> Sequence[Any]:
+        from concurrent.futures import FIRST_COMPLETED, wait
+
+        return list(wait(tickets, return_when=FIRST_COMPLETED).done)
+
+    def outcome(self, ticket: Any) -> Outcome:
+        from concurrent.futures import BrokenExecutor
+
+        lane = self._busy.pop(ticket)
+        try:
+            outcome: Outcome = ticket.result()
+        except BrokenExecutor as error:
+            lane.shutdown(wait=True, kill_workers=True)
+            self._free.append(self._lane())
+            codes = re.search(r"\{(.*)\}", str(error))
+            raise LostError(f"its worker died ({codes[1] if codes else first_line(error)})") from error
+        self._free.append(lane)
+        return outcome
+
+    def close(self, *, at_once: bool) -> None:
+        for lane in (*self._free, *self._busy.values()):
+            lane.shutdown(wait=True, kill_workers=at_once)
+
+
+def _settle(parent: int) -> None:
+    """Begin a worker: Ctrl-C is the parent's to judge, and nothing is computed for a parent that is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    # PR_SET_PDEATHSIG would do on Linux alone, and fires already when the thread ends that started the process.
+    while os.getppid() == parent:
+        time.sleep(PULSE)
+    os._exit(1)

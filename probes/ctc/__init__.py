@@ -1,7 +1,0 @@
-"""Can a linear map read the letters off frozen frames? One CTC probe for each layer and fold, all at once."""
-
-from probes.ctc.alphabet import BLANK, Alphabet
-from probes.ctc.fitting import CtcProbes, fit_ctc
-from probes.ctc.utterances import Source, Utterances
-
-__all__ = ["BLANK", "Alphabet", "CtcProbes", "Source", "Utterances", "fit_ctc"]

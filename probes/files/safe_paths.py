@@ -1,0 +1,104 @@
+"""Paths of somebody else's files: none leads out of its folder.
+
+A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the writer's
+own word and is taken as it stands. What a folder itself holds may not be a link out of it.
+"""
+
+import os
+from pathlib import Path
+
+from probes.core.errors import InputError
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder or a link to one; a link that leads in a circle is not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+_NOT_FOLLOWED = "Links out of a corpus are not followed: put what it leads to in its place, if it belongs there."
+
+
+def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
+    """Refuse a path of a folder that a link leads out of it; what the link leads to is not opened.
+
+    The hub's cache, which links from snapshots/<revision> to its own blobs, is one folder.
+
+    Raises
+    ------
+    InputError
+        Where the path, or a folder on the way to it, is such a link; the message names it and its target.
+    """
+    root, target = os.path.realpath(folder), os.path.realpath(path)
+    if f"{target}{os.sep}".startswith(root.rstrip(os.sep) + os.sep):
+        return
+    homes = (Path(root), *Path(root).parents)
+    if any(home.name == "snapshots" and Path(target).parent == home.parent / "blobs" for home in homes):
+        return
+    # The first link on the way is what a person has to put right.
+    links = [step for step in (path, *path.parents) if step.is_symlink() and folder in step.parents]
+    link = links[-1] if links else path
+    raise InputError(
+        f"The link leads out of its folder, to {os.path.realpath(link)}.",
+        where=str(link),
+        hint=hint,
+    )
+
+
+def is_name_of_file(name: str) -> bool:
+    """Tell whether a name may be one of a file: no address on the network, and no folder by its name alone."""
+    return "://" not in name and os.path.normpath(name) != "."
+
+
+def check_name(name: str, where: str) -> None:
+    """Refuse what `is_name_of_file` is false of.
+
+    Raises
+    ------
+    InputError
+        Where it is an address, or a folder.
+    """
+    if "://" in name:
+        raise InputError(
+            f"{name!r} is an address, not a file.", where=where, hint="Fetch it first: nothing is downloaded here."
+        )
+    if not is_name_of_file(name):
+        raise InputError(f"{name!r} is a folder, not a recording.", where=where, hint="Name the file of the recording.")
+
+
+class Places:
+    """Paths below one root; each folder is resolved once, since that costs many calls of the system."""
+
+    def __init__(self, root: Path) -> None:
+        if not root.is_dir():
+            raise InputError("There is no such folder.", where=f"--audio-root {root}", hint="Check the path.")
+        self._root = os.path.realpath(root)
+        self._folders: dict[str, str] = {}
+
+    def resolve(self, name: str, where: str) -> Path:
+        """Return the absolute path of a file, which need not exist.
+
+        Raises
+        ------
+        InputError
+            Where a relative path leaves the root, or the name is an address on the network.
+        """
+        check_name(name, where)
+        # Strings, not Path objects: this runs once a clip, and a corpus may have a million.
+        folder, base = os.path.split(os.path.join(self._root, name))  # noqa: PTH118
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = os.path.realpath(folder)
+        target = f"{real.rstrip(os.sep)}{os.sep}{base}"
+        if base in ("", ".", "..") or os.path.islink(target):  # noqa: PTH114
+            target = os.path.realpath(target)
+        inside = target.startswith(self._root.rstrip(os.sep) + os.sep)
+        if not inside and not os.path.isabs(name):  # noqa: PTH117
+            raise InputError(
+                f"The path leads out of its folder, to {target}.",
+                where=where,
+                hint=f"Name with --audio-root the folder that holds all recordings (now {self._root}).",
+            )
+        return Path(target)

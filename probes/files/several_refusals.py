@@ -1,0 +1,67 @@
+"""Several refusals as one, which counts them and names the first ten."""
+
+from collections.abc import Iterable, Sequence
+
+from probes.core.errors import InputError
+
+SHOWN = 10
+"""Clips or images that are named; the others are counted."""
+
+
+def several(
+    shown: Sequence[tuple[str, InputError]],
+    count: int,
+    *,
+    given: int,
+    what: str,
+    where: str,
+    skip: str = "",
+    advice: str = "",
+) -> InputError:
+    """Return one refusal for all: a single one as it is, several with their number and the first of them.
+
+    Parameters
+    ----------
+    shown
+        The first `SHOWN` refusals, each with the name of what is refused.
+    count, given
+        How many are refused, and of how many.
+    what
+        What these are, in the plural.
+    where
+        Where all of them are listed.
+    skip
+        The option that leaves them out, where there is one.
+    advice
+        What may be wrong with all of them.
+
+    Examples
+    --------
+    >>> error = several([("a", InputError("Empty.")), ("b", InputError("Cut."))], 2, given=9, what="clips", where="m")
+    >>> print(error.message)
+    2 of 9 clips cannot be used:
+    a: Empty.
+    b: Cut.
+    """
+    if count == 1:
+        (_, error) = shown[0]
+        return InputError(error.message, where=error.where, hint=f"{error.hint} {advice}".rstrip())
+    lines = counted((one_line(name, error.message) for name, error in shown), count)
+    hints = list(dict.fromkeys(error.hint for _, error in shown))
+    mend = hints[0] if len(hints) == 1 else f"Of the first: {hints[0]}"
+    if skip and count < given and skip not in mend:
+        mend += f" All of them are left out with {skip}."
+    said = f"{count:,} of {given:,} {what} cannot be used:\n" + "\n".join(lines)
+    return InputError(said, where=where, hint=f"{mend} {advice}".rstrip())
+
+
+def one_line(name: str, said: str) -> str:
+    """Return a name and what is said of it; the end of a line in either cannot pretend to begin another one."""
+    return " ".join(f"{name}: {said}".split())
+
+
+def counted(lines: Iterable[str], count: int) -> list[str]:
+    """Return the lines, and how many more there would be."""
+    shown = list(lines)
+    more = count - len(shown)
+    return [*shown, *[f"and {more:,} more"] * (more > 0)]

@@ -1,0 +1,1 @@
+"""Language models of several languages: corpora, tokenizers, training and held-out losses."""

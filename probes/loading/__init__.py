@@ -1,1 +1,0 @@
-"""How models, recordings and tables come in: everything a user hands over is read, checked and named here."""

@@ -1,0 +1,1 @@
+"""Neural operators: fields on grids, layers in Fourier space, spectra and resampling."""

@@ -1,0 +1,60 @@
+"""Old names of modules that the documentation once named: they still import, with a warning, for one release.
+
+A module found under its old name is the very one that lies under the new name, so that `isinstance` holds across both.
+"""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+RENAMED = {
+    "audits.charts": "audits.report.charts",
+    "audits.comparison": "audits.report.comparison",
+    "audits.comparison.parts": "audits.report.comparison.parts",
+    "audits.context": "audits.core.context",
+    "audits.intervals": "audits.core.intervals",
+    "audits.measures": "audits.core.measures",
+    "audits.option_groups": "audits.core.option_groups",
+    "audits.options": "audits.core.options",
+    "audits.records": "audits.core.records",
+    "audits.registry": "audits.core.registry",
+    "audits.report_file": "audits.report.report_file",
+    "audits.testing": "audits.core.testing",
+    "probes.classifier_networks": "probes.classifiers.classifier_networks",
+    "probes.errors": "probes.core.errors",
+    "probes.loading": "probes.core",
+    "probes.loading.hashing": "probes.core.hashing",
+}
+"""New names of modules by the old ones; the table and this file go with release 0.3."""
+
+
+class _Renamed(MetaPathFinder, Loader):
+    """Finds modules by their old names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how an old name is imported, or None for any other."""
+        return ModuleSpec(fullname, self) if fullname in RENAMED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave the making of the empty module to the import system."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module of the new name in the place of the old one, and warn."""
+        old, new = module.__name__, RENAMED[module.__name__]
+        warnings.warn(f"{old} is now {new}; the old name goes with release 0.3.", DeprecationWarning, stacklevel=2)
+        # The import system hands out what stands here in the end.
+        sys.modules[old] = import_module(new)
+
+
+def serve_old_names() -> None:
+    """Let old names be imported too; a second call changes nothing."""
+    if not any(isinstance(finder, _Renamed) for finder in sys.meta_path):
+        # First: a package under an old name has the path of the new one, by which its modules would load a second time.
+        sys.meta_path.insert(0, _Renamed())

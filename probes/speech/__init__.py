@@ -1,0 +1,1 @@
+"""Speech: manifests and corpora, recordings, encoders and their layers, alignments, words and phones."""

@@ -1,0 +1,111 @@
+"""Clips of a manifest that cannot be used, collected so that all of them are named at once."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import ParamSpec, TypeVar
+
+from probes.core.errors import InputError
+from probes.files.several_refusals import SHOWN, counted, one_line, several
+from probes.speech.audio import inspect_clip
+from probes.speech.manifests import Clip
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BadClips:
+    """The refusals of clips, in the order in which they were found.
+
+    Parameters
+    ----------
+    manifest, given
+        Where the clips are listed, and how many there are.
+    skip
+        The option that leaves such clips out, such as "--on-bad skip".
+    advice
+        What may be wrong with the manifest as a whole; empty where nothing is known.
+    """
+
+    def __init__(self, manifest: Path, given: int, *, skip: str, advice: str = "") -> None:
+        self._manifest, self._given, self._skip, self._advice = manifest, given, skip, advice
+        self._shown: list[tuple[Clip, InputError]] = []
+        self._count = 0
+
+    def keep(self, clip: Clip, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
+        """Return what the function returns; where it refuses the clip, keep the refusal and return None."""
+        try:
+            return function(*args, **named)
+        except InputError as error:
+            self.add(clip, error)
+            return None
+
+    def add(self, clip: Clip, error: InputError) -> None:
+        """Keep a refusal."""
+        self._count += 1
+        if len(self._shown) < SHOWN:
+            self._shown.append((clip, error))
+
+    def check_header(self, clip: Clip) -> None:
+        """Refuse a clip whose file is not there or does not begin as sound does; nothing is decoded.
+
+        Raises
+        ------
+        InputError
+            As of `inspect_clip`.
+        """
+        if len(self._shown) == SHOWN and not clip.path.is_file():
+            # To look for a name like it would take long in a large folder, and nobody would read it.
+            raise InputError("There is no such file.", where=clip.where, hint="Check the path.")
+        inspect_clip(clip)
+
+    def refuse(self) -> None:
+        """Raise what was kept: a single refusal as it is, several as one that counts them and names the first ten.
+
+        Raises
+        ------
+        InputError
+            Where a clip was refused.
+        """
+        if self._count:
+            shown = [(_name(clip), error) for clip, error in self._shown]
+            raise several(
+                shown,
+                self._count,
+                given=self._given,
+                what="clips",
+                where=str(self._manifest),
+                skip=self._skip,
+                advice=self._advice,
+            )
+
+    def notes(self, left_out: Sequence[tuple[Clip, str]]) -> tuple[str, ...]:
+        """Return what `left_out_notes` says, with the refusals of those clips that have one."""
+        return left_out_notes(left_out, self._given, {id(clip): error.message for clip, error in self._shown})
+
+
+def left_out_notes(
+    left_out: Sequence[tuple[Clip, str]], given: int, refusals: Mapping[int, str] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Return how many clips are left out and why, then which: the first ten, each in a note of its own.
+
+    Parameters
+    ----------
+    left_out
+        All of them, each with its reason in a few words.
+    given
+        How many clips there are.
+    refusals
+        What there is to say besides, by `id` of the clip.
+    """
+    if not left_out:
+        return ()
+    counts = Counter(reason for _, reason in left_out)
+    why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
+    lines = (one_line(_name(clip), refusals.get(id(clip), reason)) for clip, reason in left_out[:SHOWN])
+    return (f"{len(left_out):,} of {given:,} clips are left out ({why}):", *counted(lines, len(left_out)))
+
+
+def _name(clip: Clip) -> str:
+    return f"line {clip.line} ({clip.name})"

@@ -1,0 +1,7 @@
+"""Can a linear map read the letters off frozen frames? One CTC probe for each layer and fold, all at once."""
+
+from probes.speech.ctc.alphabet import BLANK, Alphabet
+from probes.speech.ctc.fitting import CtcProbes, fit_ctc
+from probes.speech.ctc.utterances import Source, Utterances
+
+__all__ = ["BLANK", "Alphabet", "CtcProbes", "Source", "Utterances", "fit_ctc"]

@@ -1,0 +1,400 @@
+"""Which recordings are audited, who speaks, what is said, and to which groups does each belong?
+
+Whatever a user hands over (a table, a folder with one, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
+Files are not opened here; but a relative path must stay below its folder, so that a manifest from somebody else
+cannot reach for other files of this machine.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file, sha256_folder
+from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
+from probes.files.levels import Note as Note
+from probes.files.names import suggest
+from probes.files.safe_paths import Places, is_name_of_file
+from probes.files.tables import Row, Table
+from probes.speech.known_layouts import advice_on_table, advised
+from probes.speech.manifest_folders import open_manifest
+
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "path": ("path", "audio_filepath", "audio", "file_name"),
+    "text": ("text", "sentence", "transcription", "transcript"),
+    "speaker": ("speaker", "client_id", "speaker_id", "user_id"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMap:
+    """Which column holds what; None: the usual names are tried (`ROLES`).
+
+    `start` and `end` are seconds, for clips that are parts of a longer recording; they have no usual names.
+    """
+
+    path: str | None = None
+    text: str | None = None
+    speaker: str | None = None
+    start: str | None = None
+    end: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """One recording, or the part of one between `start` and `end` (seconds).
+
+    Parameters
+    ----------
+    path
+        Absolute, symbolic links resolved; the manifest itself where that names no recordings.
+    name
+        The path as it is written in the manifest.
+    line, source
+        Where the clip is listed: the line (from 1) of the file.
+    attributes
+        Level of each attribute asked for; `unknown` where nothing is known.
+    extras
+        Every other column as written, and the number behind each bin.
+    """
+
+    path: Path
+    name: str
+    line: int
+    source: Path
+    text: str | None = None
+    speaker: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    extras: Mapping[str, str] = field(default_factory=dict)
+    start: float | None = None
+    end: float | None = None
+
+    @property
+    def where(self) -> str:
+        """Where a message about this clip points to."""
+        return f"{self.source}:{self.line} ({self.name})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All clips, and what was done to their values on the way.
+
+    Parameters
+    ----------
+    read_as
+        What each column that is used was read as, in words.
+    advice
+        Which preset knows the layout, where one was recognised and not asked for.
+    form
+        How the table was read where that is unusual, in sentences.
+    """
+
+    path: Path
+    sha256: str
+    clips: tuple[Clip, ...]
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    notes: tuple[Note, ...]
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    advice: str = ""
+    form: tuple[str, ...] = ()
+
+    def preview(self, besides: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return what `--dry-run` says of the columns, apart from some of them."""
+        left_out = set(besides)
+        words = [f"{name}: {what}" for name, what in self.read_as.items() if name not in left_out]
+        return (f"Columns are read as: {'; '.join(words)}.", *self.form, *([self.advice] if self.advice else []))
+
+
+def read_manifest(
+    path: Path,
+    *,
+    columns: ColumnMap,
+    by: Sequence[str],
+    values: Path | None,
+    bins: Mapping[str, Sequence[float]],
+    audio_root: Path | None = None,
+    needs: frozenset[str],
+    decimal: str | None = None,
+) -> Manifest:
+    """Read a manifest: CSV, TSV, JSON lines (NeMo's too), a JSON list of objects, Parquet, Arrow, or a folder of one.
+
+    Parameters
+    ----------
+    columns
+        Names that the user gave; they win over the usual ones.
+    by
+        Columns whose values are the groups.
+    values
+        Value map (see `probes.files.levels.read_value_map`).
+    bins
+        Lower ends of the bins of a numeric column.
+    audio_root
+        Folder of relative paths; default the folder of the manifest.
+    needs
+        What the audit cannot do without: any of path, text, speaker.
+    decimal
+        The decimal mark of numbers, where the user names it.
+
+    Raises
+    ------
+    InputError
+        Where a column is missing or ambiguous, a row cannot be read, or a path is listed twice or leaves its
+        folder.
+    """
+    table = open_manifest(path, decimal)
+    return assemble(
+        table,
+        columns=columns,
+        by=by,
+        values=values,
+        bins=bins,
+        audio_root=audio_root or (path if path.is_dir() else path.parent),
+        needs=needs,
+        advice=advice_on_table(path, table.columns),
+    )
+
+
+def assemble(
+    table: Table,
+    *,
+    columns: ColumnMap,
+    by: Sequence[str],
+    values: Path | None,
+    bins: Mapping[str, Sequence[float]],
+    audio_root: Path,
+    needs: frozenset[str],
+    notes: Iterable[Note] = (),
+    opened: bool = True,
+    advice: str = "",
+) -> Manifest:
+    """Make the manifest of a table, wherever that came from; `notes` are those of whoever made it.
+
+    Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
+    `advice` is added to every refusal.
+    """
+    with advised(advice):
+        manifest = _assemble(table, columns, by, values, bins, Places(audio_root) if opened else None, needs, notes)
+    return replace(manifest, advice=advice)
+
+
+def _assemble(
+    table: Table,
+    columns: ColumnMap,
+    by: Sequence[str],
+    values: Path | None,
+    bins: Mapping[str, Sequence[float]],
+    places: Places | None,
+    needs: frozenset[str],
+    notes: Iterable[Note],
+) -> Manifest:
+    by = tuple(dict.fromkeys(by))
+    chosen = {
+        role: find_column(table, role, getattr(columns, role), usual=usual, needed=role in needs)
+        for role, usual in ROLES.items()
+    }
+    segment = _segment_columns(table, columns, chosen["path"])
+    if segment:
+        table = table.with_points(segment[:2])
+    levels = level_rules(table, by, values, bins)
+    for name, rule in levels.items():
+        rule.look(row.values.get(name) for row in table.rows)
+    used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
+    clips: list[Clip] = []
+    seen: dict[tuple[Path, float | None, float | None], Clip] = {}
+    for row in table.rows:
+        clip = _clip(row, table, chosen, segment, levels, places, used, needs)
+        key = (clip.path, clip.start, clip.end)
+        if chosen["path"] and seen.setdefault(key, clip) is not clip:
+            raise InputError(
+                f"The recording is listed twice: before on line {seen[key].line} of {seen[key].source.name}.",
+                where=clip.where,
+                hint="Keep one of the two rows; parts of one recording need a start and an end.",
+            )
+        clips.append(clip)
+    dialect = [Note("manifest.dialect", text, len(table.rows)) for text in table.notes]
+    found = [*notes, *dialect, *(note for column in levels.values() for note in column.notes())]
+    found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
+    sources = table.sources
+    return Manifest(
+        path=table.path,
+        sha256=sha256_file(sources[0]) if len(sources) == 1 else sha256_folder(sources),
+        clips=tuple(clips),
+        by=by,
+        columns=table.columns,
+        notes=tuple(found),
+        read_as=_read_as(clips, chosen, segment, levels),
+        form=table.notes,
+    )
+
+
+def _read_as(
+    clips: Sequence[Clip],
+    chosen: Mapping[str, str | None],
+    segment: tuple[str, str, bool] | None,
+    levels: Mapping[str, Levels],
+) -> dict[str, str]:
+    """Return what each column that is used was read as, in words."""
+    speakers = {clip.speaker for clip in clips} - {None}
+    words = {"path": "the recording", "text": "the transcript", "speaker": f"the speaker, {len(speakers):,} of them"}
+    found = {column: words[role] for role, column in chosen.items() if column is not None}
+    if segment:
+        found |= {segment[0]: "the start in seconds", segment[1]: f"the {'length' if segment[2] else 'end'} in seconds"}
+    return found | {name: level_words(rule, {clip.attributes[name] for clip in clips}) for name, rule in levels.items()}
+
+
+def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:
+    """Return the column of a role: the one that is named, or the only one with a usual name.
+
+    Raises
+    ------
+    InputError
+        Where it is not there, several have a usual name, or none has and one is needed.
+    """
+    option = f"--{role}-col"
+    if name is not None:
+        if name not in table.columns:
+            raise InputError(
+                f"There is no column {name!r}.",
+                where=f"{table.path}, {option}",
+                hint=suggest(name, table.columns),
+            )
+        return name
+    found = [column for column in table.columns if column.casefold() in usual]
+    if len(found) > 1:
+        raise InputError(
+            f"Several columns may hold the {role}: {', '.join(found)}.",
+            where=str(table.path),
+            hint=f"Choose one with {option}.",
+        )
+    if not found and needed:
+        raise InputError(
+            f"There is no column for the {role} (usual names: {', '.join(usual)}).",
+            where=str(table.path),
+            hint=f"Name it with {option}. {suggest(role, table.columns)}",
+        )
+    return found[0] if found else None
+
+
+def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tuple[str, str, bool] | None:
+    """Return the columns of start and end, and whether the second one is a duration."""
+    given = (columns.start, columns.end)
+    for name in given:
+        if name is not None and name not in table.columns:
+            raise InputError(f"There is no column {name!r}.", where=str(table.path), hint=suggest(name, table.columns))
+    if columns.start and columns.end:
+        return columns.start, columns.end, False
+    if any(given):
+        raise InputError("A start needs an end, and an end a start.", where=str(table.path), hint="Name both columns.")
+    if path == "audio_filepath" and {"offset", "duration"} <= set(table.columns):
+        return "offset", "duration", True
+    return None
+
+
+def level_rules(
+    table: Table, by: Sequence[str], values: Path | None, bins: Mapping[str, Sequence[float]]
+) -> dict[str, Levels]:
+    """Return how the values of each column of groups become levels.
+
+    Raises
+    ------
+    InputError
+        Where a column is not there, has bins without being asked for, or a name that no group can carry, or numbers of
+        which it cannot be told whether their commas are decimal ones.
+    """
+    mapping = read_value_map(values) if values is not None else {}
+    for names, option in ((by, "--by"), (mapping, "--values"), (bins, "--bin")):
+        for name in names:
+            if name not in table.columns:
+                raise InputError(
+                    f"There is no column {name!r}.", where=f"{table.path}, {option}", hint=suggest(name, table.columns)
+                )
+    stray = next((name for name in bins if name not in by), None)
+    if stray is not None:
+        raise InputError(f"The column {stray!r} has bins but is not audited.", where="--bin", hint=f"Add --by {stray}.")
+    reserved = next((name for name in by if "&" in name or "=" in name), None)
+    if reserved is not None:
+        raise InputError(
+            f"The column name {reserved!r} holds & or =, which separate the parts of a group's name.",
+            where=f"{table.path}, --by",
+            hint="Rename the column.",
+        )
+    # Only to refuse what is unclear, by its line: the levels themselves read decimal commas, and count them.
+    table.with_points([name for name in bins if name not in mapping])
+    return {name: Levels(name, mapping.get(name, {}), tuple(bins.get(name, ())), table.decimal) for name in by}
+
+
+def _clip(
+    row: Row,
+    table: Table,
+    chosen: Mapping[str, str | None],
+    segment: tuple[str, str, bool] | None,
+    levels: Mapping[str, Levels],
+    places: Places | None,
+    used: set[str],
+    needs: frozenset[str],
+) -> Clip:
+    source = row.source or table.path
+    where = f"{source}:{row.line}"
+    get = row.values.get
+    text = get(chosen["text"]) if chosen["text"] else None
+    if text is None and "text" in needs:
+        raise InputError("The row has no text.", where=where, hint=f"Fill in {chosen['text']!r}, or drop the row.")
+    name = (get(chosen["path"]) or "").strip() if chosen["path"] else f"line {row.line}"
+    if not name:
+        raise InputError("The row names no recording.", where=where, hint=f"Fill in {chosen['path']!r}.")
+    speaker = clean(get(chosen["speaker"])) if chosen["speaker"] else ""
+    start, end = _segment(row, segment, where) if segment else (None, None)
+    return Clip(
+        path=_path(name, places, where) if chosen["path"] else table.path.absolute(),
+        name=name,
+        line=row.line,
+        source=source,
+        text=text,
+        speaker=None if is_unknown(speaker) else speaker,
+        attributes={column: rule.level(get(column), where) for column, rule in levels.items()},
+        extras={column: value for column, value in row.values.items() if column not in used and value is not None},
+        start=start,
+        end=end,
+    )
+
+
+def _path(name: str, places: Places | None, where: str) -> Path:
+    # What is no file is refused when it is opened, so that it is named together with other bad clips.
+    return places.resolve(name, where) if places and is_name_of_file(name) else Path(name)
+
+
+def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:
+    first, second, is_duration = columns
+    texts = [(row.values.get(name) or "").strip() for name in (first, second)]
+    if not any(texts):
+        return None, None
+    try:
+        start, end = (float(text) for text in texts)
+    except ValueError:
+        met = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
+        raise InputError(
+            met, where=where, hint="Write both like 0.25, or leave both empty for the whole file."
+        ) from None
+    end += start if is_duration else 0.0
+    if not (math.isfinite(end) and 0 <= start < end):
+        raise InputError(
+            f"The part from {start:g} s to {end:g} s is empty or out of order.",
+            where=where,
+            hint="A part needs 0 <= start < end, in seconds.",
+        )
+    return start, end
+
+
+def _speaker_notes(clips: Sequence[Clip], column: str | None, table: Table, needed: bool) -> list[Note]:
+    missing = sum(clip.speaker is None for clip in clips)
+    if column is None or not missing:
+        return []
+    if needed and missing == len(clips):
+        raise InputError(
+            f"No row names its speaker: {column!r} is empty or unknown throughout.",
+            where=str(table.path),
+            hint="Name another column with --speaker-col.",
+        )
+    return [Note("manifest.no-speaker", f"{missing} clips name no speaker in {column!r}.", missing)]

@@ -1,0 +1,186 @@
+"""How many words and characters did a transcript get wrong?"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
+
+from probes.core.guarded_imports import transformers
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EditCounts:
+    """Edits that turn a reference into a hypothesis; errors = substitutions + deletions + insertions."""
+
+    hits: int
+    substitutions: int
+    deletions: int
+    insertions: int
+
+    @property
+    def errors(self) -> int:
+        """Return the number of edits."""
+        return self.substitutions + self.deletions + self.insertions
+
+    @property
+    def length(self) -> int:
+        """Return the number of units of the reference."""
+        return self.hits + self.substitutions + self.deletions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EditTotals:
+    """Edits of many pairs of texts; every array has the shape (pairs,)."""
+
+    hits: Counts
+    substitutions: Counts
+    deletions: Counts
+    insertions: Counts
+
+    @property
+    def errors(self) -> Counts:
+        """Return the number of edits of each pair."""
+        return self.substitutions + self.deletions + self.insertions
+
+    @property
+    def lengths(self) -> Counts:
+        """Return the number of units of each reference."""
+        return self.hits + self.substitutions + self.deletions
+
+
+def normalise(text: str, how: str) -> str:
+    """Return the text as it is compared.
+
+    "basic" is lower case with all but letters, digits, apostrophes and spaces dropped; an apostrophe is one that
+    stands between two of them, however it is written, and a mark at the edge of a word is a quotation mark.
+    "whisper-english" is the English normaliser of the Whisper family, without its table of British spellings.
+
+    Examples
+    --------
+    >>> normalise("Don't stop - NOW!", "basic")
+    "don't stop now"
+    >>> normalise("\u2018Come here,\u2019 said the boys\u2019 father, \u2018it isn\u2019t far.\u2019", "basic")
+    "come here said the boys father it isn't far"
+    """
+    if how == "basic":
+        plain = unicodedata.normalize("NFC", text.lower()).translate(_BASIC)
+        kept = _AT_AN_EDGE.sub("", plain).replace(_DROPPED, "")
+        # A letter and a mark that stood apart may meet where something between them was dropped.
+        return " ".join(unicodedata.normalize("NFC", kept).split())
+    if how == "whisper-english":
+        return _whisper_english()(text)
+    return " ".join(text.split())
+
+
+def normalise_all(texts: Sequence[str], how: str) -> list[str]:
+    """Return every text as `normalise` does; a text that comes again is not worked on again.
+
+    Examples
+    --------
+    >>> normalise_all(["One!", "two", "One!"], "basic")
+    ['one', 'two', 'one']
+    """
+    done = {text: normalise(text, how) for text in dict.fromkeys(texts)}
+    return [done[text] for text in texts]
+
+
+@cache
+def _whisper_english() -> Callable[[str], str]:
+    transformers()
+    module = import_module("transformers.models.whisper.english_normalizer")
+    normaliser: Callable[[str], str] = module.EnglishTextNormalizer({})
+    return normaliser
+
+
+_APOSTROPHES = frozenset("'`\u00b4\u02b9\u02bb\u02bc\u2018\u2019\u201b\u2032\uff07")
+"""Straight and curly, accents, primes and modifier letters: keyboards and typesetters put one for the other."""
+_DROPPED = "\0"
+"""Stands for what is dropped until it is known which apostrophes have a letter on either side."""
+_AT_AN_EDGE = re.compile(rf"(?<![^ '{_DROPPED}])'|'(?![^ '{_DROPPED}])")
+
+
+class _Basic(dict[int, str]):
+    """What becomes of each character, found once: Unicode's tables are too slow to ask for every letter."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        # Marks are vowels in many scripts: without them a Hindi word is another word.
+        kept = letter if unicodedata.category(letter)[0] in "LMN" else " " if letter.isspace() else _DROPPED
+        self[code] = found = "'" if letter in _APOSTROPHES else kept
+        return found
+
+
+_BASIC = _Basic()
+
+
+def count_words(reference: str, hypothesis: str) -> EditCounts:
+    """Align words, by jiwer; the reference must not be empty.
+
+    Examples
+    --------
+    >>> count_words("one two three", "one too").errors
+    2
+    """
+    import jiwer
+
+    output = jiwer.process_words(reference, hypothesis)
+    return EditCounts(output.hits, output.substitutions, output.deletions, output.insertions)
+
+
+def count_characters(reference: str, hypothesis: str) -> EditCounts:
+    """Align characters, spaces included, by jiwer; the reference must not be empty.
+
+    Examples
+    --------
+    >>> count_characters("cat", "cart").insertions
+    1
+    """
+    import jiwer
+
+    output = jiwer.process_characters(reference, hypothesis)
+    return EditCounts(output.hits, output.substitutions, output.deletions, output.insertions)
+
+
+def count_edits(references: Sequence[str], hypotheses: Sequence[str], unit: Literal["word", "character"]) -> EditTotals:
+    """Align many pairs of normalised texts, as jiwer does; where a reference is empty all units are insertions.
+
+    Parameters
+    ----------
+    unit
+        "character" counts the spaces between words too.
+
+    Examples
+    --------
+    >>> totals = count_edits(["one two three", ""], ["one too", "uh huh"], "word")
+    >>> totals.errors.tolist(), totals.insertions.tolist(), totals.lengths.tolist()
+    ([2, 2], [0, 2], [3, 0])
+    """
+    numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
+
+    def units(text: str) -> str | list[int]:
+        # Words are compared as numbers: exact, where rapidfuzz would compare the hashes of strings.
+        return [numbers[word] for word in text.split()] if unit == "word" else text.strip()
+
+    rows = [_alignment(units(one), units(two)) for one, two in zip(references, hypotheses, strict=True)]
+    before, after, edits, replaced = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    # Insertions and deletions are what is not replaced; their difference is that of the lengths.
+    insertions = (edits - replaced + after - before) // 2
+    deletions = edits - replaced - insertions
+    return EditTotals(
+        hits=before - replaced - deletions, substitutions=replaced, deletions=deletions, insertions=insertions
+    )
+
+
+def _alignment(reference: str | list[int], hypothesis: str | list[int]) -> tuple[int, int, int, int]:
+    edits = Levenshtein.editops(reference, hypothesis).as_list()
+    return len(reference), len(hypothesis), len(edits), sum([kind == "replace" for kind, _, _ in edits])

@@ -1,1 +1,0 @@
-"""Data whose truth is known because we made it: what the demos run on and the tests measure against."""

@@ -1,0 +1,1 @@
+"""Texts: reading, words, embeddings and generation."""

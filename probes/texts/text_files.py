@@ -1,0 +1,232 @@
+"""Texts of a file, or embeddings that were made of texts.
+
+JSON lines and lists, CSV, TSV and plain text are read line by line; NPZ and NPY files hold embeddings. What is left
+out is counted, and every text that is used keeps its place in the file.
+"""
+
+import json
+import re
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
+from probes.files.delimited import Delimited
+from probes.files.json_values import parse_json
+from probes.files.names import suggest
+from probes.files.opening import read_head
+from probes.files.text import LONGEST_LINE, numbered_lines, read_text
+from probes.texts.text_vectors import open_vectors, texts_beside, vectors_of
+from probes.texts.text_words import count_words, first_words
+
+EMPTY = "empty text"
+"""Why a text is left out."""
+_LONE = re.compile("[\ud800-\udfff]")
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+_HINT = "Give texts (JSONL, JSON, CSV, TSV or TXT) or embeddings (NPZ or NPY)."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSet:
+    """Texts of one file, or embeddings of texts, or both.
+
+    Parameters
+    ----------
+    given, skipped
+        Items that the file holds, and those left out, by reason.
+    places
+        Where each used item stands, counted from 1, shape (items,).
+    texts
+        Used texts without surrounding whitespace and cut; None where the file holds embeddings alone.
+    embeddings
+        Shape (items, width); None where the file holds texts alone.
+    words
+        Words of each used text before it was cut, shape (items,); empty where there are no texts.
+    shortened
+        Texts that were cut.
+    where
+        What `places` counts: "line", "entry" (of a JSON list) or "row" (of an array).
+    """
+
+    path: Path
+    sha256: str
+    given: int
+    places: NDArray[np.int64]
+    texts: tuple[str, ...] | None
+    embeddings: NDArray[np.float32] | None
+    skipped: Mapping[str, int]
+    words: NDArray[np.int64]
+    shortened: int
+    where: str = "line"
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What has been read so far; plain arrays, since a list of two million numbers is larger than their file."""
+
+    max_words: int | None
+    texts: list[str] = field(default_factory=list)
+    places: "array[int]" = field(default_factory=lambda: array("q"))
+    words: "array[int]" = field(default_factory=lambda: array("q"))
+    skipped: Counter[str] = field(default_factory=Counter)
+    given: int = 0
+    shortened: int = 0
+
+    def add(self, place: int, text: str) -> None:
+        self.given += 1
+        text = _encodable(text).strip()
+        # Spaces of no width are no text either.
+        words = count_words(text)
+        if not words:
+            self.skipped[EMPTY] += 1
+            return
+        if self.max_words is not None and words > self.max_words:
+            text = first_words(text, self.max_words)
+            self.shortened += 1
+        self.texts.append(text)
+        self.places.append(place)
+        self.words.append(words)
+
+    def closed(self, path: Path, where: str, embeddings: NDArray[np.float32] | None = None) -> TextSet:
+        if not self.places:
+            said = f"There is no text: all {self.given} are empty." if self.given else "The file holds no texts."
+            raise InputError(said, where=str(path), hint=_HINT)
+        places = np.array(self.places, dtype=np.int64)
+        return TextSet(
+            path=path,
+            sha256=sha256_file(path),
+            given=self.given,
+            places=places,
+            texts=tuple(self.texts) or None,
+            embeddings=embeddings if embeddings is None or len(places) == self.given else embeddings[places - 1],
+            skipped=dict(self.skipped),
+            words=np.array(self.words, dtype=np.int64),
+            shortened=self.shortened,
+            where=where,
+        )
+
+
+def read_texts(path: Path, *, column: str = "text", max_words: int | None = None) -> TextSet:
+    """Read the texts or embeddings of a file, whose form follows from its suffix.
+
+    Parameters
+    ----------
+    column
+        Key or column of the texts in JSON, CSV and TSV files.
+    max_words
+        Words, as `probes.texts.text_words` counts them, after which a text is cut; one that stands beside its embedding
+        stays whole, as it was embedded.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, does not hold what its suffix says, or holds no text.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.jsonl")
+    ...     _ = path.write_text('{"text": " so  it goes "}\\n{"text": ""}\\n{"text": "on"}\\n')
+    ...     found = read_texts(path, max_words=2)
+    >>> found.texts, found.places.tolist(), found.words.tolist(), found.shortened, found.skipped
+    (('so  it', 'on'), [1, 3], [3, 1], 1, {'empty text': 1})
+    """
+    if max_words is not None and max_words < 1:
+        raise InputError(f"{max_words} words leave nothing of a text.", where="max_words", hint="Give 1 or more.")
+    # A file that is empty or no file is refused whatever it should hold.
+    read_head(path, wanted="text", hint=_HINT)
+    suffix = path.suffix.lower()
+    if suffix in (".npz", ".npy"):
+        return _from_arrays(path)
+    found, where = _Found(max_words), "line"
+    if suffix in (".json", ".jsonl", ".ndjson"):
+        where = _add_json(path, column, found)
+    elif suffix in (".csv", ".tsv", ".tab"):
+        _add_table(path, column, found)
+    else:
+        for line, text in numbered_lines(path, hint=_HINT):
+            found.add(line, text)
+    return found.closed(path, where)
+
+
+def _encodable(text: str) -> str:
+    """Return a text that can be written as UTF-8: half a surrogate pair is no character."""
+    return text if text.isascii() else _LONE.sub("\ufffd", text)
+
+
+def _add_json(path: Path, column: str, found: _Found) -> str:
+    """Add the texts of JSON lines or of a JSON list; return what their places count."""
+    for line, content in numbered_lines(path, hint=_HINT):
+        if not content.strip():
+            continue
+        if not found.given and content.lstrip().startswith("["):
+            break
+        where = f"{path}:{line}"
+        found.add(line, _text_of(parse_json(content, where, once=True, lone=True), column, where))
+    else:
+        return "line"
+    # The first line with content opens a list.
+    entries = parse_json(read_text(path, hint=_HINT), str(path), once=True, lone=True)
+    assert isinstance(entries, list)
+    for place, entry in enumerate(entries, start=1):
+        found.add(place, _text_of(entry, column, f"{path}, entry {place}"))
+    return "entry"
+
+
+def _text_of(entry: object, column: str, where: str) -> str:
+    if isinstance(entry, str):
+        return entry
+    if not isinstance(entry, dict):
+        said = f"The entry is {_KINDS.get(type(entry), 'a number')}, neither an object nor a text."
+        raise InputError(said, where=where, hint=f"Write {{{json.dumps(column)}: ...}}.")
+    if column not in entry:
+        raise InputError(f"The entry has no key {column!r}.", where=where, hint=_suggest(column, tuple(entry)))
+    text = entry[column]
+    if not isinstance(text, str):
+        hint = 'Write a text; an empty one ("") is left out and counted.'
+        said = f"The value of {column!r} is {_KINDS.get(type(text), 'a number')}, not a text."
+        raise InputError(said, where=where, hint=hint)
+    return text
+
+
+def _suggest(column: str, names: Sequence[str]) -> str:
+    # Names come from the file: as many, as long and as strange as somebody chose.
+    return suggest(column, [_encodable(name[:60]) for name in names[:1000]])
+
+
+def _add_table(path: Path, column: str, found: _Found) -> None:
+    # A text may be as long as its line; a row of one empty text, "", is an empty text.
+    table = Delimited(path, keep_empty=True, longest=LONGEST_LINE)
+    columns = [name.strip() for name in table.header]
+    place = _place(column, columns, f"{path}:{table.header_line}")
+    for line, row in table.rows():
+        found.add(line, row[place])
+
+
+def _place(column: str, columns: Sequence[str], where: str) -> int:
+    if columns.count(column) > 1:
+        hint = "Give every column a name of its own."
+        raise InputError(f"The column {column!r} stands twice in the header.", where=where, hint=hint)
+    if column not in columns:
+        raise InputError(f"There is no column {column!r}.", where=where, hint=_suggest(column, columns))
+    return columns.index(column)
+
+
+def _from_arrays(path: Path) -> TextSet:
+    archive, name, stored = open_vectors(path)
+    count, found = stored.shape[0], _Found(None)
+    texts = texts_beside(archive, name, count)
+    if texts is None:
+        found.given, found.places = count, array("q", range(1, count + 1))
+    else:
+        for row, text in enumerate(texts, start=1):
+            found.add(row, text)
+    return found.closed(path, "row", vectors_of(stored, f"{path}, {name}"))

@@ -1,0 +1,389 @@
+"""What does a causal language model write, at a given temperature and cut-off?
+
+A token is the argmax of its logits after repetition penalty, temperature, top-k and top-p, plus Gumbel noise, which
+is an exact draw from their softmax (Gumbel 1954; Maddison et al. 2014). Every text has a random stream of its own,
+so that what it says does not depend on its neighbours in the batch; only rounding, which differs between batch
+shapes, can turn a near-tie the other way. Batches are kept by content: a killed run goes on where it was.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probes.core.cache import Cache
+from probes.core.errors import IncompleteError, InputError
+from probes.core.guarded_imports import transformers
+from probes.core.hashing import sha256_json
+from probes.core.progress import Progress
+from probes.language_models.tokenizer_files import check_rules
+from probes.models import hub_models
+from probes.models.checkpoints import ModelFolder
+
+TEXTS = "generated-texts"
+_VERSION = 1
+_ABSENT = -1
+_UNMASKED = ("rwkv",)
+"""Families that take padding for text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How the next token is drawn: temperature 0 takes the likeliest, top-k 0 and top-p 1 cut nothing off."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    repetition_penalty: float = 1.0
+    max_new_tokens: int = 128
+
+    def __post_init__(self) -> None:
+        bounds = {
+            "temperature": 0 <= self.temperature < math.inf,
+            "top_p": 0 < self.top_p <= 1,
+            "top_k": self.top_k >= 0,
+            "repetition_penalty": 0 < self.repetition_penalty < math.inf,
+            "max_new_tokens": self.max_new_tokens >= 1,
+        }
+        for name in (name for name, fits in bounds.items() if not fits):
+            hint = "temperature and top_k: 0 or more; top_p: above 0 up to 1; the others: above 0."
+            raise InputError(f"{name} is {getattr(self, name)}, which cannot be.", where=name, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """One text that a model wrote.
+
+    Parameters
+    ----------
+    text
+        Prompt and continuation without special tokens, stripped.
+    tokens
+        New tokens, the end token not counted.
+    ended
+        Whether it ended by itself within the tokens allowed.
+    cut
+        Tokens at the left of the prompt that the model did not see, since its context is too short for them.
+    """
+
+    text: str
+    continuation: str
+    tokens: int
+    ended: bool
+    cut: int = 0
+
+
+def check_causal(folder: ModelFolder, prompts: Sequence[str] = (), new: int = 1) -> None:
+    """Check that a folder holds a causal language model that can add `new` tokens to prompts; loads no weights.
+
+    Raises
+    ------
+    InputError
+        Where it does not.
+    """
+    speller = _Speller(folder)
+    for prompt in dict.fromkeys(prompts):
+        speller.spell(prompt, new)
+
+
+class _Speller:
+    """The part of a model that needs no weights: from prompts to token ids and back."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        self.folder = folder
+        self.config = _check_config(folder)
+        self._tokeniser = _tokeniser(folder)
+        text = self.config.get_text_config(decoder=True)
+        self._vocabulary = int(text.vocab_size)
+        sources = (self._tokeniser, _settings(folder), text, self.config)
+        self.ends = _special(sources, "eos_token_id", self._vocabulary)
+        self._start = [*_special(sources, "bos_token_id", self._vocabulary), *self.ends][:1]
+        # Some families say -1 where any length will do.
+        self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
+
+    def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
+        """Return the prompt's token ids as far as `new` more fit behind them, and how many were cut off."""
+        ids: list[int] = list(self._tokeniser(prompt).input_ids)
+        # Some tokenizers close every text; a text to be continued is still open.
+        while ids and ids[-1] in self.ends:
+            ids.pop()
+        ids = ids or self._start
+        if not ids:
+            what = "The prompt is empty, and the model has no token to start a text with."
+            raise _wrong(self.folder, what, "Give prompts.")
+        if max(ids) >= self._vocabulary:
+            what = f"The tokenizer gives token {max(ids)}; the model has only {self._vocabulary}."
+            raise _wrong(self.folder, what, "Take the tokenizer that the model was trained with.")
+        return self._fit(ids, new)
+
+    def _fit(self, ids: list[int], new: int) -> tuple[list[int], int]:
+        room = self._context - new
+        if not self._context or len(ids) <= room:
+            return ids, 0
+        if room < 1:
+            what = f"{new} new tokens and a prompt do not fit into the model's {self._context} tokens."
+            raise _wrong(self.folder, what, f"Allow at most {self._context - 1} new tokens.")
+        # A start token stays: models that were trained with one write badly without it.
+        kept = ids[:1] if room > 1 and ids[:1] == self._start else []
+        return kept + ids[len(ids) - room + len(kept) :], len(ids) - room
+
+    def read(self, prompt: str, seen: Sequence[int], new: Sequence[int], cut: int) -> Generated:
+        """Return the text that the new token ids spell after a prompt."""
+        end = next((at for at, token in enumerate(new) if token in self.ends), len(new))
+        before, whole = self._decode(seen), self._decode([*seen, *new[:end]])
+        # Decoded alone, the first word would lose the space before it in some tokenizers.
+        continuation = whole[len(before) :] if whole.startswith(before) else self._decode(new[:end])
+        for special in self._tokeniser.all_special_tokens:
+            prompt = prompt.replace(special, "")
+        return Generated((prompt + continuation).strip(), continuation, end, end < len(new), cut)
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        text: str = self._tokeniser.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+
+def parameters_of(folder: ModelFolder) -> int:
+    """Return the number of parameters of a causal language model; no weights are loaded.
+
+    Raises
+    ------
+    InputError
+        Where the folder holds none.
+    """
+    loader = transformers().AutoModelForCausalLM
+    with hub_models.told("model", folder):
+        model = hub_models.described(loader, _check_config(folder), folder)
+    return sum(weight.numel() for weight in model.parameters())
+
+
+class CausalLM:
+    """A frozen causal language model with its tokenizer.
+
+    Raises
+    ------
+    InputError
+        Where the folder is no causal language model, has no tokenizer, or its weights do not fit the configuration.
+    """
+
+    def __init__(self, folder: ModelFolder, *, device: str, dtype: str) -> None:
+        self.speller = _Speller(folder)
+        self._device = device
+        self._model = _load(folder, self.speller.config, dtype)
+        self._model.to(device=device).eval()
+        # The folder's own settings of sampling would be mixed into ours.
+        self._model.generation_config = transformers().GenerationConfig()
+        self.parameters = sum(weight.numel() for weight in self._model.parameters())
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[Generated]:
+        """Continue every prompt, each with random numbers of its own seed, in one batch.
+
+        Raises
+        ------
+        IncompleteError
+            Where the device runs out of memory.
+        InputError
+            Where a prompt cannot be spelt or the model gives numbers that are not finite.
+        """
+        rows = [(prompt, *self.speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
+        news = self.continue_ids([ids for _, ids, _ in rows], sampling, seeds)
+        return [self.speller.read(prompt, ids, new, cut) for (prompt, ids, cut), new in zip(rows, news, strict=True)]
+
+    def continue_ids(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
+    ) -> list[list[int]]:
+        """Return the new token ids of every prompt, up to its end token, which is the last one where there is one."""
+        longest = max(len(ids) for ids in prompts)
+        ends = self.speller.ends
+        pad = ends[0] if ends else 0
+        tokens = torch.tensor([[pad] * (longest - len(ids)) + list(ids) for ids in prompts], device=self._device)
+        lengths = torch.tensor([len(ids) for ids in prompts], device=self._device)
+        mask = (torch.arange(longest, device=self._device) >= longest - lengths[:, None]).long()
+        draw = _Draw(sampling, seeds, mask, self.speller.folder)
+        stop = {"max_new_tokens": sampling.max_new_tokens, "eos_token_id": ends or None, "pad_token_id": pad}
+        settings = transformers().GenerationConfig(do_sample=False, num_beams=1, **stop)
+        call = {"attention_mask": mask, "generation_config": settings, "logits_processor": [draw]}
+        try:
+            with torch.inference_mode():
+                output = self._model.generate(tokens, **call)
+        except torch.OutOfMemoryError as error:
+            raise IncompleteError(
+                f"The device ran out of memory on a batch of {len(prompts)} texts.",
+                hint="Lower --batch, or allow fewer new tokens.",
+            ) from error
+        return [_to_end(row, ends) for row in output[:, longest:].tolist()]
+
+
+class _Draw:
+    """A logits processor of transformers whose argmax is a draw from the distribution of the next token."""
+
+    def __init__(self, sampling: Sampling, seeds: Sequence[int], mask: Tensor, folder: ModelFolder) -> None:
+        hub = transformers()
+        self._mask, self._folder = mask.bool(), folder
+        self._penalty = hub.RepetitionPenaltyLogitsProcessor(penalty=float(sampling.repetition_penalty))
+        self._warpers: list[Any] = []
+        self._streams: list[torch.Generator] = []
+        if sampling.temperature == 0:
+            return
+        self._warpers.append(hub.TemperatureLogitsWarper(float(sampling.temperature)))
+        if sampling.top_k:
+            self._warpers.append(hub.TopKLogitsWarper(sampling.top_k))
+        if sampling.top_p < 1:
+            self._warpers.append(hub.TopPLogitsWarper(float(sampling.top_p)))
+        # On the CPU, so that every device sees the same noise.
+        self._streams = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if not bool(torch.isfinite(scores.amax(dim=-1)).all()):
+            hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
+            raise _wrong(self._folder, "The model gives logits that are not finite numbers.", hint)
+        width = self._mask.shape[1]
+        # Padding is no part of the text: in its place stands the last token of the prompt, which is.
+        seen = torch.where(self._mask, input_ids[:, :width], input_ids[:, width - 1 : width])
+        scores = self._penalty(torch.cat([seen, input_ids[:, width:]], dim=1), scores)
+        for warp in self._warpers:
+            scores = warp(input_ids, scores)
+        return scores.double() + self._noise(scores) if self._streams else scores
+
+    def _noise(self, scores: Tensor) -> Tensor:
+        """Return Gumbel noise, minus the logarithm of exponential noise; double precision reaches its rare values."""
+        noise = torch.empty(scores.shape, dtype=torch.float64)
+        for row, stream in zip(noise, self._streams, strict=True):
+            row.exponential_(generator=stream)
+        return -noise.clamp_min_(torch.finfo(torch.float64).tiny).log_().to(scores.device)
+
+
+def generate_all(
+    folder: ModelFolder,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    *,
+    seed: int,
+    batch: int,
+    device: str,
+    dtype: str,
+    cache: Cache,
+    progress: Progress,
+    label: str,
+) -> list[Generated]:
+    """Continue every prompt, in order; a text depends on its place among the prompts, not on the size of the batches.
+
+    Parameters
+    ----------
+    batch
+        Prompts at a time, which is also what one entry of the cache holds; the model is loaded only where one is
+        missing.
+
+    Raises
+    ------
+    IncompleteError
+        Where the device runs out of memory or the cache cannot be written.
+    InputError
+        Where the folder is no causal language model, or a prompt cannot be continued by it.
+    """
+    speller = _Speller(folder)
+    # All of them now: a prompt that cannot be continued is told before hours are spent on others.
+    rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
+    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
+    common = [_VERSION, folder.sha256, asdict(sampling), seed, dtype, device.partition(":")[0], packages]
+    model = functools.cache(partial(CausalLM, folder, device=device, dtype=dtype))
+    texts: list[Generated] = []
+    with progress.phase(label, len(prompts), "texts") as advance:
+        for first in range(0, len(prompts), batch):
+            part = rows[first : first + batch]
+            key = [common, sha256_json([prompt for prompt, _, _ in part]), first]
+            prefixes = [ids for _, ids, _ in part]
+            entry = cache.memo(TEXTS, key, partial(_continued, model, prefixes, sampling, seed, first))
+            for (prompt, ids, cut), new in zip(part, entry["tokens"].tolist(), strict=True):
+                texts.append(speller.read(prompt, ids, [token for token in new if token != _ABSENT], cut))
+            advance(len(part))
+    return texts
+
+
+def row_seed(seed: int, row: int, sampling: Sampling) -> int:
+    """Return the seed of one text's noise: other settings have other noise, but more new tokens only add to it."""
+    settings = asdict(sampling)
+    del settings["max_new_tokens"]
+    # 60 bits, which any generator takes as a seed.
+    return int(sha256_json(["text", seed, row, settings])[:15], 16)
+
+
+def _continued(
+    model: Callable[[], CausalLM], prefixes: Sequence[Sequence[int]], sampling: Sampling, seed: int, first: int
+) -> dict[str, Tensor]:
+    seeds = [row_seed(seed, first + row, sampling) for row in range(len(prefixes))]
+    return _entry(model().continue_ids(prefixes, sampling, seeds))
+
+
+def _entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+    longest = max(len(row) for row in rows)
+    padded = [[*row, *[_ABSENT] * (longest - len(row))] for row in rows]
+    return {"tokens": torch.tensor(padded, dtype=torch.int32)}
+
+
+def _to_end(row: list[int], ends: Sequence[int]) -> list[int]:
+    return row[: next((at + 1 for at, token in enumerate(row) if token in ends), len(row))]
+
+
+def _settings(folder: ModelFolder) -> Any:
+    """Return the settings of generation that the folder brings, or None; only its special tokens are of use here."""
+    try:
+        return transformers().GenerationConfig.from_pretrained(folder.path, **hub_models.LOCAL)
+    except (OSError, ValueError):
+        return None
+
+
+def _special(sources: Sequence[Any], name: str, vocabulary: int) -> list[int]:
+    found: list[Any] = []
+    for source in sources:
+        value = getattr(source, name, None)
+        found += value if isinstance(value, list) else [value]
+    # The default configuration of a family names tokens beyond the end of a small vocabulary.
+    return list(dict.fromkeys(one for one in found if isinstance(one, int) and 0 <= one < vocabulary))
+
+
+def _check_config(folder: ModelFolder) -> Any:
+    """Return the configuration of a causal language model; nothing but architectures made for one is taken."""
+    known = transformers().models.auto.modeling_auto
+    name = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(folder.family)
+    config = hub_models.configuration(folder)
+    named = [str(one) for one in folder.config.get("architectures") or ()]
+    # Encoders have a causal head too, which means nothing unless the configuration makes them decoders.
+    masked = folder.family in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
+    if name is None or masked or folder.family in _UNMASKED or (named and name not in named):
+        saved = ", ".join(named) or "no architecture"
+        what = f"{folder.family!r}, saved as {saved}, is no causal language model that miles can run."
+        raise _wrong(folder, what, "Give a model that continues texts, such as GPT2LMHeadModel or LlamaForCausalLM.")
+    return config
+
+
+def _tokeniser(folder: ModelFolder) -> Any:
+    hint = "Save the model's tokenizer into the folder with save_pretrained()."
+    names = ("tokenizer*", "vocab*", "*.model", "merges.txt", "tekken.json")
+    if not any(True for name in names for _ in folder.path.glob(name)):
+        raise _wrong(folder, "The folder has no tokenizer.", hint)
+    if (folder.path / "tokenizer.json").is_file():
+        check_rules(folder.path / "tokenizer.json")
+    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder):
+        tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
+        empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
+    if empty:
+        raise _wrong(folder, "The tokenizer knows no token of English text.", hint)
+    return tokeniser
+
+
+def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
+    loader = transformers().AutoModelForCausalLM
+    with hub_models.told("model", folder):
+        meta = hub_models.described(loader, config, folder)
+    limits = hub_models.numbers_of(folder)
+    return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
+
+
+def _wrong(folder: ModelFolder, message: str, hint: str) -> InputError:
+    return InputError(message, where=str(folder.path), hint=hint)

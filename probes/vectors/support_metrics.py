@@ -1,0 +1,289 @@
+"""How much of one sample lies within the support of another, as k-nearest-neighbour balls draw it?
+
+Everything follows from lists of neighbours and near pairs that are found once: the values of the whole sample, and
+of any part of it, such as halves, without another distance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.vectors.knn import Neighbours, Pairs
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Weights = NDArray[np.int32]
+
+METRICS = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One sample: its distinct points, their neighbours among themselves, and how many items each stands for.
+
+    Parameters
+    ----------
+    neighbours
+        Of the distinct points; the lists must be long enough for every part that is asked for.
+    weights
+        Items of each distinct point in each part of the sample, shape (parts, points); nought: not in this part.
+    """
+
+    neighbours: Neighbours
+    weights: Weights
+
+    def __post_init__(self) -> None:
+        if self.weights.shape[1:] != self.neighbours.squared.shape[:1]:
+            raise ValueError(f"weights of shape {self.weights.shape} for {len(self.neighbours.squared)} points")
+
+
+def radii(side: Side, ks: Sequence[int]) -> Floats:
+    """Return r_k^2 of every point in every part of a sample: the squared distance to its k-th distinct neighbour.
+
+    Returns
+    -------
+    shape (ks, parts, points); infinite where a part has too few points
+    """
+    squared, index = side.neighbours.squared, side.neighbours.index
+    found = np.full((len(ks), *side.weights.shape), np.inf)
+    if not index.shape[1]:
+        return found
+    cut = index.shape[1] < len(index) - 1
+    for part, weights in enumerate(side.weights):
+        met: NDArray[np.int32] = np.cumsum((weights > 0)[index], axis=1, dtype=np.int32)
+        for place, k in enumerate(ks):
+            if cut and np.count_nonzero(weights) > k:
+                # `list_length` makes it next to impossible that a list ends too early; the ball is as wide as the list.
+                found[place, part] = squared[:, -1]
+            there = met[:, -1] >= k
+            found[place, part, there] = squared[there, (met[there] >= k).argmax(1)]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Balls:
+    """The balls around the points of a sample at one k: squared radii of shape (parts, points)."""
+
+    side: Side
+    k: int
+    radii: Floats
+
+    @property
+    def drawn(self) -> Bools:
+        """Tell of every part whether all its points have a k-th neighbour, shape (parts,)."""
+        drawn: Bools = (np.isfinite(self.radii) | (self.side.weights == 0)).all(axis=1)
+        return drawn
+
+
+def widened(own: Balls, factor: float = 3.0) -> float:
+    """Return the share of points whose ball is more than `factor` times as wide in a part as in the whole, on average.
+
+    In a cloud of d dimensions halves have balls 2^(1/d) times as wide. Where they jump, the points stand in groups
+    hardly larger than k, and a part of the sample measures something else than the whole.
+    """
+    if len(own.radii) < 2:
+        return 0.0
+    there = own.side.weights[1:] > 0
+    jumps = (own.radii[1:] > factor**2 * own.radii[0]) & there
+    return float(jumps.sum() / max(int(there.sum()), 1))
+
+
+def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
+    """Draw the balls of a sample at several k."""
+    return [Balls(side, k, own) for k, own in zip(ks, radii(side, ks), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a reference brings to every comparison: its balls, clipped radii, and how it fares against itself."""
+
+    balls: Balls
+    clipped: Floats
+    own_density: Floats
+
+
+def ground(own: Balls) -> Ground:
+    """Prepare a reference for comparisons at one k.
+
+    Raises
+    ------
+    ValueError
+        Where a part has not more than k distinct points.
+    """
+    if not own.drawn.all():
+        raise ValueError(f"a part of the reference has no {own.k} neighbours")
+    index = own.side.neighbours.index
+    clipped, density = np.empty_like(own.radii), np.empty(len(own.radii))
+    for part, weights in enumerate(own.side.weights):
+        there = weights > 0
+        clipped[part] = np.minimum(own.radii[part], np.median(own.radii[part, there]))
+        listed = there[:, None] & there[index]
+        first = np.cumsum(listed, axis=1, dtype=np.int32) <= own.k
+        # Of several that are equally far, as many as k.
+        held = listed & first & (own.side.neighbours.squared <= clipped[part][:, None])
+        counts = np.bincount(index[held], minlength=len(weights))
+        density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
+    return Ground(own, clipped, density)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who lies within whose balls in one part.
+
+    Parameters
+    ----------
+    held_by, holds
+        In how many reference balls each candidate lies, and how many candidates each reference ball holds.
+    narrow
+        As `held_by`, in balls of at most the median radius.
+    reached
+        Whether each reference point lies within any ball around a candidate.
+    """
+
+    held_by: NDArray[np.int64]
+    holds: NDArray[np.int64]
+    narrow: NDArray[np.int64]
+    reached: Bools
+
+
+def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) -> Membership:
+    """Look up who lies within whose balls, in one part of both samples; all counts are of distinct points."""
+    wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
+    met = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
+    x, y, squared = near.x[met], near.y[met], near.squared[met]
+    # Strictly inside, as the code of Naeem et al. counts: the neighbour that sets a radius is outside.
+    in_x, in_y = squared < reference.balls.radii[part][x], squared < candidate.radii[part][y]
+    reached = np.zeros(len(wx), dtype=bool)
+    reached[x[in_y]] = True
+    return Membership(
+        np.bincount(y[in_x], minlength=len(wy)),
+        np.bincount(x[in_x], minlength=len(wx)),
+        np.bincount(y[squared < reference.clipped[part][x]], minlength=len(wy)),
+        reached,
+    )
+
+
+def evaluate(reference: Ground, candidate: Balls, near: Pairs) -> dict[str, Floats]:
+    """Return every metric of every part, each of shape (parts,).
+
+    With B(x) the ball around a reference point x of radius r_k(x), its distance to its k-th neighbour, and w the items
+    that a point stands for: precision is the share of candidate items within any B(x); density their mean number of
+    balls over k (it may exceed 1); recall is the share of reference items within any ball around a candidate point;
+    coverage the share of reference items whose own ball holds any candidate point; f1 the harmonic mean of precision
+    and recall (Kynkäänniemi et al. 2019; Naeem et al. 2020). Clipped density counts at most k balls of at most the
+    median radius, over what the reference reaches with itself; clipped coverage is the share of good candidates that
+    would give the number of points per ball, at most k, that was met (Salvy et al. 2025), where copies of a candidate
+    add nothing; both are left above 1 where chance takes them there, and are reported as at most 1. All are better
+    when larger.
+
+    recall and f1 are NaN in a part where not every candidate point has a k-th neighbour.
+    """
+    k = reference.balls.k
+    parts = len(candidate.radii)
+    found = {name: np.empty(parts) for name in METRICS}
+    drawn = candidate.drawn
+    for part in range(parts):
+        wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
+        who = membership(reference, candidate, near, part)
+        precision = _mean(who.held_by > 0, wy)
+        recall = _mean(who.reached, wx) if drawn[part] else np.nan
+        both = precision + recall
+        held = _mean(np.minimum(who.holds / k, 1.0), wx)
+        values = (
+            precision,
+            recall,
+            _mean(who.held_by / k, wy),
+            _mean(who.holds > 0, wx),
+            2 * precision * recall / both if both else 0.0,
+            _mean(np.minimum(who.narrow / k, 1.0), wy) / reference.own_density[part],
+            _calibrated(held, int((wx > 0).sum()), int(wy.sum()), k),
+        )
+        for name, value in zip(METRICS, values, strict=True):
+            found[name][part] = value
+    return found
+
+
+def reach(own: Sequence[Balls]) -> Floats:
+    """Return the largest finite squared radius of every point over parts and k, shape (points,)."""
+    widest = [np.where(np.isfinite(one.radii) & (one.side.weights > 0), one.radii, 0.0).max(0) for one in own]
+    return np.asarray(np.max(widest, axis=0))
+
+
+def list_length(k: int, share: float, size: int, *, risk: float = 1e-12) -> int:
+    """Return how long a list of neighbours must be so that a part with this share of the points holds k of them.
+
+    The chance that it does not is `risk` for each point (binomial).
+
+    >>> list_length(5, 0.5, 10_000), list_length(5, 0.5, 20), list_length(5, 1.0, 10_000)
+    (59, 19, 5)
+    """
+    from scipy.stats import binom
+
+    length = k
+    while share < 1 and length < size - 1 and binom.cdf(k - 1, length, share) > risk:
+        length += 1
+    return min(length, size - 1)
+
+
+def coverage_ceiling(n: int, m: int, k: int) -> float:
+    """Return the expected coverage of n reference points by m candidates of the same continuous distribution.
+
+    1 - prod_{i=1..k} (n - i) / (m + n - i) (Naeem et al. 2020, lemma 2).
+
+    >>> round(coverage_ceiling(4000, 4000, 4), 3), round(coverage_ceiling(4000, 1000, 4), 3)
+    (0.938, 0.591)
+    """
+    i = np.arange(1, k + 1)
+    return float(1 - np.prod((n - i) / (m + n - i)))
+
+
+def hubness(side: Side, k: int) -> tuple[Floats, NDArray[np.int64]]:
+    """Return how skewed it is how often each point is among the k nearest of another, and the largest such number.
+
+    The skewness of the k-occurrence (Radovanović et al. 2010): near 0 without hubs.
+
+    Returns
+    -------
+    shapes (parts,); 0 where all points are equally often near
+    """
+    index = side.neighbours.index
+    skews, most = np.zeros(len(side.weights)), np.zeros(len(side.weights), dtype=np.int64)
+    for part, weights in enumerate(side.weights):
+        there = weights > 0
+        listed = there[index] & there[:, None]
+        first = listed & (np.cumsum(listed, axis=1, dtype=np.int32) <= k)
+        counts = np.bincount(index[first], minlength=len(weights))[there]
+        gap = counts - counts.mean()
+        spread = float((gap**2).mean())
+        skews[part] = float((gap**3).mean()) / spread**1.5 if spread > 0 else 0.0
+        most[part] = counts.max(initial=0)
+    return skews, most
+
+
+def _mean(values: NDArray[np.bool_] | Floats, weights: Weights) -> float:
+    return float(values @ weights / weights.sum())
+
+
+def _calibrated(held: float, n: int, m: int, k: int) -> float:
+    """Return the number of good candidates over m at which n reference points hold as many, at most k each."""
+    grid, expected = _expected(n, m, k)
+    return float(np.interp(held, expected, grid))
+
+
+@cache
+def _expected(n: int, m: int, k: int) -> tuple[Floats, Floats]:
+    """Return shares of good candidates and E[min(J, k)] / k, J beta-binomial(good candidates, k, n - k).
+
+    The candidates' mass in the ball of the k-th of n - 1 others is beta distributed, whatever the distribution.
+    """
+    from scipy.stats import betabinom
+
+    # More good ones than there are: what chance may look like.
+    good = np.unique(np.round(np.linspace(0.0, 4.0, 801) * m).astype(int))
+    fewer = np.arange(k)
+    below = betabinom.pmf(fewer[None, :], good[:, None], k, max(n - k, 1))
+    expected = 1 - (below * (1 - fewer / k)).sum(1)
+    return good / m, np.maximum.accumulate(expected)
