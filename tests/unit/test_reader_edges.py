@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audits.membership.score_folders import read_score_folder
+from probes.core.hashing import sha256_folder
 from probes.files.text import _likely
-from probes.loading.hashing import sha256_folder
-from probes.loading.score_folders import read_score_folder
 
 RNG = np.random.default_rng(0)
 KEEP = np.tile(np.arange(6) % 2 == 0, (12, 1))
