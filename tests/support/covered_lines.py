@@ -6,9 +6,11 @@ path (runs of the command, workers, the server of contained readers and its fork
 call and stays where a process is killed.
 """
 
+import compileall
 import json
 import mmap
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +20,7 @@ from typing import Any
 
 import pytest
 
+SOURCES = ("probes", "audits", "miles_cli")
 WIDTH = 2048
 """Lines of a file that other processes can note."""
 TRACER = """
@@ -170,3 +173,15 @@ def spent() -> float:
                     fields: Any = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
                     total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return total
+
+
+def copied(source: Path, root: Path) -> None:
+    """Copy a tree, compiled, beside a link to the data that its tests read."""
+    shutil.copytree(source, root, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", "site"))
+    for path in root.rglob("*.py"):
+        os.utime(path, (999_999_999, 999_999_999))
+    shared = next((folder / "shared" for folder in source.parents if (folder / "shared").exists()), None)
+    if shared:
+        (root.parent / "shared").symlink_to(shared)
+    for name in SOURCES:
+        compileall.compile_dir(str(root / name), quiet=2)

@@ -9,7 +9,6 @@ default) has a process of its own. The tests of one break may take `--seconds` o
 
 import argparse
 import ast
-import compileall
 import gc
 import importlib
 import json
@@ -31,14 +30,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from covered_lines import Lines, Mapper
+from covered_lines import SOURCES, Lines, Mapper, copied
 
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add,
     ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
-SOURCES = ("probes", "audits", "miles_cli")
 TESTS = ("tests/unit", "tests/planted", "tests/oracle", *SOURCES)
 HEAVY = ("numpy", "torch", "scipy.stats", "pandas", "sklearn.linear_model", "transformers", "hypothesis", "h5py")
 WORDS = ["-q", "-n", "0", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
@@ -341,18 +339,6 @@ def prepare(root: Path) -> None:
     os.chdir(root)
     for name in HEAVY:
         importlib.import_module(name)
-
-
-def copied(source: Path, root: Path) -> None:
-    """Copy a tree, compiled, beside a link to the data that its tests read."""
-    shutil.copytree(source, root, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", "site"))
-    for path in root.rglob("*.py"):
-        os.utime(path, (999_999_999, 999_999_999))
-    shared = next((folder / "shared" for folder in source.parents if (folder / "shared").exists()), None)
-    if shared:
-        (root.parent / "shared").symlink_to(shared)
-    for name in SOURCES:
-        compileall.compile_dir(str(root / name), quiet=2)
 
 
 def main() -> None:
