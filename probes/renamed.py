@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 RENAMED = {
@@ -31,6 +32,21 @@ RENAMED = {
 }
 """New names of modules by the old ones; the table and this file go with release 0.3."""
 
+OURS = tuple(Path(__file__).resolve().parents[1] / name for name in ("audits", "probes"))
+"""Where the packages lie: another package that is called like one of them has names of its own."""
+
+
+def new_name(old: str) -> str:
+    """Return the new name of a module, by that of the package it lay in where it is not listed itself; or nothing.
+
+    >>> new_name("audits.comparison.changes"), new_name("audits.core.context")
+    ('audits.report.comparison.changes', '')
+    """
+    above = old
+    while above and above not in RENAMED:
+        above = above.rpartition(".")[0]
+    return RENAMED[above] + old[len(above) :] if above else ""
+
 
 class _Renamed(MetaPathFinder, Loader):
     """Finds modules by their old names."""
@@ -38,8 +54,9 @@ class _Renamed(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how an old name is imported, or None for any other."""
-        return ModuleSpec(fullname, self) if fullname in RENAMED else None
+        """Return how an old name of this package is imported, or None for any other."""
+        ours = any(Path(folder).is_relative_to(one) for folder in path or () for one in OURS)
+        return ModuleSpec(fullname, self) if ours and new_name(fullname) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Leave the making of the empty module to the import system."""
@@ -47,7 +64,7 @@ class _Renamed(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module of the new name in the place of the old one, and warn."""
-        old, new = module.__name__, RENAMED[module.__name__]
+        old, new = module.__name__, new_name(module.__name__)
         warnings.warn(f"{old} is now {new}; the old name goes with release 0.3.", DeprecationWarning, stacklevel=2)
         # The import system hands out what stands here in the end.
         sys.modules[old] = import_module(new)

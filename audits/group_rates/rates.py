@@ -12,17 +12,15 @@ PARTED_NAMED = 12
 """Groups that a sentence on parting rates names at the most."""
 
 
-def rate_at(
-    rates: RateIntervals, index: int, *, n: int | None = None, unit: str = "speakers", most: float = np.inf
-) -> Interval:
-    """Return one of several rates; `n` clusters unless it says otherwise, and no end above `most`."""
+def rate_at(rates: RateIntervals, index: int, *, unit: str = "speakers", most: float = np.inf) -> Interval:
+    """Return one of several rates, with the clusters that its interval rests on, and no end above `most`."""
     bounded = rates.method[index] != "none"
     return Interval(
         value=float(rates.value[index]),
         low=float(rates.low[index]) if bounded else None,
         high=min(float(rates.high[index]), most) if bounded else None,
         method=rates.method[index],
-        n=int(rates.clusters[index]) if n is None else n,
+        n=int(rates.clusters[index]),
         unit=unit,
     )
 
@@ -47,8 +45,8 @@ def group_rates(
     beside = np.broadcast_to(extra, (groups, columns)).ravel()
     rates = rate_intervals(sums.errors.reshape(flat), sizes.reshape(flat), level=level, extra=beside)
     return [
-        [rate_at(rates, group * columns + column, n=int(count), unit=unit, most=most) for column in range(columns)]
-        for group, count in enumerate(sums.speakers)
+        [rate_at(rates, group * columns + column, unit=unit, most=most) for column in range(columns)]
+        for group in range(groups)
     ]
 
 

@@ -4,6 +4,7 @@ Rates are pooled, errors over the words of all clips of a group, never a mean of
 """
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -62,7 +63,8 @@ def _add(
             continue
         for system in range(len(data.systems)):
             if group in drawn:
-                rate = drawn[group][system]
+                # Who was silent everywhere is of the group, though no rate rests on them.
+                rate = replace(drawn[group][system], n=int(sums.speakers[group]))
             else:
                 alone = float(sums.errors[:, group, system].sum()) / words
                 rate = data.interval((alone, None, None), "none", int(sums.speakers[group]))

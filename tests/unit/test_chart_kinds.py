@@ -341,3 +341,29 @@ def test_no_audit_builds_or_edits_a_chart(name) -> None:
         found = {word for word in chart_words(source) if (name, word) not in OWN}
         assert found == set(), f"{file.name} builds or edits a chart; the kinds are in audits.report.charts"
         assert "altair" not in source and "vega" not in source.lower()
+
+
+def test_points_on_a_log_axis_are_the_positive_ones() -> None:
+    rows = [{"x": x, "y": 1.0, "n": str(x)} for x in (-1.0, 0.0, 2.0, 30.0)]
+    drawn = charts.points(rows, x=Axis("x", "X", scale="log"), y=Axis("y", "Y"), label="n")
+    scales = re.findall(r'"domain": \[([^\]]*)\], "nice": false', json.dumps(drawn))
+    ends = [float(number) for number in scales[0].split(", ")]
+    assert 0 < ends[0] < 2
+    assert ends[1] > 30
+
+
+def test_what_stands_beside_the_rows_has_to_be_finite_too() -> None:
+    rows = [{"x": 1.0, "y": 2.0, "low": 1.0, "high": 3.0, "s": "a", "n": "p"}]
+    x, y = Axis("x", "X"), Axis("y", "Y")
+    json.dumps(charts.points(rows, x=x, y=y, label="n", cloud=[(math.nan, 1.0), (1.0, 2.0)]), allow_nan=False)
+    json.dumps(
+        charts.lines(rows, x=x, y=y, low="low", high="high", series="s", series_title="S", level=math.nan),
+        allow_nan=False,
+    )
+    bound = [{"l": "a", "v": 1.0, "u": math.inf, "w": "words", "k": "c"}]
+    json.dumps(
+        charts.bounds(
+            bound, label="l", value=Axis("v", "V"), until="u", words="w", kind="k", kinds={"c": "circle"}, hints=[]
+        ),
+        allow_nan=False,
+    )

@@ -2,6 +2,7 @@ import subprocess
 import sys
 import warnings
 from importlib import import_module, util
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,26 @@ def test_what_a_plug_in_wrote_for_the_old_names_still_runs() -> None:
         [sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True
     ).stderr
     assert told.count("DeprecationWarning") == 7
+
+
+def test_a_module_below_an_old_name_is_the_one_below_the_new_name() -> None:
+    code = (
+        "import audits.report.comparison.changes as new\n"
+        "from audits.comparison.changes import Change\n"
+        "assert Change is new.Change\n"
+        "import audits.report.comparison\n"
+        "assert audits.report.comparison.changes is new\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def test_another_package_of_the_same_name_keeps_its_own_modules(tmp_path: Path) -> None:
+    folder = tmp_path / "audits"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "records.py").write_text("MINE = 1\n")
+    code = f"import sys, probes; sys.path.insert(0, {str(tmp_path)!r}); from audits.records import MINE"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 def test_no_module_stands_under_an_old_name_and_none_is_renamed_twice() -> None:

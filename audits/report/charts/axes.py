@@ -27,7 +27,7 @@ class Axis:
     Parameters
     ----------
     field
-        Key of the rows.
+        Key of the rows: letters, digits and underscores, since Vega-Lite takes `.` and `[` for paths.
     title
         Words beside the axis, with the unit in them.
     format

@@ -138,7 +138,7 @@ def bounds(
     claim
         A value that a dashed line is drawn at, where it is not beyond the axis.
     """
-    low, edge = value.ends or (0.0, max((row[until] for row in rows), default=1.0))
+    low, edge = value.ends or (0.0, max((row[until] for row in rows if math.isfinite(row[until])), default=1.0))
     rows = [row for row in rows if math.isfinite(row[value.field])]
     table = [
         {

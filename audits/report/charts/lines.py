@@ -63,7 +63,7 @@ def lines(
         layers[:0] = _level(y, *level)
     elif level is not None:
         layers[:0] = [dashed({"y": level_at("reference", y)})]
-        table = [{**row, "reference": level} for row in table]
+        table = [{**row, "reference": plain(level)} for row in table]
     if rule is not None:
         layers += _rule(x, table, *rule)
         table = [{**row, "rule": plain(rule[0])} for row in table]

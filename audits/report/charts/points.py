@@ -58,8 +58,13 @@ def points(
     cloud
         More points, (x, y), too many to say anything of.
     """
-    table = plain_rows(rows, x.field, y.field)
-    spans = [span_of(table, [axis.field, *ends_of(axis.field)], zero=axis.zero) for axis in (x, y)]
+    # Where no logarithm is, no point is.
+    logs = [axis.field for axis in (x, y) if axis.scale == "log"]
+    table = [row for row in plain_rows(rows, x.field, y.field) if all(row[field] > 0 for field in logs)]
+    cloud = [pair for pair in cloud if all(map(math.isfinite, pair))]
+    spans = [
+        span_of(table, [axis.field, *ends_of(axis.field)], zero=axis.zero and axis.scale == "linear") for axis in (x, y)
+    ]
     if alike:
         every = [number for pair in cloud for number in pair] + [end for span in spans for end in span]
         spans = [(min(every), max(every))] * 2
