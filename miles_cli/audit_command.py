@@ -1,4 +1,4 @@
-"""From an audit's options record to a command: flags, help, TOML values, and one call.
+"""Commands made from the options record of an audit: flags, help, TOML values, and one call.
 
 Built-in audits and those of other packages take the same way, so that neither can drift from the
 other. A list option takes several values after one flag (`--by gender accent`), commas, or repeats.

@@ -1,4 +1,4 @@
-"""On what machine, with what versions: the provenance of a run."""
+"""The provenance of a run: on what machine, and with what versions, it was made."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""A run folder and its states: absent, unfinished, finished; ours or somebody else's.
+"""Run folders and their states: absent, unfinished, finished; ours or somebody else's.
 
 A folder is finished when report.json stands in it, which is written last. While a run goes on,
 state/settings.json says what is being run, and a lock keeps a second run out.

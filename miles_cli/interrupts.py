@@ -1,4 +1,4 @@
-"""How does an interrupt reach us through libraries that swallow it?"""
+"""Interrupts that reach the run even through libraries that swallow them."""
 
 import signal
 from collections.abc import Callable, Iterator

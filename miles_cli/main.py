@@ -1,4 +1,4 @@
-"""The app: which commands there are, found without importing what they run, and the error boundary."""
+"""The application: its commands, found without importing what they run, and the error boundary."""
 
 import os
 import sys

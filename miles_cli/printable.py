@@ -1,4 +1,4 @@
-"""How does text of others, from reports and paths, stand in a terminal without steering it?"""
+"""Foreign text, from reports and paths, made harmless to the terminal that shows it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a run shows that it moves: a bar with rate and time left, or a line every half minute."""
+"""Progress of a run: a bar with rate and time left, or a line every half minute."""
 
 import sys
 import time

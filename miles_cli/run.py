@@ -1,4 +1,4 @@
-"""One audit carried out: plan, run folder, progress, gates, pages, summary, exit status."""
+"""Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import sys
 from collections.abc import Iterator

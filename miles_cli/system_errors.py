@@ -1,4 +1,4 @@
-"""Errors of the operating system: which status they end a run with, and what is named where they name no file."""
+"""Errors of the operating system: their exit status, and what is named where they name no file."""
 
 import errno
 from collections.abc import Iterator

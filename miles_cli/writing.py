@@ -1,4 +1,4 @@
-"""May what a command makes be written here? Beside a run or over it never; through a link, and as private as it was."""
+"""Files that commands write: never into a run folder; through links, and as private as they were."""
 
 import os
 import tempfile

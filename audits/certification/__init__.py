@@ -1,4 +1,4 @@
-"""Within which radius does no perturbation change what a smoothed classifier says?
+"""Certify radii within which no perturbation changes the prediction of a smoothed classifier.
 
 Random noise turns any classifier into a smoothed one; counts of its votes under noise prove, image by image and
 with a stated error probability, a radius within which its prediction cannot change.

@@ -1,4 +1,4 @@
-"""How probable are the top class and its best rival under noise, at least and at most?
+"""Confidence bounds of the probabilities of the top class and its best rival under noise.
 
 Every bound holds with the whole error probability that it is given, for any number of draws: exact binomial
 limits for votes, empirical Bernstein limits for soft outputs. The top class is named by draws that no bound uses.

@@ -1,4 +1,4 @@
-"""Differences of certified accuracy between classes, and between the groups of a column."""
+"""Findings on differences of certified accuracy between classes, and between the groups of a column."""
 
 from collections.abc import Mapping, Sequence
 

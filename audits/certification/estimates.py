@@ -1,4 +1,4 @@
-"""The estimates: for all images, for each class and for each group; of a log also what its radii tell."""
+"""The estimates: for all images, each class and each group; of a log also what its radii imply."""
 
 import numpy as np
 

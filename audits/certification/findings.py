@@ -1,4 +1,4 @@
-"""The findings: on what share of the images certificates reach how far, what noise costs, and where they differ."""
+"""The findings: how far certificates reach, on what share of the images, what noise costs, and who differs."""
 
 from audits.certification.certificates import ABSTAIN
 from audits.certification.differences import find_differences

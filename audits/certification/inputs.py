@@ -1,4 +1,4 @@
-"""Everything that can be checked before the first draw: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before the first draw."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

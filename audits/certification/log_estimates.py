@@ -1,4 +1,4 @@
-"""The numbers of a log's check: the alpha that its largest radius needs, and the radii that whole votes can reach."""
+"""Estimates that check a log: the alpha that its largest radius needs, and the radii that whole votes reach."""
 
 from audits.certification.log_fit import Reading
 from audits.certification.logs import USUAL_ALPHAS, Log

@@ -1,4 +1,4 @@
-"""What may be said of the settings that somebody names for a log, by its radii."""
+"""Findings on a log: whether its radii fit the settings that were named for it."""
 
 from audits.certification.log_fit import Fit, Reading
 from audits.certification.logs import Log

@@ -1,4 +1,4 @@
-"""From which n and alpha can the radii of a log come?
+"""Fit of the radii of a log to the n and alpha that were named for it.
 
 Votes are whole numbers, so only some radii can be reached: sigma Phi^-1(B(alpha; k, n - k + 1)) for k = 0..n. The
 largest needs unanimous votes, which gives away the least alpha that the log can have been made with.

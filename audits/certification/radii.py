@@ -1,4 +1,4 @@
-"""Within which radius can no perturbation change the smoothed prediction?
+"""Radii within which no perturbation can change the smoothed prediction.
 
 Each function turns limits of class probabilities into a radius that is proved for them: Gaussian noise against
 l2, uniform noise against l1, and for soft outputs of a Lipschitz network the exact l2 radius. A negative radius

@@ -1,4 +1,4 @@
-"""The rule by which counts become a certificate: what was asked, settled before the first draw.
+"""The rule that turns counts into a certificate, settled before the first draw.
 
 One rule serves all images of a run. It says how many draws, when to look, how the error probability is shared by
 the looks, and what geometry turns probabilities into a radius.

@@ -1,4 +1,4 @@
-"""What a reader must know before the numbers: limits of a certificate, and warnings of a rule, a run or a log."""
+"""Limitations of every certificate, and warnings of the rule, the run or the log."""
 
 from dataclasses import replace
 

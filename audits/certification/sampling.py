@@ -1,4 +1,4 @@
-"""How many draws does an image get? As many as the rule says: all, until the radii are decided, or what a pilot asks.
+"""Draws around an image, as many as the rule says: all, until the radii are decided, or what a pilot asks.
 
 Only sampling happens here; what the counts prove is judged from them alone, so that it can be judged again.
 """

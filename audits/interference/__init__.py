@@ -1,4 +1,4 @@
-"""Which languages hurt each other, and which help, when one model has to learn both?
+"""Measure which languages hurt each other, and which help, when one model has to learn both.
 
 From small models that are trained on every language and every pair, from an encoder of yours that is trained on, or
 from losses that were measured elsewhere.

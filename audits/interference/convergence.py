@@ -1,4 +1,4 @@
-"""Models that have learnt so little that a difference between them would be noise of the optimisation.
+"""Convergence of models: which have learnt so little that a difference would be noise of the optimisation.
 
 A masked language model first learns how frequent each token is, and may stay there for long. The loss of such a model
 says when it will leave, not what another language does to it. It has no number here, but a reason.

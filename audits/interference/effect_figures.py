@@ -1,4 +1,4 @@
-"""What goes with the cells: charts of script and family, of mixtures, of scores, and of single trainings."""
+"""Charts of what goes with the cells: script and family, mixtures, scores, and single trainings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

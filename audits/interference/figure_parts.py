@@ -1,4 +1,4 @@
-"""What the charts of the matrix have in common: what languages are called, the unit, and how many points are drawn."""
+"""Parts shared by the charts of the matrix: names of languages, the unit, and how many points are drawn."""
 
 from collections.abc import Mapping
 

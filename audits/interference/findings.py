@@ -1,4 +1,4 @@
-"""What may be said of the matrix, and how grave it is: no more than the intervals, and the permutations, allow."""
+"""The findings on the matrix and their severity: no more than the intervals and permutations allow."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Everything that can be checked before a model is trained: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before a model is trained."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What does a user know about languages beside their texts: how alike are two, and how well does a task go in each?
+"""Tables of what a user knows about languages: how alike two are, and how well a task goes in each.
 
 All matrices are (n, n) over the codes as asked, the target in the rows and the source in the columns. What a file
 does not say is NaN there, never 0; how much that is stands in the notes.

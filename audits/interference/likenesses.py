@@ -1,4 +1,4 @@
-"""What two languages have in common: script, family, another attribute, a similarity that is given, their n-grams."""
+"""Similarities of two languages: script, family, another attribute, a similarity that is given, their n-grams."""
 
 from dataclasses import dataclass
 

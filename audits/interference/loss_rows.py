@@ -1,4 +1,4 @@
-"""Rows of a file of losses, before any is compared.
+"""The reader of a file of losses: its rows, before any is compared.
 
 They become columns of numbers, block by block. Anything that is no loss is refused with its line.
 """

@@ -1,4 +1,4 @@
-"""Which losses of which models were measured elsewhere, and which of them can be compared?
+"""Losses that were measured elsewhere, and those of them that can be compared.
 
 A row is the loss of one language, `lang`, in nats per byte of its held-out text, under a model trained on `lang` and
 on what `with` names: the language itself (nothing else), another language, or several joined by `+`. With a column

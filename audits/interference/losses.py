@@ -1,4 +1,4 @@
-"""What each model lost on each held-out sentence, wherever it was trained."""
+"""The loss of each model on each held-out sentence, wherever it was trained."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The matrix: contrasts of losses, judged together with others of their kind, and what is known of each of them."""
+"""The matrix: contrasts of losses, with intervals and p-values corrected over all of their kind."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""From jobs to losses: train what is missing, wherever there are workers, and collect what all models lost."""
+"""Train the models that are missing, wherever there are workers, and collect the losses of all."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

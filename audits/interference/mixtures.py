@@ -1,4 +1,4 @@
-"""Whether the effects of pairs add up to those of larger mixtures, and which mixtures would then be good ones.
+"""Mixtures of three, predicted from the effects of pairs, and which mixtures would then be best.
 
 The loss of i in {i, j, k} is predicted as L_i(i) + I[i<-j] + I[i<-k], and set against real mixtures of three.
 """

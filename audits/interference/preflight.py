@@ -1,4 +1,4 @@
-"""What a run will cost, and what it will not be able to say, before a model is trained."""
+"""Cost of a run and warnings of what it will not be able to say, before a model is trained."""
 
 import resource
 import sys

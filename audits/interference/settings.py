@@ -1,4 +1,4 @@
-"""What the audit runs on, with everything settled that one option decides for another: sets, recipe, machines."""
+"""The inputs of the audit, with all that one option decides for another settled: sets, recipe, machines."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What do languages look like of which it is known how much two of them have in common?
+"""Artificial languages of which it is known how much two of them have in common.
 
 A family gives sounds and their use in syllables, words, endings and word order; a sibling has some words of its own;
 a script gives every sound a letter, so that the same sentence is other bytes in another script.

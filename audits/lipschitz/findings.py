@@ -1,4 +1,4 @@
-"""What do the bounds carry, in sentences that say no more than was proved?
+"""The findings: what the bounds show, in sentences that say no more than was proved.
 
 The radii are called vacuous, severity low, where the whole interval of their median lies below one grey level
 in one pixel, 1/255. All else is information: a bound from above is no fault of a network.

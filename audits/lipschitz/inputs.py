@@ -1,4 +1,4 @@
-"""Everything that can be checked before a norm is computed: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before a norm is computed."""
 
 from collections import Counter
 from collections.abc import Sequence

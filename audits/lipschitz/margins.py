@@ -1,4 +1,4 @@
-"""Within which radius can no change of its pixels alter the answer to an image?
+"""Margins of images, and the radius within which no change of the pixels alters the answer.
 
 A difference of two logits is sqrt(2) L-Lipschitz where the logits are L-Lipschitz, since |e_i - e_j| is
 sqrt(2). So the best of them stays the best within margin / (sqrt(2) L) (Tsuzuku and others 2018).

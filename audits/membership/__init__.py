@@ -1,6 +1,6 @@
-"""Can one tell from scores, generated samples or a released model which points it was trained on?
+"""Test whether scores, generated samples or a released model show which points it was trained on.
 
-And does what can be told contradict the differential privacy that was claimed?
+What attacks find is also held against the differential privacy that was claimed.
 """
 
 from dataclasses import dataclass

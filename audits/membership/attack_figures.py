@@ -1,4 +1,4 @@
-"""What attacks find: hits against false alarms beside the most that a claim allows, and the scores of the best one."""
+"""Charts of attacks: hits against false alarms beside the most that a claim allows; the scores of the best."""
 
 import math
 from collections.abc import Mapping, Sequence

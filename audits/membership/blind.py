@@ -1,4 +1,4 @@
-"""Members and non-members told apart without the model: where that can be done, no score says anything about it."""
+"""Blind comparison: where points alone tell members from non-members, no score says anything about the model."""
 
 import numpy as np
 

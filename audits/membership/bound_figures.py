@@ -1,4 +1,4 @@
-"""Bounds of epsilon by method, against what is claimed and what could be proved at most."""
+"""Charts of the bounds of epsilon by method, against the claim and the most that could be proved."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Lower bounds of epsilon from what the attacks reached, and on what each of them rests.
+"""Lower bounds of epsilon from the counts of attacks, and the assumptions of each.
 
 Rates of one model's points are no independent trials of the game that epsilon is defined by: their bounds are called
 heuristic. Where each point was put in by a coin of its own, the one-run bounds hold; where every score is from a

@@ -1,4 +1,4 @@
-"""Samples that repeat members, and more of them than of points that were not trained on.
+"""Copies: samples that repeat members more often than points that were not trained on.
 
 Whoever repeats a member gives away more than that it is one. But discrete data repeat by themselves: only what is
 copied more often of members than of non-members is a leak.

@@ -1,4 +1,4 @@
-"""The estimates: rates of every attack, copies, bounds of epsilon, what is told without the model, and leaks."""
+"""The estimates: rates of every attack, copies, bounds of epsilon, the blind comparison, and leaks."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the figures of attacks have in common: names of attacks and models, forests of them, tables."""
+"""Parts shared by the figures of attacks: names of attacks and models, forest plots, tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

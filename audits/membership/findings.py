@@ -1,4 +1,4 @@
-"""The findings: of the points, of scores that are none, of claims, copies and leaks, and of models side by side."""
+"""The findings: on the points, useless scores, claims, copies and leaks, and models side by side."""
 
 from collections.abc import Sequence
 

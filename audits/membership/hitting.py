@@ -1,4 +1,4 @@
-"""How much more often members are hit than non-members, at the least, where a call is hardly ever wrong.
+"""Lower limits of how much more often members are hit than non-members at few false alarms.
 
 The threshold is that of few false alarms. An average over all thresholds, as the area is, hides an attack that is right
 about one member in twenty and of the rest knows nothing.

@@ -1,4 +1,4 @@
-"""Leaks of several models side by side, and against what each model learnt."""
+"""Charts of the leaks of several models, side by side and against what each model learnt."""
 
 from audits.core.context import Draft
 from audits.core.numbers import percent

@@ -1,4 +1,4 @@
-"""What is said of the leak of each model with each access: by its area, by hits at few false alarms, or of neither."""
+"""Findings on the leak of each model with each access: by its area, by hits at few false alarms, or none."""
 
 from audits.core.context import Draft
 from audits.core.numbers import point

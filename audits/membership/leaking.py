@@ -1,4 +1,4 @@
-"""How much somebody with a given access can tell, by whichever attack is best, and whether one model leaks more.
+"""Leaks: what the best attack with a given access finds, and whether one model leaks more than another.
 
 The best of several attacks is chosen on one half of the points and judged on the other: its area is no maximum.
 """

@@ -1,4 +1,4 @@
-"""What was scored and measured, and what was counted of it: the counts that the report is written from."""
+"""The counts of the audit: what was scored and measured, from which the report is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which scores of membership does a file hold, and who was a member?
+"""Files of membership scores: the scores of every point, and who was a member.
 
 One model gives a `ScoreSet`, one score a point and attack; several give `ShadowScores`, from which attacks with
 shadow models are computed. More means "member" in both. A point that cannot be used is counted under its reason.

@@ -1,4 +1,4 @@
-"""What a run on these inputs can say and what it costs, said before anything is measured."""
+"""Cost of a run and warnings of what it will not be able to say, before anything is measured."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING

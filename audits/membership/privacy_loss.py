@@ -1,4 +1,4 @@
-"""Which epsilon can no accountant of clipped, noisy gradients go below, however tight it is?
+"""The epsilon below which no accountant of clipped, noisy gradients can go, however tight it is.
 
 The privacy loss of one step, between a training with a point whose clipped gradient is always of full length and one
 without it, is put on a grid, every loss rounded down, and added up over the steps by Fourier transforms. What these

@@ -1,4 +1,4 @@
-"""What is counted of an attack: hits and false alarms at every threshold, its area, and what a threshold gains."""
+"""Rates of an attack: hits and false alarms at every threshold, its area, and the advantage of a threshold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

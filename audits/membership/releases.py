@@ -1,5 +1,6 @@
-"""What was released, and may be attacked: samples, weights of a generator or denoiser, a discriminator; one model's or
-several models' to be compared.
+"""Releases that may be attacked: samples, weights of a generator or denoiser, a discriminator.
+
+They are of one model, or of several that are compared.
 """
 
 from collections.abc import Iterator, Mapping

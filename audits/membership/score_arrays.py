@@ -1,4 +1,4 @@
-"""How are arrays of scores read from an NPZ or an NPY file, neither of which is trusted?"""
+"""The reader of arrays of scores in an NPZ or an NPY file, neither of which is trusted."""
 
 import math
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""How are the scores of several models read: from an archive, or from the folder that another tool wrote?
+"""Readers of the scores of several models: an archive, or the folder that another tool wrote.
 
 Two folders are known. That of the code beside Carlini and others (2022) holds `experiment_I_of_N/keep.npy` (n,) and
 `experiment_I_of_N/scores/*.npy`, (n,) or (n, queries), logits of the right class's probability; the last file by name

@@ -1,4 +1,4 @@
-"""Can members and non-members be told apart by themselves, without any model having seen them?
+"""Classifiers that tell members from non-members by the points alone, without any audited model.
 
 Where they can, an attack's success may say nothing about the model: a shift between the two sets explains it as well.
 Classifiers learn from the folds before a fold and score it. Cross-validation would score every point, but its folds

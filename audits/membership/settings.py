@@ -1,4 +1,4 @@
-"""What the options amount to, and what of them is refused before any file is read."""
+"""The settings that options amount to, and refusals that need no file."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which scores of the same points under several models can be used, for attacks with shadow models?"""
+"""Scores of the same points under several models, checked for attacks with shadow models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How well the models do their work: one that learnt nothing leaks nothing, and its privacy is no achievement."""
+"""Utility of the models: one that learnt nothing leaks nothing, and its privacy is no achievement."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Whether what was proved contradicts a claim, whether it could have, and on whose word that rests."""
+"""Verdicts on claims: whether a bound contradicts one, whether it could have, and on whose word that rests."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How good are generated texts (precision, density), and how much of what people write do they cover (recall)?
+"""Measure the quality of generated texts (precision, density) and how much of a reference they cover (recall).
 
 From texts or their embeddings, for any number of models, temperatures or seeds set against one reference.
 """

@@ -1,4 +1,4 @@
-"""What was measured, and the differences taken from it, with all questions counted that are asked of one promise.
+"""The counts of the audit, and differences of scores with p-values corrected over their family.
 
 One family holds everything by which a candidate may be said to fall short of the reference: its four scores against
 the ceiling (or relabelled texts, where there is none) and the likeness of its texts in words, for all candidates. Of

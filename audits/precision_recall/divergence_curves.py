@@ -1,4 +1,4 @@
-"""How far apart are two histograms, when missing mass and excess mass are told apart? Divergence curves of counts.
+"""Divergence curves of two histograms, which tell missing mass from excess mass: MAUVE, PRD, frontier integral.
 
 One histogram is of the reference p, one of the generated q, over the same buckets. Every measure takes many pairs at
 once: counts of shape (..., buckets), such as those of the same clusters under many resamples.

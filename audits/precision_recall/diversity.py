@@ -1,4 +1,4 @@
-"""What the texts of a set show by themselves: copies, lengths, repeated word sequences, hubs."""
+"""Estimates of one set by itself: copies, lengths, repeated word sequences, hubs."""
 
 import numpy as np
 from numpy.typing import NDArray

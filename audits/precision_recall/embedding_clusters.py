@@ -1,4 +1,4 @@
-"""In which clusters of embeddings do two sets of texts fall? The shared histograms of MAUVE and of the PRD curve."""
+"""Clusters of the embeddings of two sets of texts: the shared histograms of MAUVE and of the PRD curve."""
 
 import warnings
 

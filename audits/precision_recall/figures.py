@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title, and the texts behind them."""
+"""The charts of the audit, each of which answers the question in its title, and the texts behind them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is said of each candidate, and of a sweep of temperatures."""
+"""The findings on each candidate, and on a sweep of temperatures."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Everything that can be checked before an encoder or a language model runs: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before an encoder or a language model runs."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How much do the texts of a collection repeat each other? Distinct n-grams and Self-BLEU, of many subsets at once.
+"""Distinct n-grams and Self-BLEU: how much the texts of a collection repeat each other, for many subsets at once.
 
 The texts are read once into a table of counts; each subset is then measured in one pass over that table.
 """

@@ -1,4 +1,4 @@
-"""What a run on these inputs will cost, and how little it may be able to say: before anything is measured."""
+"""Cost of a run and warnings of what it will not be able to say, before anything is measured."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

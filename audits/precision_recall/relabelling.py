@@ -1,4 +1,4 @@
-"""What a candidate would score if its texts and those of the reference were of one source: their labels dealt anew.
+"""Scores of a candidate if its texts and those of the reference were of one source: labels dealt anew.
 
 For references too small to be set against themselves. If both sides are samples of one source, every way to deal the
 labels is as likely as the one that was met: a test by it errs as often as it says, with however few texts.

@@ -1,4 +1,4 @@
-"""The settings once presets and defaults have been filled in, and whether they make sense."""
+"""The settings after presets and defaults are filled in, and refusals that need no file."""
 
 import importlib.util
 import math

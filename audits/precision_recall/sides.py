@@ -1,4 +1,4 @@
-"""What is compared: the reference, the candidates, and the language model that some of these are sampled from."""
+"""The sides of a comparison: the reference, the candidates, and the language model that some are sampled from."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What temperature buys: where recall is above its value at 1, where density falls, and who dominates whom."""
+"""Findings on temperatures: where recall exceeds its value at 1, where density falls, who dominates whom."""
 
 from audits.core.context import Draft
 from audits.core.numbers import point

@@ -1,4 +1,4 @@
-"""Should a Fourier neural operator be run on a finer grid, or where it was trained and its output upsampled?
+"""Compare a Fourier neural operator run on a finer grid with its output upsampled from the grid of training.
 
 Both ways are scored on the same samples, and the loss is traced: to the input, to the coordinates or to aliasing,
 stage by stage.

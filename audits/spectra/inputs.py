@@ -1,4 +1,4 @@
-"""Everything that can be checked before the operator runs: checkpoint, data, grids, scales and how they fit."""
+"""The plan of the audit: checkpoint, data, grids and scales, checked before the operator runs."""
 
 import math
 import time

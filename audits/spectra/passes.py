@@ -1,4 +1,4 @@
-"""The passes of the network: what each chunk of samples leaves behind on every grid.
+"""Passes of the network: the counts of a chunk of samples on every grid.
 
 All grids of a chunk are run together, since the finer ones are compared with that of training.
 """

@@ -1,4 +1,4 @@
-"""All that the counts of a run depend on, and single passes of the network on it."""
+"""The setup that the counts of a run depend on, and single passes of the network."""
 
 from dataclasses import dataclass
 from typing import Any
