@@ -85,7 +85,7 @@ def _stored(path: Path) -> str | None:
 
 @contextmanager
 def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str] = ()) -> Iterator[None]:
-    """Hold a run folder while a run works in it; on success the state is removed.
+    """Lock a run folder while a run works in it; on success its state is removed.
 
     Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
     goes that was not there before.
@@ -164,7 +164,7 @@ def _at_work(folder: Path) -> InputError:
 
 
 def _refuse_link(folder: Path) -> None:
-    """Refuse a state that is a link: what is written and removed there would be somebody else's."""
+    """Refuse a state folder that is a link, where files of others would be overwritten and removed."""
     if (folder / "state").is_symlink():
         raise InputError(
             "The state of the run is a link to somewhere else.",

@@ -8,7 +8,7 @@ from types import FrameType
 
 @contextmanager
 def heeded() -> Iterator[Callable[[], None]]:
-    """Remember an interrupt; the value raises KeyboardInterrupt where one came and the run goes on all the same.
+    """Remember an interrupt; the yielded function raises KeyboardInterrupt if one was swallowed.
 
     Libraries run code from which no exception gets out, such as finalisers and imports that may fail; an interrupt
     in there would be lost. Where interrupts are ignored, as under nohup, they stay so.

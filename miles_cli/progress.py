@@ -21,7 +21,7 @@ LINE_EVERY = 30.0
 
 
 class Watch:
-    """Times each phase and shows it on stderr; `seconds` goes into the report's provenance.
+    """A timer of phases that shows each on stderr; `seconds` goes into the report's provenance.
 
     `heed` is called at every step, and raises where the user has interrupted the run.
     """
@@ -39,7 +39,7 @@ class Watch:
 
     @contextmanager
     def phase(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """Open a phase of `total` steps; the value is called with the number of steps just done."""
+        """Open a phase of `total` steps; the yielded function is called with the number of steps just done."""
         self._heed()
         start = time.monotonic()
         shown = self._silent if self._quiet else self._bar if sys.stderr.isatty() else self._lines
@@ -89,7 +89,7 @@ class Watch:
 
 
 def _span(seconds: float) -> str:
-    """Write a time that is only about right: seconds up to two minutes, then minutes, then hours.
+    """Write an approximate duration: seconds up to two minutes, then minutes, then hours.
 
     >>> _span(99.6), _span(354), _span(9000)
     ('100 s', '6 min', '2.5 h')

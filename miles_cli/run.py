@@ -23,7 +23,7 @@ from miles_cli.progress import Watch
 
 
 def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
-    """Carry an audit out and return the exit status.
+    """Carry out an audit and return the exit status.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
 
 @contextmanager
 def _told_when_interrupted() -> Iterator[list[str]]:
-    """Say one line where a run is interrupted; the value's last item is how it ends."""
+    """Print one line where a run is interrupted; the last item of the yielded list says how it ends."""
     told = ["Nothing had been run."]
     try:
         yield told
@@ -131,7 +131,7 @@ def _judged(parsed: list[gates.Gate], report: Report) -> tuple[GateResult, ...]:
 
 
 def _judged_again(report: Report, parsed: list[gates.Gate], common: Common) -> Report:
-    """Return a finished report with other gates, and with the command that gives it."""
+    """Return a finished report judged by the gates of this call, and with its command."""
     words = list(report.provenance.command)
     for place in reversed([place for place, word in enumerate(words) if word == gates.GATE]):
         del words[place : place + 2]
@@ -211,7 +211,7 @@ def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> Non
 
 
 def _tell_failed(report: Report) -> None:
-    """Say in one line each which gates failed and why: a log that holds nothing else must hold that."""
+    """Print a line for each gate that failed, with the reason: a quiet log must hold at least that."""
     from audits.report.pages.content import broken
 
     for gate in report.gates:

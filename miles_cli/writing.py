@@ -10,7 +10,7 @@ from audits.report.report_file import NAME, PART, write_text
 
 
 def check_place(place: Path, option: str, runs: Sequence[Path]) -> None:
-    """Refuse a place where no file can be, and one in the folder of these runs, which may hold nothing else.
+    """Refuse a path that no file can have, and one inside these run folders, which hold nothing else.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _short(place: Path) -> str:
 
 
 def write(place: Path, text: str) -> None:
-    """Write a file in one step. A link stays, and what it leads to is written; nobody may read it who could not before.
+    """Write a file in one step: a link stays and its target is written, with its permissions unchanged.
 
     Its owner and its group stay where the system lets them; else others than the new owner may not read it.
     """

@@ -32,7 +32,7 @@ ARCHITECTURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles certify` can be asked."""
+    """Options of `miles certify`."""
 
     model: str | None = argument(
         "Weights (with --arch or --factory), or a Hugging Face image-classification folder.",

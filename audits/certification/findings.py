@@ -24,7 +24,7 @@ def findings(draft: Draft, counts: Counts) -> None:
 
 
 def _worth_a_sentence(draft: Draft, rule: Rule) -> list[Estimate]:
-    """Return the rows of the curve that a sentence is about.
+    """Return the rows of the curve that get a finding.
 
     All that were asked for; of a grid the smallest positive radius, and the largest that at least half of the images
     reach, or any at all.
@@ -64,13 +64,13 @@ def _find_accuracy(draft: Draft, counts: Counts) -> None:
 
 
 def _within(row: Estimate) -> str:
-    """Return on what share of the images a radius is reached."""
+    """Return the share of the images that reach a radius, in words."""
     share = span(row) if row.value else f"none ({interval(row)})"
     return f"within {float(row.where['radius']):g} on {share}"
 
 
 def _certain(counts: Counts) -> str:
-    """Return how likely a certificate is to be false; of a log by what its radii allow."""
+    """Return the error probability of a certificate in words; of a log, what its radii allow."""
     alpha, reading = counts.alpha, counts.reading
     if alpha is not None:
         # Where the radii fit several, the one that was named is no more than that.

@@ -9,7 +9,7 @@ from audits.core.numbers import RANGE
 
 
 def add_log_estimates(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
-    """Add what gives a log away, with warnings of what its print leaves open."""
+    """Add estimates that test the settings of a log, with warnings of what its rounding leaves open."""
     if log.contradictions:
         shown = ", ".join(str(line) for line in log.contradictions[:8])
         draft.warn(
@@ -38,7 +38,7 @@ def add_log_estimates(draft: Draft, log: Log, rule: Rule, reading: Reading) -> N
 
 
 def _add_implied(draft: Draft, rule: Rule, needed: tuple[float, float, float]) -> None:
-    """Add the least alpha that the largest radius needs, where that can be one that somebody uses."""
+    """Add the least alpha that the largest radius needs, where it is a plausible one."""
     value, low, high = needed
     if high < min(rule.alpha, *USUAL_ALPHAS):
         draft.warn(

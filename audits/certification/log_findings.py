@@ -20,7 +20,7 @@ _WAYS = {
 
 
 def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
-    """Say whether the radii of a log fit the settings that were named; nothing where no radius is positive."""
+    """Add a finding on whether the radii of a log fit the settings that were named; none without positive radii."""
     if reading.needed is None:
         return
     fits = reading.fits
@@ -76,13 +76,13 @@ def _asked(log: Log, rule: Rule, reading: Reading) -> str:
 
 
 def _count(fit: Fit) -> str:
-    """Return how many radii could be held against an alpha, in words."""
+    """Return how many radii could be tested against an alpha, in words."""
     told = max(told for _, told in fit.counts.values())
     return f"all {told} radii that can tell" if told > 1 else "the one radius that can tell"
 
 
 def _others(reading: Reading, rule: Rule, too: str = "") -> str:
-    """Say which other alphas every radius that can tell fits, and how it must have been rounded."""
+    """Return which other alphas fit every radius that can be tested, and with which rounding, in words."""
     others = reading.fitting(rule.alpha)
     if not others:
         return " The log's radii fit no alpha in common use." if reading.fits else ""

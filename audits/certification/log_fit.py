@@ -21,25 +21,25 @@ Outcome = Literal["other settings", "larger alpha", "other alpha", "doubtful", "
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How many radii can come from one alpha, of those where that can be told, by how they were rounded."""
+    """Numbers of radii that one alpha explains, of those that can be tested, by way of rounding."""
 
     alpha: float
     counts: dict[Rounding, tuple[int, int]]
 
     @property
     def roundings(self) -> tuple[Rounding, ...]:
-        """The ways of rounding that no radius contradicts, of an alpha of which any radius can tell."""
+        """The ways of rounding that no radius contradicts; empty where no radius can be tested."""
         return tuple(way for way, (met, told) in self.counts.items() if met == told) if self.tells else ()
 
     @property
     def tells(self) -> bool:
-        """Whether any radius can tell."""
+        """Whether any radius can be tested."""
         return any(told for _, told in self.counts.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the radii of a log say of the settings that were named.
+    """The test of the settings that were named for a log, by its radii.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Reading:
 
 
 def read_settings(log: Log, rule: Rule) -> Reading:
-    """Hold the radii of a log against the sigma, n and alpha that were named."""
+    """Test the radii of a log against the sigma, n and alpha that were named."""
     needed = implied_alpha(log, rule)
     if needed is None:
         return Reading(needed=None, fits={}, outcome="cannot tell", alpha=rule.alpha)
@@ -97,7 +97,7 @@ def _outcome(least: float, fits: dict[float, Fit], rule: Rule) -> Outcome:
 
 
 def _held(outcome: Outcome, fits: dict[float, Fit], rule: Rule) -> float | None:
-    """Return the error probability that later sentences may carry: where in doubt, the largest that fits."""
+    """Return the error probability that findings may state: where in doubt, the largest that fits."""
     if outcome in ("fits", "cannot tell"):
         return rule.alpha
     if outcome == "other settings":
@@ -126,7 +126,7 @@ def _power(geometry: Geometry, radius: float, n: int) -> float:
 
 
 def reachable(log: Log, rule: Rule, alpha: float, rounding: Rounding) -> tuple[int, int]:
-    """Return how many radii can come from whole votes under alpha, of those where that can be told.
+    """Return how many radii whole votes can give under alpha, and how many can be tested.
 
     It can be told where neighbouring reachable radii lie further apart than the printed digits resolve.
     """

@@ -20,7 +20,7 @@ Mode = Literal["fixed", "decide", "pilot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What turns counts into certificates.
+    """The rule that turns counts into certificates.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Rule:
 
 
 def rule_of(options: Options, *, images: int, lipschitz: float | None = None) -> Rule:
-    """Return the rule that the options ask for, for a set of so many images.
+    """Return the rule that the options ask for, for this number of images.
 
     Raises
     ------

@@ -16,7 +16,7 @@ _MODEL, _DATA = "Model", "Data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles lipschitz` can be asked."""
+    """Options of `miles lipschitz`."""
 
     model: str = argument(
         "Weights (with --arch or --factory), or a Hugging Face image-classification folder.", metavar="CHECKPOINT"

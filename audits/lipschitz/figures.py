@@ -18,7 +18,7 @@ _DIGITS = 3
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures, radii first, since they are what a reader came for; only where one is above zero."""
+    """Yield the figures: radii first, where one is above zero, since they are what a reader looks for."""
     if any(answer.radius > 0 for answer in counts.answers):
         yield _radii(counts.answers, draft.level)
     if any(layer.lower is not None for layer in counts.bound.layers):

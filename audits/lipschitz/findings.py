@@ -21,7 +21,7 @@ _TIGHT = 1e-5
 
 
 def findings(draft: Draft, counts: Counts) -> None:
-    """Add the findings; there are always three at least."""
+    """Add the findings, at least three."""
     if counts.answers:
         _tell_radius(draft, counts.answers)
     _tell_product(draft, counts.bound)
@@ -53,7 +53,7 @@ def _tell_radius(draft: Draft, answers: Sequence[Answer]) -> None:
 
 
 def _answered(wrong: int, images: int) -> str:
-    """Say how many images have no radius since the answer to them is wrong.
+    """Return how many images have no radius since the answer to them is wrong, in words.
 
     >>> _answered(0, 100), _answered(1, 100)
     ('All 100 images are classified correctly.', '1 of 100 images is misclassified and has radius 0.')
@@ -95,7 +95,7 @@ def _tell_stages(draft: Draft, bound: LipschitzBound) -> None:
 
 
 def _factor(draft: Draft, stage: Stage) -> str:
-    """Return the factor of a stage as its table has it, where the stage is one layer."""
+    """Return the factor of a stage as its table shows it, where the stage is one layer."""
     for row in draft.estimates:
         if row.where.get("layer") == stage.name and math.isclose(row.value, stage.factor, rel_tol=1e-8):
             return point(row)

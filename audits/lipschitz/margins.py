@@ -100,7 +100,7 @@ def _answer(label: int, logits: Tensor, slope: float, product: float) -> Answer:
 
 
 def rounded(number: float, digits: int = DIGITS, *, up: bool = False) -> float:
-    """Return a number above zero with so many significant digits, never above it, or with `up` never below.
+    """Return a positive number rounded down, or with `up` rounded up, to this many significant digits.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def rounded(number: float, digits: int = DIGITS, *, up: bool = False) -> float:
 
 
 def median_interval(values: Sequence[float], level: float, *, unit: str) -> Interval:
-    """Return the median with the exact interval between two order statistics; too few values have none.
+    """Return the median with the exact interval between two order statistics, or none for too few values.
 
     With B of n independent values below the median, B is binomial with share 1/2. The interval is from the k-th
     smallest to the k-th largest, with the largest k for which P(B < k) <= (1 - level)/2. Without one the value is the

@@ -24,7 +24,7 @@ _KINDS = ("exact", "gram")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What was measured.
+    """The bounds of layers and network, and the answers to images.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Counts:
 
     @property
     def steepest(self) -> float:
-        """The largest slope that was met, rounded down: it bounds from below, and must not exceed the truth."""
+        """The largest slope seen, rounded down: a lower bound must not exceed the truth."""
         return max((answer.slope for answer in self.answers), default=0.0) * DOWN
 
 
@@ -87,7 +87,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 
 
 def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
-    """Return the norm of a layer, from the cache where the same weights were measured in the same place before."""
+    """Return the norm of a layer, from the cache where the same weights were measured before."""
     # By the weights, not by the checkpoint: networks that share a layer share its norm.
     key = [_VERSION, torch.__version__, _content(layer), steps, EXACT_UP_TO, ITERATIONS]
     stored = cache.read(CACHE, key)

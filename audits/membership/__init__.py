@@ -25,7 +25,7 @@ _numbers, _shadow = (partial(option, panel=panel) for panel in ("Numbers and int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Workers):
-    """What `miles membership` can be asked."""
+    """Options of `miles membership`."""
 
     scores: Path | None = _points(
         "Scores by any attack with membership: CSV, NPZ, or a folder of LiRA or Privacy Meter. Needs no model.",

@@ -21,7 +21,7 @@ _EMBEDDING, _SAMPLING, _GENERATION = "Embeddings", "Numbers and intervals", "Gen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles precision-recall` can be asked."""
+    """Options of `miles precision-recall`."""
 
     reference: Path = option(
         "Texts of the kind that is wanted: JSONL, CSV, TXT (a text a line), or embeddings as NPZ or NPY.",

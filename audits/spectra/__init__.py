@@ -18,7 +18,7 @@ LEAST, MOST = 3, 2**13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles spectra` can be asked."""
+    """Options of `miles spectra`."""
 
     model: str = argument("Checkpoint of a Fourier neural operator.", metavar="CHECKPOINT")
     data: Path = option(
