@@ -25,7 +25,7 @@ MOST_NAMED = 8
 
 
 def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw the cells of pairs with one script, or one family, beside those of others."""
+    """Draw the cells of pairs that share script, or family, beside those of other pairs."""
     classes = {name.lower(): column for name, column in counts.inputs.attributes.columns.items()}
     # What no relabelling can test is not held up beside what can.
     tests = {one.name: one for one in counts.effects.tests if one.name in EFFECTS and not one.given}
@@ -55,7 +55,7 @@ def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
 
 
 def _divided(matrix: Matrix, classes: Mapping[str, str]) -> dict[str, dict[Cell, Judged]]:
-    """Return the cells whose two languages are of one class, and of two."""
+    """Return the cells whose languages share a class, and those whose languages do not."""
     found: dict[str, dict[Cell, Judged]] = {"same": {}, "other": {}}
     for (target, source), judged in matrix.cells.items():
         if target in classes and source in classes:
@@ -85,7 +85,7 @@ def _dots(draft: Draft, counts: Counts, group: str, cells: Mapping[Cell, Judged]
 
 
 def _effect_words(draft: Draft, one: Association) -> str:
-    """Return the difference of the two means, and whether chance would do as much."""
+    """Return the difference of the two means with its p-value, in words."""
     text = f"Same {one.name} less other: {span(draft.row(one.estimate, **one.where))}, for these languages."
     return f"{text} {_chance(one, 1 - draft.level)}"
 
@@ -102,7 +102,7 @@ def _chance(one: Association, alpha: float) -> str:
 
 
 def mixtures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw what real mixtures of three do against what their pairs foretell."""
+    """Draw measured losses of mixtures of three against predictions from pairs."""
     names, cells = names_of(counts.inputs), counts.matrix.cells
     rows: list[Json] = []
     for (chosen, target), judged in counts.mixtures.errors.items():
@@ -171,7 +171,7 @@ def _mixture_words(draft: Draft, rows: Sequence[Json]) -> str:
 
 
 def downstream(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw scores of languages against what these receive."""
+    """Draw scores of languages against their mean received interference."""
     related = [one for one in counts.downstream.columns if one.side == "received"]
     table = counts.inputs.downstream
     if not related or table is None:
@@ -196,7 +196,7 @@ def downstream(draft: Draft, counts: Counts) -> Iterator[Figure]:
 
 
 def _scored(draft: Draft, counts: Counts, scores: Sequence[float]) -> list[Json]:
-    """Return a point for every language with a score and a mean change."""
+    """Return a point for every language with a score and a row mean."""
     names, rows = names_of(counts.inputs), list[Json]()
     for code, score in zip(counts.inputs.languages, scores, strict=True):
         received = draft.get("received", target=code)
@@ -208,7 +208,7 @@ def _scored(draft: Draft, counts: Counts, scores: Sequence[float]) -> list[Json]
 
 
 def seeds(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw every cell with the value that each training gave it."""
+    """Draw the value of every cell under each training seed."""
     cells = sorted(counts.matrix.cells.items(), key=lambda item: item[1].value)
     if len(counts.inputs.languages) > MOST_SEEDED or max(judged.crossed.seeds for _, judged in cells) < 2:
         return

@@ -28,7 +28,7 @@ _KEYS: tuple[tuple[str, ...], ...] = (("target", "source"), ("lang", "with"), ("
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Similarity:
-    """One measure of how alike languages are, or how far apart; which of both is for the user to know.
+    """One measure of similarity or distance of languages; which of both, the user knows.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Downstream:
-    """Scores of a task; whether more is better is for the user to know.
+    """Scores of a task; whether higher is better, the user knows.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Downstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dyads:
-    """What an attribute of languages says of two of them.
+    """An attribute of languages as a measure of their pairs.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Dyads:
 
 @dataclass(slots=True)
 class _Found:
-    """Values by column and cell, each cell with the line that gave it, and the languages that nobody asked for."""
+    """Values by column and cell, each with its line, and the languages that are not in the matrix."""
 
     cells: dict[tuple[str, ...], int]
     values: dict[str, dict[tuple[str, ...], float]]
@@ -113,7 +113,7 @@ def read_similarity(path: Path, codes: Sequence[str]) -> tuple[Similarity, ...]:
 
 
 def read_downstream(path: Path, codes: Sequence[str]) -> Downstream:
-    """Read a task's scores: a column code or lang, or columns target and source or lang and with; then numbers.
+    """Read scores of a task: a column code or lang, or columns target and source or lang and with; then numbers.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def dyads(column: Mapping[str, str], codes: Sequence[str]) -> Dyads:
 
 
 def _number(text: str) -> float:
-    """Return a plain number of a sane size, else NaN."""
+    """Return a plain number of reasonable size, else NaN."""
     value = float(text) if _NUMBER.fullmatch(text) else np.nan
     return value if abs(value) <= _LARGEST else np.nan
 
@@ -197,7 +197,7 @@ def _is_square(table: Table) -> bool:
 
 
 def _long(table: Table, keys: Sequence[str], codes: Sequence[str]) -> _Found:
-    """Read rows that name a language or a pair; a column without a name or without numbers is left out, and told."""
+    """Read rows that name a language or a pair; columns without a name or numbers are skipped, with a note."""
     names = [name for name in table.columns if name not in keys]
     # A column without a name is the index that a data frame writes beside its rows.
     named = [name for place, name in enumerate(table.columns, start=1) if name in names and name != f"column {place}"]
@@ -250,7 +250,7 @@ def _enter(found: _Found, key: tuple[str, ...], line: int, where: str) -> None:
 
 
 def _read(text: str, where: str) -> float:
-    """Return a number, or NaN of a cell that says that there is none."""
+    """Return a number, or NaN for a cell that marks a missing value."""
     number = np.nan if text.casefold() in _ABSENT else _number(text)
     if np.isnan(number) and text.casefold() not in _ABSENT:
         hint = "Write plain numbers with a decimal point; leave the cell empty where there is none."
@@ -267,7 +267,7 @@ def _fill(values: Mapping[tuple[str, ...], float], codes: Sequence[str], axes: i
 
 
 def _similarity(name: str, given: Floats, found: _Found) -> Similarity:
-    """Give each pair that is known in one direction the same value in the other."""
+    """Return a symmetric similarity: a pair known in one direction has that value in the other too."""
     matrix = np.where(np.isnan(given), given.T, given)
     notes = _notes(found)
     upper = np.triu_indices(len(matrix), k=1)

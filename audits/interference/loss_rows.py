@@ -89,7 +89,7 @@ def read_rows(path: Path) -> tuple[LossRows, list[str]]:
 
 
 class _Collector:
-    """What has been read, block by block; each distinct text of a column is read once."""
+    """A collector of rows, block by block; each distinct text of a column is parsed once."""
 
     def __init__(self, path: Path, weight: str | None) -> None:
         self.path = path
@@ -101,7 +101,7 @@ class _Collector:
         self.parts: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, block: CellBlock) -> None:
-        """Take in a block of rows."""
+        """Add a block of rows."""
         lines = block.lines
         pairs = list(zip(block.texts("lang"), block.texts("with"), strict=True))
         zeros = np.zeros(len(block), dtype=np.int64)

@@ -29,7 +29,7 @@ UNIFORM = math.log(256)
 
 
 class CellKey(NamedTuple):
-    """Which loss: the languages trained on, sorted; the seed of the training; the language that is held out."""
+    """The key of a loss: the languages trained on, sorted; the seed of the training; the held-out language."""
 
     languages: tuple[str, ...]
     seed: int
@@ -171,7 +171,7 @@ def _cells(rows: LossRows, places: Integers) -> _Cells:
 
 
 def _drop_unpaired(cells: _Cells, skipped: dict[str, int]) -> None:
-    """Remove and count the losses with which there is no monolingual one of the same seed."""
+    """Remove and count the losses without a monolingual one of the same seed."""
     measured = {key.lang for key in cells if len(key.languages) == 1}
     for key in [key for key in cells if key._replace(languages=(key.lang,)) not in cells]:
         reason = OTHER_SEED if key.lang in measured else NO_MONOLINGUAL
@@ -179,7 +179,7 @@ def _drop_unpaired(cells: _Cells, skipped: dict[str, int]) -> None:
 
 
 def _shared(rows: LossRows, cells: _Cells, path: Path) -> _Cells:
-    """Return the rows of the sentences that all models of a language have, after a look at their weights."""
+    """Return the rows of the sentences that all models of a language share, after a check of their weights."""
     found: _Cells = {}
     for lang in dict.fromkeys(key.lang for key in cells):
         keys = [key for key in cells if key.lang == lang]

@@ -30,7 +30,7 @@ _OBJECT, _PLACE, _ADJECTIVE, _PRONOUN = 0.7, 0.5, 0.4, 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grammar:
-    """A language: words and endings in order of frequency, and what stands before what."""
+    """The grammar of a language: words and endings by frequency, and the word order."""
 
     words: dict[str, Choices]
     endings: dict[str, list[str]]
@@ -40,7 +40,7 @@ class _Grammar:
 
 
 def make_language(size: int, *, family: int, script: str = "Latn", sibling: int = 0, seed: int = 0) -> list[bytes]:
-    """Make sentences of an artificial language, UTF-8; fewer bytes with the same seed are the first of the more.
+    """Make sentences of an artificial language, UTF-8; a smaller size with the same seed is a prefix of a larger.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _grammar(family: int, sibling: int) -> _Grammar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Syllables:
-    """What sounds a family has and how it strings them together."""
+    """The sounds of a family and their use in syllables."""
 
     consonants: Choices
     vowels: Choices

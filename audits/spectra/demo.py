@@ -61,7 +61,7 @@ def _make(place: Path, context: Context, balanced: bool) -> None:
 
 
 def _trained(x: Any, y: Any, seed: int, context: Context, balanced: bool) -> Any:
-    """Train on every fourth node, or where `balanced` on every second one, and a quarter of the samples on the former.
+    """Train on every fourth node, or where `balanced` on every second one and a quarter of the samples on every fourth.
 
     Measured over three seeds: with as many samples on either grid, it still loses on 61 for one of them.
     """

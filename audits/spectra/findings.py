@@ -1,4 +1,4 @@
-"""The findings: a verdict for each grid and its causes, as far as the intervals carry them.
+"""The findings: a verdict for each grid and its causes, as far as the intervals support them.
 
 Severity: high where the interval of direct less upsampled lies above that of the upsampled error itself (run directly
 the operator errs more than twice as much), medium where it lies above zero; everything else is information.
@@ -96,7 +96,7 @@ def _tell_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
 
 
 def _check_fit(draft: Draft, setup: Setup) -> str:
-    """Report an operator that misses the targets on its own grid; return why no way can be preferred then, or ""."""
+    """Add a finding where the operator misses the targets on its own grid; return why no way is preferred, or ""."""
     coarse = setup.grids[0].resolution
     own = draft.get("relative_l2", resolution=coarse, path="same")
     if own is None or (own.value if own.high is None else own.high) <= POOR:
@@ -141,7 +141,7 @@ def _tell_parts(draft: Draft, setup: Setup, at: int) -> None:
 
 
 def _cause(setup: Setup, at: int) -> str:
-    """Say what differs between the grids for the blocks, as far as it is known from how they are built."""
+    """Return what differs between the grids for the blocks, as far as their construction shows it, in words."""
     operator = setup.loaded.operator
     sizes = [grid.sizes for grid in setup.grids if grid.resolution in (at, setup.grids[0].resolution)]
     padded = [
@@ -160,7 +160,7 @@ def _cause(setup: Setup, at: int) -> str:
 
 
 def described_short(row: Estimate) -> str:
-    """Return a value and its interval, for a list in which level and count are said once."""
+    """Return a value and its interval in words, for a list that states level and count once."""
     return described(row).partition(", ")[0]
 
 
@@ -215,7 +215,7 @@ def _tell_high(draft: Draft, counts: Counts, at: int) -> None:
 
 
 def _steepest(draft: Draft, counts: Counts, at: int) -> tuple[Estimate, ...]:
-    """Return the two shares between which that of high frequencies grows by the largest factor, beyond both intervals.
+    """Return the two shares of high frequencies with the largest growth between them, beyond both intervals.
 
     Nothing where none grows so. A share does not change where a stage is scaled and the next one scaled back, as
     energies do.
