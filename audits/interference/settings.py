@@ -50,7 +50,7 @@ class Part:
     of: int
 
     def has(self, index: int) -> bool:
-        """Tell whether the model of this index belongs to this part."""
+        """Tell whether the model at this index belongs to the part."""
         return index % self.of == self.number - 1
 
 

@@ -9,7 +9,7 @@ from audits.statistics.roc import Area, area
 
 
 def compare_blindly(pool: Pool, context: Context) -> dict[str, Area]:
-    """Return how well each classifier tells members from non-members by the points alone."""
+    """Return the scores of classifiers that separate members from non-members by the points alone."""
     # With scikit-learn behind it, which scores do not need.
     from audits.membership.separability import blind_scores
 

@@ -46,7 +46,7 @@ class Leak:
 
     @property
     def where(self) -> dict[str, str]:
-        """The coordinates of its estimate."""
+        """The keys of its estimate."""
         return {"access": self.access, "attack": self.judged.attack.name, **model_where(self.model)}
 
     @property
@@ -80,7 +80,7 @@ class Difference:
 
     @property
     def where(self) -> dict[str, str]:
-        """The coordinates of its estimate."""
+        """The keys of its estimate."""
         return {"access": self.first.access, "model": self.first.model, "against": self.second.model}
 
     @property

@@ -140,7 +140,7 @@ def _used(path: Path, layout: str, rows: ScoreRows) -> ScoreSet:
 
 
 def _repeated(rows: ScoreRows, good: Flags) -> tuple[Flags, Flags]:
-    """Tell which rows have an id that stands on both sides, and which repeat a usable one of the same side."""
+    """Tell which rows have an id of both sides, and which repeat a usable one of the same side."""
     both, again = np.zeros((2, len(good)), dtype=np.bool_)
     if rows.has_ids and len(set(rows.names)) < len(rows.names):
         known: dict[str, int] = {}
@@ -156,7 +156,7 @@ def _repeated(rows: ScoreRows, good: Flags) -> tuple[Flags, Flags]:
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of an ordinary file; of one that is not there nothing: reading it as text says so."""
+    """Return the first bytes of an ordinary file, none of a missing one, which the reader of text refuses."""
     try:
         if path.exists() and not path.is_file():
             raise InputError("This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV or NPZ file.")

@@ -113,7 +113,7 @@ def pool_of_labels(
     coins: bool = False,
     losses: bool = False,
 ) -> Pool:
-    """Return the pool of points of which only scores are known.
+    """Return the pool of points of which only labels and scores are known.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def pool_of_labels(
 
 
 def halves(member: Bools, seed: int, *, coins: bool = False) -> Bools:
-    """Return a random half of the members and of the non-members; with `coins`, of all points whoever they are.
+    """Return a random half of the members and of the non-members; with `coins`, of all points regardless of side.
 
     Bounds that rest on independent coins need a half that was drawn without looking at them.
 
@@ -155,7 +155,7 @@ def halves(member: Bools, seed: int, *, coins: bool = False) -> Bools:
 
 
 def without(points: "PointSet", others: "Sequence[PointSet]") -> "tuple[PointSet, int]":
-    """Return a set without the points of others, and how many those were."""
+    """Return a set without the points of others, and how many were removed."""
     taken: set[str] = set()
     for one in others:
         taken.update(one.digests())
@@ -172,7 +172,7 @@ def without(points: "PointSet", others: "Sequence[PointSet]") -> "tuple[PointSet
 
 
 def check_alike(first: "PointSet", flag: str, second: "PointSet", other: str) -> None:
-    """Refuse sets of points of which one cannot be compared with the other.
+    """Refuse sets of points that cannot be compared with each other.
 
     Raises
     ------

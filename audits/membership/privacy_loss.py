@@ -29,7 +29,7 @@ n cells sees at most sqrt(n) times the norm of their errors.
 
 
 def least_epsilon(history: Sequence[Stage], delta: float) -> float:
-    """Return an epsilon that training of these stages exceeds at `delta`, whatever accountant looks at it.
+    """Return an epsilon that training of these stages exceeds at `delta`, whatever the accountant.
 
     It is 0 where the steps are so many, or delta so small, that nothing is left of it on the grid or beside rounding.
 
@@ -65,7 +65,7 @@ def least_epsilon(history: Sequence[Stage], delta: float) -> float:
 
 
 def _step(stage: Stage, losses: Floats) -> Floats:
-    """Return the probability of each loss of one step, rounded down to the grid: with the point, seen against without.
+    """Return the distribution of the privacy loss of one step, rounded down to the grid.
 
     The loss log((1 - q) + q e^((2z - 1) / (2 s^2))) rises with z, which is from N(0, s^2), or with probability q from
     N(1, s^2).

@@ -53,24 +53,24 @@ class Release:
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Return what an attacker may hold of it."""
+        """Return the tiers of access that it allows."""
         parts = (self.samples, self.generator, self.denoiser, self.discriminator)
         names = ("samples", "generator", "denoiser", "full")
         return tuple(name for name, part in zip(names, parts, strict=True) if part is not None)
 
     @property
     def where(self) -> Mapping[str, str]:
-        """Return the coordinates of its estimates."""
+        """Return the keys of its estimates."""
         return {"model": self.name} if self.name else {}
 
     @property
     def label(self) -> str:
-        """Return what a sentence calls it."""
+        """Return its name in a sentence."""
         return self.name or "the model"
 
 
 def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]:
-    """Load what is to be attacked.
+    """Load the releases that are attacked.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _discriminator(path: Path, name: str, options: Options, shape: tuple[int, ..
 
 
 def _network(name: str | None) -> tuple[str | None, str | None]:
-    """Tell a network's name from a factory, which has a colon."""
+    """Tell whether this names a network, not a factory, which has a colon."""
     return (None, name) if name is not None and ":" in name else (name, None)
 
 
@@ -176,7 +176,7 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
 
 
 def _placed(name: str, places: Places, folder: Path, where: str) -> Path:
-    """Return a path as the suite has it, after checking where it leads: reports do not tell where a folder stands."""
+    """Return a path as written in the suite, after checking its target: reports must not reveal where a folder is."""
     try:
         places.resolve(name, where)
         return folder / name
@@ -187,7 +187,7 @@ def _placed(name: str, places: Places, folder: Path, where: str) -> Path:
 
 @contextmanager
 def _options_named(file: str, option: str) -> Iterator[None]:
-    """Name the options as this command has them, whose --arch takes factories too."""
+    """Rename options in a refusal to those of this command, whose --arch takes factories too."""
     try:
         yield
     except InputError as error:

@@ -21,7 +21,7 @@ FORMS = (
 
 
 class ScoreArchive:
-    """An NPZ of scores; an array is read when it is asked for, after its header was compared with what is there."""
+    """An NPZ of scores; an array is read on request, after its header was compared with the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,11 +30,11 @@ class ScoreArchive:
 
     @property
     def names(self) -> Collection[str]:
-        """Names of the arrays, those included that are not read."""
+        """Names of all arrays, read or not."""
         return dict.fromkeys((*self._archive.arrays, *self._archive.refused))
 
     def numbers(self, key: str, dims: Sequence[int]) -> Floats:
-        """Return an array of real numbers that has one of these numbers of axes."""
+        """Return an array of real numbers with one of these numbers of axes."""
         return _numbers(self._archive.find(key, "biuf"), dims, self.where(key))
 
     def flags(self, key: str, dims: int) -> Flags:
@@ -58,12 +58,12 @@ class ScoreArchive:
         return found
 
     def where(self, key: str) -> str:
-        """Say where an array stands."""
+        """Return the location of an array, for a refusal."""
         return f"{self.path}, {key}"
 
 
 def folder_array(root: Path, name: str, dims: Sequence[int]) -> Floats:
-    """Return the numbers of an NPY file that stands in a folder, and nowhere else."""
+    """Return the numbers of an NPY file inside a folder, and refuse one outside it."""
     where = str(root / name)
     try:
         path = Places(root).resolve(name, where)
@@ -77,7 +77,7 @@ def folder_array(root: Path, name: str, dims: Sequence[int]) -> Floats:
 
 
 def _numbers(array: StoredArray, dims: Sequence[int], where: str) -> Floats:
-    """Return a whole array of real numbers after looking at its shape and its size."""
+    """Return a whole array of real numbers after a check of its shape and size."""
     if len(array.shape) not in dims:
         said = f"The array has the shape {array.shape}; it needs {' or '.join(map(str, dims))} axes."
         raise InputError(said, where=where, hint=FORMS)

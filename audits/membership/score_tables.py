@@ -40,7 +40,7 @@ SCHEMA = Schema(
 
 @dataclass(slots=True)
 class ScoreRows:
-    """What a file says of its points, before any is left out."""
+    """All points of a file, before any is left out."""
 
     scores: dict[str, Floats]
     member: Flags
@@ -53,7 +53,7 @@ class ScoreRows:
 
 
 def sign_of(key: str, higher_is: str | None, where: str) -> float:
-    """Return what turns scores so that more means "member": -1 for losses, else as `higher_is` says.
+    """Return the sign by which higher scores mean "member": -1 for losses, else as `higher_is` says.
 
     >>> sign_of("loss_t10", None, ""), sign_of("score", "member", "")
     (-1.0, 1.0)
@@ -123,7 +123,7 @@ def read_score_table(path: Path, higher_is: str | None, decimal: str | None = No
 
 
 def _attacks(reader: SchemaReader, where: str) -> dict[str, str]:
-    """Return the name of the attack of each column of scores."""
+    """Return the attack of each column of scores."""
     scores = [name for name in reader.names if name in reader.columns and reader.columns[name].family]
     scores.sort(key=lambda name: "_" in name)
     attacks = {name: name.split("_", 1)[-1] for name in scores}

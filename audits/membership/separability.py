@@ -117,7 +117,7 @@ def blind_scores(
 
 
 def _same(rows: Singles) -> NDArray[np.int64]:
-    """Return a number for each point that equal points share, counted from 0."""
+    """Return the index of the class of equal points to which each point belongs."""
     seen: dict[bytes, int] = {}
     return np.array([seen.setdefault(hashlib.sha256(row.tobytes()).digest(), len(seen)) for row in rows])
 

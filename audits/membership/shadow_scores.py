@@ -53,7 +53,7 @@ class ShadowScores:
 
 
 def check_left(member: Flags, good: Flags, used: Flags, where: str) -> None:
-    """Refuse a file of which most scores are not finite (`good`), or no member or no non-member is `used`."""
+    """Refuse a file with few finite scores (`good`), or without any `used` member or non-member."""
     if 2 * good.sum() < len(good) or not good.any():
         said = f"{int((~good).sum())} of {len(good)} points have a score that is missing, NaN or infinite."
         raise InputError(said, where=where, hint="Mend the scores: so many cannot be left out.")
@@ -76,7 +76,7 @@ def shadow_scores(
     models: Sequence[str],
     notes: Sequence[str],
 ) -> ShadowScores:
-    """Return scores (models, n[, queries]) after comparing shapes, without the points that have no finite ones.
+    """Return scores (models, n[, queries]) after a check of shapes, without points that have no finite ones.
 
     Raises
     ------

@@ -39,7 +39,7 @@ HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was seen of every text of a set over the draws, all of shape (texts,).
+    """Counts of every text of a set over the draws, all of shape (texts,).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One set against the reference.
+    """The comparison of one set with the reference.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Comparison:
     first: tuple[Tally, Tally]
 
     def seen(self, metric: str) -> int:
-        """Return how many texts a share is of, over all draws."""
+        """Return the number of texts that a share is of, over all draws."""
         side = self.generated if metric == "precision" else self.reference
         return int((side.judged > 0).sum())
 
@@ -105,7 +105,7 @@ class _Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Referee:
-    """Compares sets with one reference, whose own neighbours are looked up once for each draw."""
+    """The comparison of sets with one reference, whose own neighbours are searched once for each draw."""
 
     reference: Pool
     settings: Settings
@@ -249,7 +249,7 @@ class Referee:
 
 
 def principal_axes(rows: NDArray[np.float32], share: float) -> NDArray[np.float32]:
-    """Return the fewest principal axes that reach a share of the variance of the rows, shape (width, axes)."""
+    """Return the fewest principal axes that hold a share of the variance of the rows, shape (width, axes)."""
     centred = rows.astype(np.float64) - rows.mean(0, dtype=np.float64)
     if len(centred) < centred.shape[1]:
         # The smaller of the two product matrices has the same eigenvalues.
@@ -269,7 +269,7 @@ def _lonely(size: int) -> knn.Neighbours:
 
 
 def _first_texts(prepared: _Prepared) -> NDArray[np.int64]:
-    """Return one text for every point: the one that stands first in its file."""
+    """Return one text for every point: the first in its file."""
     first = np.full(len(prepared.points), np.iinfo(np.int64).max)
     np.minimum.at(first, prepared.place, prepared.texts)
     return first

@@ -14,7 +14,7 @@ Vectors = NDArray[np.float32]
 
 
 def bucket_count(n: int) -> int:
-    """Return the usual number of clusters for n texts a side: a tenth, rounded, and 2 at least.
+    """Return the usual number of clusters for n texts a side: a tenth, rounded, at least 2.
 
     Examples
     --------

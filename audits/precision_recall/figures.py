@@ -33,7 +33,7 @@ KINDS = {"candidate": "circle", CEILING: "diamond", FLOOR: "square"}
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures; one that would have nothing to show is left out."""
+    """Yield the figures; empty ones are left out."""
     names = _names(counts.names)
     for kind in (_plane, _temperature, _shortfall, _curve, _outside, _uncovered):
         figure = kind(draft, counts, names)
@@ -42,14 +42,14 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
 
 
 def _first(names: Names, most: int) -> tuple[tuple[str, ...], str]:
-    """Return the first candidates, and what a caption says of the others."""
+    """Return the first candidates, and the words of a caption on the others."""
     left = max(len(names) - most, 0)
     rest = f" {many(left, 'more candidate is', 'more candidates are')} in the tables only." if left else ""
     return tuple(names)[:most], rest
 
 
 def _names(candidates: Sequence[str]) -> dict[str, str]:
-    """Return short names; a number tells two apart that are the same once shortened."""
+    """Return short names; a number is added where two would be the same."""
     names: dict[str, str] = {}
     for name in candidates:
         short = _short(name, LONGEST)
@@ -238,14 +238,14 @@ def _uncovered(draft: Draft, counts: Counts, names: Names) -> Figure | None:
 
 
 def _nearest_of(counts: Counts, row: Listed) -> str:
-    """Return which candidate has the nearest generated text: place and distance are those of one candidate."""
+    """Return the candidate with the nearest generated text, to which index and distance belong."""
     text = int(np.flatnonzero(counts.inputs.reference.places == row.place)[0])
     far = {name: float(counts.main[name].first[1].distance[text]) for name in counts.names}
     return min(far, key=lambda name: (far[name] != row.distance, far[name]))
 
 
 def _unit(counts: Counts, name: str) -> str:
-    """Return what the places of a set count."""
+    """Return the unit that the positions of a set count."""
     return counts.inputs.sets[name].where
 
 
@@ -259,7 +259,7 @@ def _texts(
     words: tuple[str, str],
     near: Sequence[str] = (),
 ) -> Figure | None:
-    """Draw texts by their distance and list them in full; `near` names the candidate of the nearest."""
+    """Draw texts by distance and list them in full; `near` names the candidate of the nearest."""
     if not found:
         return None
     # A ball without a radius, or without end, is no measure.
@@ -295,7 +295,7 @@ def _listed(
     words: tuple[str, str],
     near: Sequence[str],
 ) -> Json:
-    """Return a chart with the texts beside their nearest as a table under it."""
+    """Return a chart with a table of the texts beside their nearest."""
     cells: dict[tuple[str, str], list[Any]] = {
         ("place", places[0]): [row.place for row in found],
         ("text", words[0]): [row.text for row in found],

@@ -50,7 +50,7 @@ def findings(draft: Draft, counts: Counts) -> None:
 
 
 def _tell_candidate(draft: Draft, counts: Counts, name: str) -> bool:
-    """Tell where a candidate falls short of what the reference reaches against itself; return whether it does."""
+    """Add findings on where a candidate falls short of the reference against itself; return whether it does."""
     against = counts.benchmark
     rows = {metric: row for metric in ASKED if (row := difference(draft, counts, metric, name, against)) is not None}
     signs = {metric: shown(draft, counts, metric, name, against) for metric in rows}
@@ -84,7 +84,7 @@ def _tell_candidate(draft: Draft, counts: Counts, name: str) -> bool:
 
 
 def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> str:
-    """Return precision and recall beside what sets of one source have, where no ceiling on the page says so."""
+    """Return precision and recall beside those of sets of one source, in words, where no ceiling was measured."""
     rows = {
         metric: row for metric in ("precision", "recall") if (row := score(draft, counts, metric, name)) is not None
     }
@@ -100,7 +100,7 @@ def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> s
 
 
 def _least_shortfall(draft: Draft, counts: Counts, metric: str, row: Estimate) -> float:
-    """Return the end of a shortfall that is nearest to none, as a share of the texts.
+    """Return the smaller limit of a shortfall, as a share of the texts in words.
 
     Texts that lie in no ball have no density: a density lower by a fifth of what it would be is that of a fifth of
     such texts, if the others lie as the reference does.
@@ -115,7 +115,7 @@ def _least_shortfall(draft: Draft, counts: Counts, metric: str, row: Estimate) -
 
 
 def _tell_groups(draft: Draft, counts: Counts) -> None:
-    """Say which texts stand in groups hardly larger than k, so that their intervals cannot be trusted."""
+    """Add a finding on texts in groups hardly larger than k, whose intervals cannot be trusted."""
     names = listed([name for name in (REFERENCE, *counts.names) if name in counts.grouped][:MOST_NAMED])
     text = (
         f"Texts of {names} stand in groups hardly larger than k = {counts.k}, such as answers to one prompt: in halves "
@@ -145,7 +145,7 @@ def _tell_copies(draft: Draft, name: str) -> None:
 
 
 def _tell_copied(draft: Draft, name: str) -> None:
-    """Tell of a candidate of which many texts stand word for word in the reference."""
+    """Add a finding on a candidate with many texts copied from the reference."""
     row, reference = draft.get("copied", candidate=name), draft.get("duplicates", candidate=REFERENCE)
     if row is None or row.low is None or row.low < COPIES:
         return
@@ -160,7 +160,7 @@ def _tell_copied(draft: Draft, name: str) -> None:
 
 
 def _tell_sequences(draft: Draft, counts: Counts, name: str) -> None:
-    """Tell of a candidate with texts that share more word sequences with each other than reference texts do."""
+    """Add a finding on a candidate whose texts share more word sequences than reference texts do."""
     row = difference(draft, counts, WORDS, name, REFERENCE)
     if row is None or not significant(draft, row) or not row.above(0.0):
         return
@@ -173,12 +173,12 @@ def _tell_sequences(draft: Draft, counts: Counts, name: str) -> None:
 
 
 def _sighted(draft: Draft, counts: Counts) -> list[str]:
-    """Return the scores by which people's texts are shown to be above their own words dealt anew."""
+    """Return the scores by which reference texts are significantly above their own words shuffled."""
     return [metric for metric in FLOORED if shown(draft, counts, metric, CEILING, FLOOR) > 0]
 
 
 def _tell_sight(draft: Draft, counts: Counts) -> None:
-    """Say once where encoder and number of texts do not tell people's texts from their words dealt anew."""
+    """Add a finding where encoder and number of texts do not separate reference texts from shuffled words."""
     rows = {metric: difference(draft, counts, metric, CEILING, FLOOR) for metric in FLOORED}
     known = [metric for metric, row in rows.items() if row is not None]
     sighted = _sighted(draft, counts)
@@ -196,7 +196,7 @@ def _tell_sight(draft: Draft, counts: Counts) -> None:
 
 
 def _tell_floor(draft: Draft, counts: Counts, name: str) -> None:
-    """Tell of scores that are shown to be below the ceiling, and not to be above words dealt anew.
+    """Add a finding on scores below the ceiling that are not above shuffled words.
 
     Not shown to be above is what chance does to good texts too: what falls short of nothing is not accused.
     """
@@ -216,7 +216,7 @@ def _tell_floor(draft: Draft, counts: Counts, name: str) -> None:
 
 
 def _tell_quiet(draft: Draft, counts: Counts, quiet: Sequence[str]) -> None:
-    """Say of whom no shortfall was shown, and how large one would have been told."""
+    """Add a finding on candidates without significant shortfall, and how large a detectable one is."""
     against, metrics = counts.benchmark, ("precision", "recall")
     rows = [difference(draft, counts, metric, name, against) for name in quiet for metric in metrics]
     least = max(
@@ -235,7 +235,7 @@ def _tell_quiet(draft: Draft, counts: Counts, quiet: Sequence[str]) -> None:
 
 
 def _up(number: float) -> str:
-    """Return a number with two decimals that promises no more than it does: rounded up.
+    """Return a number rounded up to two decimals, so that it promises no more than it can.
 
     >>> _up(0.0142), _up(0.02)
     ('0.02', '0.02')
@@ -244,7 +244,7 @@ def _up(number: float) -> str:
 
 
 def _tell_texts(draft: Draft, counts: Counts) -> None:
-    """Name a text of the least precise candidate outside the reference, and what nobody covers."""
+    """Add a finding with a text of the least precise candidate outside the reference, and uncovered texts."""
     found = {name: outside(counts, name, 1) for name in counts.names}
     name = least_precise(draft, counts)
     rows, count = found[name]

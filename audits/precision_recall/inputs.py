@@ -77,7 +77,7 @@ def check(options: Options, context: Context) -> Plan:
 
 
 def _check_distinct(reference: TextSet, settings: Settings) -> None:
-    """Refuse a reference of few different texts: copies lie in no ball but their own."""
+    """Refuse a reference of few distinct texts: copies lie in no ball but their own."""
     least = needed(settings)
     if reference.texts is not None:
         different = len(set(reference.texts))
@@ -222,7 +222,7 @@ def _sizes(
     candidates: Sequence[Candidate],
     generation: Generation | None,
 ) -> tuple[int, int]:
-    """Return how many texts of every side one draw takes, and how many where the reference is set against itself."""
+    """Return the size of a draw, and its size where the reference is compared with itself."""
     least = needed(settings)
     prompts = 0 if generation is None else len(generation.prompts)
     counts = {one.name: prompts if one.texts is None else len(one.texts) for one in candidates}

@@ -1,4 +1,4 @@
-"""Candidates that are sampled from a language model, in place of those that were only planned."""
+"""Sampling of candidates from a language model, in place of planned ones."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,7 @@ from probes.texts.text_words import count_words, first_words
 
 
 def sample(generation: Generation, inputs: Inputs, options: Options, context: Context) -> Inputs:
-    """Sample the texts that are not there yet; take fewer of every side where a candidate came out with fewer.
+    """Sample the missing texts; reduce the draws of every side where a candidate came out with fewer.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def _sampled(
 
 
 def as_json_lines(generation: Generation, inputs: Inputs) -> bytes:
-    """Return the sampled texts as JSON lines, which can be given as --candidate again."""
+    """Return the sampled texts as JSON lines, which --candidate reads."""
     sampled = dict(generation.samplings)
     lines = [
         json.dumps({"candidate": one.name, "prompt": int(place), "text": text}, ensure_ascii=False)

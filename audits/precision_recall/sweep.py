@@ -13,7 +13,7 @@ MOST_NAMED = 6
 
 
 def judge_sweep(draft: Draft, counts: Counts) -> None:
-    """Add what the path of temperatures shows, and which candidates dominate others."""
+    """Add findings on the path of temperatures, and on candidates that dominate others."""
     path = path_of(counts)
     if len(path) > 1:
         _tell_recall(draft, counts, path)
@@ -28,7 +28,7 @@ def path_of(counts: Counts) -> list[tuple[float, str]]:
 
 
 def front_of(draft: Draft, counts: Counts) -> list[str]:
-    """Return the candidates that none other exceeds in both precision and recall (Pareto front of the values)."""
+    """Return the candidates that no other exceeds in both precision and recall (Pareto front of the values)."""
     rows = {name: [score(draft, counts, metric, name) for metric in ("precision", "recall")] for name in counts.names}
     values = {name: (p.value, r.value) for name, (p, r) in rows.items() if p is not None and r is not None}
     return [
@@ -77,7 +77,7 @@ def _size(draft: Draft, counts: Counts, metric: str, first: str, second: str) ->
 
 
 def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
-    """Tell from which temperature on density is below its highest value, which a hotter one does not regain."""
+    """Add a finding on the temperature from which density stays below its highest value."""
     rows = [(heat, name, row) for heat, name in path if (row := score(draft, counts, "density", name)) is not None]
     if len(rows) < 2:
         return
@@ -102,7 +102,7 @@ def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -
 
 
 def _tell_dominance(draft: Draft, counts: Counts) -> None:
-    """Tell of each candidate which others it exceeds in precision and recall both."""
+    """Add a finding on each candidate that exceeds others in both precision and recall."""
     both = ("precision", "recall")
     for name in counts.names:
         beaten = [
