@@ -16,7 +16,7 @@ HOLDING = {"samples": "generated samples", "weights": "the weights", "full": "al
 
 
 def find_leaks(draft: Draft, counts: Counts, doubt: str) -> None:
-    """Add the findings on leaks: one where the best attack needs more access, and the widest access without leak."""
+    """Add findings on leaks: each best attack at the least access that allows it, and the widest access without leak."""
     for model in dict.fromkeys(leak.model for leak in counts.leaks):
         shown: dict[tuple[str, str], Leak] = {}
         left: list[Leak] = []

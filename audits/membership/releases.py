@@ -114,7 +114,7 @@ def _discriminator(path: Path, name: str, options: Options, shape: tuple[int, ..
 
 
 def _network(name: str | None) -> tuple[str | None, str | None]:
-    """Tell whether this names a network, not a factory, which has a colon."""
+    """Return a name as network or as factory, which has a colon; the other is None."""
     return (None, name) if name is not None and ":" in name else (name, None)
 
 

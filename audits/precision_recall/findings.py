@@ -100,7 +100,7 @@ def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> s
 
 
 def _least_shortfall(draft: Draft, counts: Counts, metric: str, row: Estimate) -> float:
-    """Return the smaller limit of a shortfall, as a share of the texts in words.
+    """Return the smallest shortfall that the interval allows, as a share of the texts.
 
     Texts that lie in no ball have no density: a density lower by a fifth of what it would be is that of a fifth of
     such texts, if the others lie as the reference does.

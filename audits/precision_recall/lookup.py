@@ -33,7 +33,7 @@ def shown(draft: Draft, counts: Counts, metric: str, name: str, against: str) ->
 
 
 def significant(draft: Draft, row: Estimate) -> bool:
-    """Tell whether the corrected p-value of a difference is at most 1 less the level."""
+    """Tell whether the corrected p-value of a difference is below 1 less the level."""
     return draft.row("p_value", **row.where, correction="holm").value < 1 - draft.level
 
 

@@ -77,7 +77,7 @@ def _size(draft: Draft, counts: Counts, metric: str, first: str, second: str) ->
 
 
 def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
-    """Add a finding on the temperature from which density stays below its highest value."""
+    """Add a finding on the temperature from which density is below its highest value and does not recover."""
     rows = [(heat, name, row) for heat, name in path if (row := score(draft, counts, "density", name)) is not None]
     if len(rows) < 2:
         return
