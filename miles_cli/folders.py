@@ -98,7 +98,7 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
         Where the disk has no room for it.
     """
     state = folder / "state"
-    missing = [place for place in (state, folder, *folder.parents) if not place.exists()]
+    missing = [path for path in (state, folder, *folder.parents) if not path.exists()]
     _refuse_link(folder)
     try:
         state.mkdir(parents=True, exist_ok=True)
@@ -135,10 +135,10 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
         os.close(lock)
 
 
-def _remove_empty(places: Sequence[Path]) -> None:
-    for place in places:
+def _remove_empty(paths: Sequence[Path]) -> None:
+    for path in paths:
         with suppress(OSError):
-            place.rmdir()
+            path.rmdir()
 
 
 def _hold(lock: int, folder: Path) -> None:

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 @contextmanager
-def heeded() -> Iterator[Callable[[], None]]:
+def remembered() -> Iterator[Callable[[], None]]:
     """Remember an interrupt; the yielded function raises KeyboardInterrupt if one was swallowed.
 
     Libraries run code from which no exception gets out, such as finalisers and imports that may fail; an interrupt
@@ -20,7 +20,7 @@ def heeded() -> Iterator[Callable[[], None]]:
         came = True
         raise KeyboardInterrupt
 
-    def look() -> None:
+    def check() -> None:
         if came:
             raise KeyboardInterrupt
 
@@ -31,7 +31,7 @@ def heeded() -> Iterator[Callable[[], None]]:
         # Only the main thread may set a handler.
         ours = False
     try:
-        yield look
+        yield check
     finally:
         if ours:
             signal.signal(signal.SIGINT, before)

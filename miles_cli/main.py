@@ -139,7 +139,7 @@ def _root(
 def main() -> None:
     """Run the command line; every exit goes through here."""
     _let_idle_threads_sleep()
-    _let_sums_not_hang_on_their_place()
+    _fix_order_of_sums()
     if shadowed():
         sys.exit(f"probes is another package ({shadowed()}); miles needs its own.")
     for stream in (sys.stdout, sys.stderr):
@@ -189,7 +189,7 @@ def _let_idle_threads_sleep() -> None:
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
-def _let_sums_not_hang_on_their_place() -> None:
+def _fix_order_of_sums() -> None:
     """Make MKL add up in one order, whatever the size of a batch; set before torch is loaded, as above.
 
     By default its AVX2 kernels round a row otherwise in a batch of another size, and counts that went on after a stop

@@ -59,5 +59,5 @@ def as_wrong_input(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _SHORT:
             raise
-        said, where, hint = words(error, what)
-        raise InputError(f"An input cannot be read: {said}", where=where, hint=hint) from error
+        message, where, hint = words(error, what)
+        raise InputError(f"An input cannot be read: {message}", where=where, hint=hint) from error

@@ -37,16 +37,16 @@ def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str
             ends = _extremes(own)
             even.append(f"{column} ({' to '.join(f'{_name(row)} {described(row)}' for row in ends)})")
             evidence += ends
-    said = []
+    sentences = []
     if even:
-        said.append(
+        sentences.append(
             f"No difference of certified accuracy at radius {radius:g} is shown between the groups of "
             f"{', '.join(even)}."
         )
     if bare:
-        said.append(f"Of {listed(bare)} nothing can be told: fewer than two groups have {LEAST} images.")
-    if said:
-        draft.find("certify.even", "info", " ".join(said), evidence)
+        sentences.append(f"Of {listed(bare)} nothing can be told: fewer than two groups have {LEAST} images.")
+    if sentences:
+        draft.find("certify.even", "info", " ".join(sentences), evidence)
 
 
 def _extremes(rows: Sequence[Estimate]) -> list[Estimate]:

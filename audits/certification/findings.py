@@ -51,12 +51,12 @@ def _find_accuracy(draft: Draft, counts: Counts) -> None:
             [draft.row("abstention_rate"), *rows],
         )
         return
-    said = ", ".join(_within(row) for row in rows)
+    reach = ", ".join(_within(row) for row in rows)
     draft.find(
         "certify.accuracy",
         "info",
-        f"{_who(rule, reading)} is right, and {'said' if reading else 'proved'} not to change its answer "
-        f"({rule.geometry.norm} distance; {_certain(counts)}), {said}; {level_of(rows[0])}, "
+        f"{_subject(rule, reading)} is right, and {'said' if reading else 'proved'} not to change its answer "
+        f"({rule.geometry.norm} distance; {_certain(counts)}), {reach}; {level_of(rows[0])}, "
         f"{counted(rows[0].n, rows[0].unit)}. Intervals are over images.",
         rows,
         radius=rows[-1].where["radius"],
@@ -81,28 +81,28 @@ def _certain(counts: Counts) -> str:
     return "with which error probability, is not known"
 
 
-def _who(rule: Rule, reading: Reading | None) -> str:
-    who = f"he smoothed classifier (sigma {rule.geometry.sigma:g})"
+def _subject(rule: Rule, reading: Reading | None) -> str:
+    subject = f"he smoothed classifier (sigma {rule.geometry.sigma:g})"
     if reading:
         # A sigma that the radii contradict is not repeated.
         known = reading.outcome != "other settings"
-        return f"By the log, t{who}" if known else "By the log, the smoothed classifier"
+        return f"By the log, t{subject}" if known else "By the log, the smoothed classifier"
     if rule.soft and rule.asserted:
-        return f"If no output rises faster than the constant {rule.geometry.lipschitz:g} asserted, t{who}"
-    return f"T{who}"
+        return f"If no output rises faster than the constant {rule.geometry.lipschitz:g} asserted, t{subject}"
+    return f"T{subject}"
 
 
 def _find_noise(draft: Draft) -> None:
     noisy, clean = draft.get("noisy_accuracy"), draft.get("clean_accuracy")
     if noisy is None or clean is None:
         return
-    said = f"under this noise it is right on {described(noisy)}, without noise on {described(clean)}"
+    accuracies = f"under this noise it is right on {described(noisy)}, without noise on {described(clean)}"
     if (noisy.high or 1.0) < HALF:
         draft.find(
             "certify.noise-defeats",
             "high",
-            f"The network is wrong more often than right: {said} (shares of draws and of images).",
+            f"The network is wrong more often than right: {accuracies} (shares of draws and of images).",
             [noisy, clean],
         )
     elif (noisy.high or 1.0) < (clean.low or 0.0):
-        draft.find("certify.noise-costs", "low", f"Noise costs the network accuracy: {said}.", [noisy, clean])
+        draft.find("certify.noise-costs", "low", f"Noise costs the network accuracy: {accuracies}.", [noisy, clean])

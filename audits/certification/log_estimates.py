@@ -32,9 +32,11 @@ def add_log_estimates(draft: Draft, log: Log, rule: Rule, reading: Reading) -> N
         )
     _add_implied(draft, rule, reading.needed)
     for alpha, fit in reading.fits.items():
-        for way, (met, told) in fit.counts.items():
-            if told:
-                draft.add("reachable_share", exact(met / told, n=told, unit="radii"), alpha=alpha, rounding=way)
+        for way, (explained, testable) in fit.counts.items():
+            if testable:
+                draft.add(
+                    "reachable_share", exact(explained / testable, n=testable, unit="radii"), alpha=alpha, rounding=way
+                )
 
 
 def _add_implied(draft: Draft, rule: Rule, needed: tuple[float, float, float]) -> None:

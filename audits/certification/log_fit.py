@@ -29,12 +29,14 @@ class Fit:
     @property
     def roundings(self) -> tuple[Rounding, ...]:
         """The ways of rounding that no radius contradicts; empty where no radius can be tested."""
-        return tuple(way for way, (met, told) in self.counts.items() if met == told) if self.tells else ()
+        if not self.testable:
+            return ()
+        return tuple(way for way, (explained, testable) in self.counts.items() if explained == testable)
 
     @property
-    def tells(self) -> bool:
+    def testable(self) -> bool:
         """Whether any radius can be tested."""
-        return any(told for _, told in self.counts.values())
+        return any(testable for _, testable in self.counts.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ def _outcome(least: float, fits: dict[float, Fit], rule: Rule) -> Outcome:
     if least > rule.alpha:
         return "larger alpha"
     own = fits.get(rule.alpha)
-    if own is None or not own.tells:
+    if own is None or not own.testable:
         return "cannot tell"
     if not own.roundings:
         return "other alpha"
@@ -137,9 +139,9 @@ def reachable(log: Log, rule: Rule, alpha: float, rounding: Rounding) -> tuple[i
     here = _radius(votes, rule, alpha)
     before = _radius(votes - 1, rule, alpha)
     # A window above what unanimous votes reach tells too: no count can lie in it.
-    told = (here - before > high - low) | (votes > rule.n)
-    met = (votes <= rule.n) & (here <= high)
-    return int((met & told).sum()), int(told.sum())
+    testable = (here - before > high - low) | (votes > rule.n)
+    explained = (votes <= rule.n) & (here <= high)
+    return int((explained & testable).sum()), int(testable.sum())
 
 
 def _first_votes(probability: Floats, n: int, alpha: float) -> Floats:

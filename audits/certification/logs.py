@@ -69,8 +69,8 @@ def read_log(path: Path) -> Log:
     file = Delimited(path)
     missing = [name for name in COLUMNS if name not in map(str.strip, file.header)]
     if missing:
-        said = f"The log has no column {', '.join(missing)}."
-        raise InputError(said, where=f"{path}:{file.header_line}", hint=_HINT)
+        message = f"The log has no column {', '.join(missing)}."
+        raise InputError(message, where=f"{path}:{file.header_line}", hint=_HINT)
     columns = [file.names.index(name) for name in COLUMNS]
     verdicts, contradictions, digits, decimals = [], [], 3, 1
     seen: set[int] = set()

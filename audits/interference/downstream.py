@@ -136,8 +136,8 @@ def _left_out(predictor: Floats | None, score: Floats) -> Floats:
 
 def _mean_error(errors: Floats, level: float) -> Interval:
     method, (low, high) = mean_interval(errors, level=level, positive=True) or ("none", (None, None))
-    said = method if method == "none" else f"mean absolute error on languages left out one by one, {method}"
-    return Interval(value=float(errors.mean()), low=low, high=high, method=said, n=len(errors), unit="languages")
+    full_method = method if method == "none" else f"mean absolute error on languages left out one by one, {method}"
+    return Interval(value=float(errors.mean()), low=low, high=high, method=full_method, n=len(errors), unit="languages")
 
 
 def _of_pairs(

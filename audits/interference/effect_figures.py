@@ -46,9 +46,9 @@ def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
         caption += f" Of a row of more than {MOST_DOTS} cells, {MOST_DOTS} quantiles are drawn."
     elif any(row.get("open") for row in rows):
         caption += " Grey: no effect could be shown for the cell by itself."
-    told = [key for key in ("added", "held-out", "change", "verdict", "group") if any(key in row for row in rows)]
+    hints = [key for key in ("added", "held-out", "change", "verdict", "group") if any(key in row for row in rows)]
     value = Axis("value", f"Change of the held-out loss, {UNIT}", ".2f")
-    spec = strips(rows, means, value=value, group="group", hints=told, greyed="open")
+    spec = strips(rows, means, value=value, group="group", hints=hints, greyed="open")
     named = [name for name in EFFECTS if any(group.startswith(f"same {name},") for group in means)]
     title = f"Does sharing a {' or a '.join(named)} go with less harm?"
     yield figure_of("likeness", title, caption, spec)
@@ -202,8 +202,8 @@ def _scored(draft: Draft, counts: Counts, scores: Sequence[float]) -> list[Json]
         received = draft.get("received", target=code)
         if received is not None and np.isfinite(score):
             point = {**ends_of("x", received), "y": score, "y_low": None, "y_high": None}
-            told = {"language": names[code], "received": span(received), "score": f"{score:.4g}"}
-            rows.append({**point, **told, "code": code, "open": False, "named": False})
+            tooltip = {"language": names[code], "received": span(received), "score": f"{score:.4g}"}
+            rows.append({**point, **tooltip, "code": code, "open": False, "named": False})
     return [{**row, "named": len(rows) <= MOST_NAMED} for row in rows]
 
 

@@ -185,8 +185,8 @@ def _warn_of_missing(draft: Draft, matrix: Matrix) -> None:
             id, text = "not-measured", f"No loss of {target} under a model of {target} and {source}."
             reasons = matrix.reasons(target, source)
             if reasons:
-                said = [f"the model of {' and '.join(chosen)}: {why}" for chosen, why in reasons.items()]
-                id, text = "interference.not-converged", f"No number for {target} with {source}: {'; '.join(said)}."
+                causes = [f"the model of {' and '.join(chosen)}: {why}" for chosen, why in reasons.items()]
+                id, text = "interference.not-converged", f"No number for {target} with {source}: {'; '.join(causes)}."
             draft.warn(id, text, target=target, source=source)
 
 

@@ -117,12 +117,12 @@ def _noise_words(draft: Draft, matrix: Matrix) -> str:
     if not shown:
         # By Bonferroni, since Holm's first step is that: a single effect among nothing has to pass it.
         least = smallest_shown(list(matrix.cells.values()), draft.level)
-        said = (
+        comparison = (
             f" To be shown in any cell it fell on, an effect had to be about {least:.2g} nats per byte."
             if least
             else ""
         )
-        return f" A cell scatters by {noise:.2g} nats per byte from one training to another.{said}"
+        return f" A cell scatters by {noise:.2g} nats per byte from one training to another.{comparison}"
     share = noise / max(shown)
     if share > QUIET_SEEDS:
         draft.warn(
@@ -199,16 +199,16 @@ def _effect_words(row: Estimate, one: Association, alpha: float) -> str:
         word = "more" if row.value > 0 else "less"
         kept += f" {word} than those of two, by {size_words(row)} nats per byte"
     test = one.test
-    said = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
+    counted = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
     # Before p itself: where no relabelling could be rare enough, a large p is no finding.
     if test.smallest_p > alpha:
         return (
-            f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {said}, and none could "
+            f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {counted}, and none could "
             f"have had p below {test.smallest_p:.2g}."
         )
     if one.adjusted <= alpha:
-        return f"{kept}, and that is more than chance would do: {said} (p {p_words(one.adjusted)} after Holm)."
-    return f"{kept}. That {one.name} is the reason is not shown: {said} (p {p_words(one.adjusted)} after Holm)."
+        return f"{kept}, and that is more than chance would do: {counted} (p {p_words(one.adjusted)} after Holm)."
+    return f"{kept}. That {one.name} is the reason is not shown: {counted} (p {p_words(one.adjusted)} after Holm)."
 
 
 def ways_words(test: QapTest) -> str:
@@ -274,12 +274,12 @@ def find_relation(draft: Draft, one: Relation) -> None:
     correlation, p = draft.row("downstream_correlation", **one.where), draft.row("p_value", **one.where_p("none"))
     errors = [draft.row("prediction_error", **one.where_error(predictor)) for predictor in one.errors]
     what = "the interference that a language receives" if one.side == "received" else "the cells of the matrix"
-    said = f"p {p_words(one.adjusted)} after Holm"
+    p_value = f"p {p_words(one.adjusted)} after Holm"
     if one.adjusted <= 1 - draft.level:
         way = "rises" if correlation.value > 0 else "falls"
-        text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} ({said})."
+        text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} ({p_value})."
     else:
-        text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} ({said})."
+        text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} ({p_value})."
     if errors:
         ours, plain = errors
         text += f" Left out, a language is foretold within {span(ours)}; by the mean of the others {span(plain)}."

@@ -125,8 +125,8 @@ def read_downstream(path: Path, codes: Sequence[str]) -> Downstream:
     keys = next((keys for keys in _KEYS if {*keys} <= {*table.columns}), None)
     if keys is None:
         hint = "Name a column code, for a score of each language, or two columns target and source."
-        said = "The columns do not say of which language a score is."
-        raise InputError(said, where=str(path), hint=f"{hint} {suggest('code', table.columns)}")
+        message = "The columns do not say of which language a score is."
+        raise InputError(message, where=str(path), hint=f"{hint} {suggest('code', table.columns)}")
     found = _long(table, keys, codes)
     values = np.stack([_fill(column, codes, len(keys)) for column in found.values.values()])
     if np.isnan(values).all():
@@ -182,8 +182,8 @@ def _table(path: Path) -> Table:
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InputError("This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV or JSON file.")
     if size > MOST_BYTES:
-        said = f"The table has {size} bytes; {MOST_BYTES} can be read."
-        raise InputError(said, where=str(path), hint="Keep the rows of the languages that are audited.")
+        message = f"The table has {size} bytes; {MOST_BYTES} can be read."
+        raise InputError(message, where=str(path), hint="Keep the rows of the languages that are audited.")
     return read_table(path)
 
 
@@ -200,7 +200,7 @@ def _long(table: Table, keys: Sequence[str], codes: Sequence[str]) -> _Found:
     """Read rows that name a language or a pair; columns without a name or numbers are skipped, with a note."""
     names = [name for name in table.columns if name not in keys]
     # A column without a name is the index that a data frame writes beside its rows.
-    named = [name for place, name in enumerate(table.columns, start=1) if name in names and name != f"column {place}"]
+    named = [name for number, name in enumerate(table.columns, start=1) if name in names and name != f"column {number}"]
     table = table.with_points(named)
     numeric = [name for name in named if any(not np.isnan(_number(_cell(row, name))) for row in table.rows)]
     if not numeric:
@@ -229,9 +229,9 @@ def _square(table: Table, codes: Sequence[str]) -> _Found:
     asked = frozenset(codes)
     here = [_cell(row, first) for row in table.rows]
     if asked.isdisjoint(others) or asked.isdisjoint(here):
-        said = f"The table is neither of pairs nor square: its columns are {_some(table.columns)}."
+        message = f"The table is neither of pairs nor square: its columns are {_some(table.columns)}."
         hint = f"Name two columns a and b, or write the codes in the first column and the header: {_some(codes)}."
-        raise InputError(said, where=str(table.path), hint=hint)
+        raise InputError(message, where=str(table.path), hint=hint)
     for row, code in zip(table.with_points(others).rows, here, strict=True):
         where = f"{table.path}:{row.line}"
         _enter(found, (code,), row.line, where)
@@ -245,8 +245,8 @@ def _square(table: Table, codes: Sequence[str]) -> _Found:
 
 def _enter(found: _Found, key: tuple[str, ...], line: int, where: str) -> None:
     if found.cells.setdefault(key, line) != line:
-        said = f"{' and '.join(key)} stands in line {found.cells[key]} already."
-        raise InputError(said, where=where, hint="Give every language or pair once.")
+        message = f"{' and '.join(key)} stands in line {found.cells[key]} already."
+        raise InputError(message, where=where, hint="Give every language or pair once.")
 
 
 def _read(text: str, where: str) -> float:
@@ -259,10 +259,10 @@ def _read(text: str, where: str) -> float:
 
 
 def _fill(values: Mapping[tuple[str, ...], float], codes: Sequence[str], axes: int) -> Floats:
-    place = {code: index for index, code in enumerate(codes)}
+    position = {code: index for index, code in enumerate(codes)}
     array = np.full((len(codes),) * axes, np.nan)
     for key, value in values.items():
-        array[tuple(place[code] for code in key)] = value
+        array[tuple(position[code] for code in key)] = value
     return array
 
 
@@ -289,9 +289,9 @@ def _notes(found: _Found) -> list[str]:
 
 
 def _nothing(what: str, path: Path, found: _Found, codes: Sequence[str]) -> InputError:
-    said = f"The file has no number for any {what} of {_some(codes)}"
-    said += f"; it knows {_some(sorted(found.strange))}." if found.strange else "."
-    return InputError(said, where=str(path), hint="Use the codes of the corpus, as in the names of its files.")
+    message = f"The file has no number for any {what} of {_some(codes)}"
+    message += f"; it knows {_some(sorted(found.strange))}." if found.strange else "."
+    return InputError(message, where=str(path), hint="Use the codes of the corpus, as in the names of its files.")
 
 
 def _some(names: Iterable[str]) -> str:

@@ -50,7 +50,7 @@ SCHEMA = Schema(
 
 @dataclass(slots=True)
 class LossRows:
-    """Columns of the file, one entry a row; `model` and `sentence` are places in the tuples below."""
+    """Columns of the file, one entry a row; `model` and `sentence` are indices of the tuples below."""
 
     lines: Integers
     model: Integers
@@ -120,9 +120,9 @@ class _Collector:
         parts = [part.strip() for part in partners.split("+")]
         for column, code in (("lang", lang), *(("with", part) for part in parts)):
             if not _CODE.fullmatch(code):
-                said = f"{code[:60]!r} is no code of a language."
+                message = f"{code[:60]!r} is no code of a language."
                 hint = "with names the languages trained on beside lang, joined by +; lang itself: monolingual."
-                raise InputError(said, where=f"{self.path}:{line}, {column}", hint=hint)
+                raise InputError(message, where=f"{self.path}:{line}, {column}", hint=hint)
         return self.models.setdefault((tuple(sorted({lang, *parts})), lang), len(self.models))
 
     def _sentence(self, text: str, line: int) -> int:
@@ -135,7 +135,7 @@ class _Collector:
 def _coded(
     values: Sequence[_Value], lines: Sequence[int], known: dict[_Value, int], read: Callable[[_Value, int], int]
 ) -> Integers:
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if value not in known:
-            known[value] = read(value, lines[place])
+            known[value] = read(value, lines[index])
     return np.fromiter(map(known.__getitem__, values), dtype=np.int64, count=len(values))

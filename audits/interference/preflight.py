@@ -71,11 +71,11 @@ def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
         width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
     # Bytes on macOS, kilobytes on Linux.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    who = f"{lanes} at once ({inputs.workers.backend})"
+    machines = f"{lanes} at once ({inputs.workers.backend})"
     per = ", ".join(f"{many(size, 'language', 'languages')} {value:.1f} s" for size, value in seconds.items())
     return (
         ("a model", f"{per}, on one core (measured over {TIMED_STEPS} steps)"),
-        ("time", f"{_duration(total / lanes)} for {len(missing):,} models, {who}; {total / 3600:.2f} core-hours"),
+        ("time", f"{_duration(total / lanes)} for {len(missing):,} models, {machines}; {total / 3600:.2f} core-hours"),
         ("memory", f"{lanes * peak / 2**30:.1f} GiB, {peak / 2**30:.1f} GiB a worker"),
         ("disk", f"at most {len(missing) * (width * 14 + 4000) / 2**20:.1f} MiB of results"),
     )

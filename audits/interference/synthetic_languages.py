@@ -128,11 +128,11 @@ def _sentence(grammar: _Grammar, rng: np.random.Generator) -> str:
         "V": choose(grammar.words["verb"], rng) + grammar.endings["tense"][int(rng.integers(_ENDINGS["tense"]))],
         "O": _phrase(grammar, 1, rng) if rng.random() < _OBJECT else "",
     }
-    said = [parts[part] for part in grammar.order if parts[part]]
+    phrases = [parts[part] for part in grammar.order if parts[part]]
     if rng.random() < _PLACE:
         where = [choose(grammar.words["adposition"], rng), _phrase(grammar, 2, rng)]
-        said.append(" ".join(where if grammar.preposition else where[::-1]))
-    return " ".join(said) + "."
+        phrases.append(" ".join(where if grammar.preposition else where[::-1]))
+    return " ".join(phrases) + "."
 
 
 def _phrase(grammar: _Grammar, case: int, rng: np.random.Generator) -> str:

@@ -78,9 +78,9 @@ def _radii(answers: Sequence[Answer], level: float) -> Figure:
     radii = sorted(answer.radius for answer in answers)
     count, largest = len(radii), radii[-1]
     rows = []
-    for place in range(_POINTS + 1):
+    for step in range(_POINTS + 1):
         # Down: no chart may show a radius that is larger than what its share was counted at.
-        radius = rounded(largest * place / _POINTS, _DIGITS)
+        radius = rounded(largest * step / _POINTS, _DIGITS)
         # At radius 0 the right answers count, and nothing else.
         safe = sum(answer.correct and answer.radius >= radius for answer in answers)
         low, high = clopper_pearson(safe, count, level=level)

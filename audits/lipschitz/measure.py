@@ -94,8 +94,8 @@ def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
     if stored is None:
         norm = measure_norm(layer, steps=steps)
         numbers = torch.tensor([norm.value, norm.lower], dtype=torch.float64)
-        places = torch.tensor([_KINDS.index(norm.kind), *norm.grid])
-        cache.write(CACHE, key, {"numbers": numbers, "places": places})
+        positions = torch.tensor([_KINDS.index(norm.kind), *norm.grid])
+        cache.write(CACHE, key, {"numbers": numbers, "places": positions})
         return norm
     value, lower = stored["numbers"].tolist()
     kind, height, width = stored["places"].tolist()
@@ -115,5 +115,5 @@ def _content(layer: Operator) -> list[Any]:
     digest = sha256(weight.numpy().tobytes()).hexdigest()
     if not isinstance(layer, Convolution):
         return [digest, list(weight.shape)]
-    place = [layer.size, layer.stride, layer.padding, layer.dilation, layer.groups, layer.circular]
-    return [digest, list(weight.shape), place]
+    geometry = [layer.size, layer.stride, layer.padding, layer.dilation, layer.groups, layer.circular]
+    return [digest, list(weight.shape), geometry]

@@ -22,7 +22,7 @@ def records(counts: "Counts") -> list[dict[str, Any]]:
 def _images(counts: "Counts") -> list[dict[str, Any]]:
     return [
         {
-            "idx": place,
+            "idx": index,
             "label": answer.label,
             "predict": answer.predict,
             "margin": answer.margin,
@@ -30,7 +30,7 @@ def _images(counts: "Counts") -> list[dict[str, Any]]:
             "correct": int(answer.correct),
             "slope": answer.slope,
         }
-        for place, answer in enumerate(counts.answers)
+        for index, answer in enumerate(counts.answers)
     ]
 
 

@@ -256,7 +256,7 @@ def _guesses(
 ) -> list[tuple[Guesses, int]]:
     """Return guesses for each share of the points, half of them as members, and the number of points."""
     each = [_each(share, len(scores)) for share in shares]
-    return [(count_guesses(scores, member, many, many, order=order), len(scores)) for many in each]
+    return [(count_guesses(scores, member, number, number, order=order), len(scores)) for number in each]
 
 
 def _each(share: float, points: int) -> int:
@@ -265,8 +265,8 @@ def _each(share: float, points: int) -> int:
 
 
 def _perfect(share: float, points: int) -> tuple[Guesses, int]:
-    many = _each(share, points)
-    return Guesses(high=many, low=many, correct=2 * many), points
+    number = _each(share, points)
+    return Guesses(high=number, low=number, correct=2 * number), points
 
 
 def _epsilon(made: tuple[Guesses, int], delta: float, alpha: float) -> float:

@@ -113,7 +113,7 @@ def _find_gaps(draft: Draft, counts: Counts) -> None:
         draft.find("membership.more-leakage", "low", text, [row for _, row in shown], access=access)
     if learnt:
         text = (
-            f"{' '.join(said for said, _ in learnt.values())} Part of what they leak less may be that they learnt less."
+            f"{' '.join(text for text, _ in learnt.values())} Part of what they leak less may be that they learnt less."
         )
         rows = {id(row): row for _, evidence in learnt.values() for row in evidence}
         draft.find("membership.learnt-less", "low", text, list(rows.values()))

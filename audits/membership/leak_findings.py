@@ -16,7 +16,7 @@ HOLDING = {"samples": "generated samples", "weights": "the weights", "full": "al
 
 
 def find_leaks(draft: Draft, counts: Counts, doubt: str) -> None:
-    """Add findings on leaks: each best attack at the least access that allows it, and the widest access without leak."""
+    """Add findings on leaks: each best attack at the least access it needs, and the widest access without leak."""
     for model in dict.fromkeys(leak.model for leak in counts.leaks):
         shown: dict[tuple[str, str], Leak] = {}
         left: list[Leak] = []
@@ -70,11 +70,11 @@ def _find_leak(draft: Draft, counts: Counts, leak: Leak, doubt: str) -> None:
         text = f"{holding}, members are told from non-members: {given}{half} reaches an AUC of {span(row)}."
     else:
         text = f"{holding}, some members are told from non-members."
-    said, evidence = _hits(draft, leak, hit)
+    hits, evidence = _hits(draft, leak, hit)
     if hit is not None and (grave == "low" or hit.ratio.value >= LARGE_TIMES):
         grave = "high" if hit.ratio.value >= LARGE_TIMES else "medium"
     average = "" if found else f" On average it is not shown: the best AUC, of {best} is {span(row)}."
-    draft.find("membership.leak", grave, f"{text}{said}{average}{doubt}", [row, *evidence], **leak.where)
+    draft.find("membership.leak", grave, f"{text}{hits}{average}{doubt}", [row, *evidence], **leak.where)
 
 
 def _nothing(draft: Draft, counts: Counts, leak: Leak, given: str, best: str, row: Estimate) -> str:

@@ -73,9 +73,9 @@ def _step(stage: Stage, losses: Floats) -> Floats:
     noise, rate = stage.noise_multiplier, stage.sample_rate
     least = math.log1p(-rate) if rate < 1 else -math.inf
     z = np.full(len(losses), -np.inf)
-    met = losses > least
-    inner = losses[met] + np.log1p(-(1 - rate) * np.exp(-losses[met])) if rate < 1 else losses[met]
-    z[met] = noise * noise * (inner - math.log(rate)) + 0.5
+    reachable = losses > least
+    inner = losses[reachable] + np.log1p(-(1 - rate) * np.exp(-losses[reachable])) if rate < 1 else losses[reachable]
+    z[reachable] = noise * noise * (inner - math.log(rate)) + 0.5
     reached = (1 - rate) * ndtr(-z / noise) + rate * ndtr((1 - z) / noise)
     # A loss below the grid, which is next to impossible, counts as its lowest cell, and one above as its highest.
     reached[0] = 1.0

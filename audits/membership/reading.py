@@ -121,9 +121,9 @@ def _check_words(given: ScoreSet | ShadowScores, member: Bools, options: Options
         return
     stated = given.include_prob if isinstance(given, ScoreSet) else None
     if stated is not None and bool((np.abs(stated - options.coin_flip) > 1e-6).any()):
-        odd = float(stated[np.abs(stated - options.coin_flip) > 1e-6][0])
+        other = float(stated[np.abs(stated - options.coin_flip) > 1e-6][0])
         raise InputError(
-            f"The file says that points were included with probability {odd:.4g}, not {options.coin_flip:g}.",
+            f"The file says that points were included with probability {other:.4g}, not {options.coin_flip:g}.",
             where=f"{where}, include_prob; --coin-flip",
             hint="The one-run bounds hold for fair coins only: leave --coin-flip out.",
         )

@@ -156,7 +156,9 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')
     assert options.suite is not None
-    paths = {key: _placed(row[key], places, options.suite.parent, f"{where}, {key}") for key in _PATHS if key in row}
+    paths = {
+        key: _checked_path(row[key], places, options.suite.parent, f"{where}, {key}") for key in _PATHS if key in row
+    }
     if not set(paths) & {"samples", "denoiser", "generator", "discriminator"}:
         raise InputError("Nothing of the model is given.", where=where, hint="Give samples, denoiser or generator.")
     found = Release(name=name, claim=_claim(row, paths, where, options))
@@ -175,7 +177,7 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     return found
 
 
-def _placed(name: str, places: Places, folder: Path, where: str) -> Path:
+def _checked_path(name: str, places: Places, folder: Path, where: str) -> Path:
     """Return a path as written in the suite, after checking its target: reports must not reveal where a folder is."""
     try:
         places.resolve(name, where)

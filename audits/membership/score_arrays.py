@@ -45,16 +45,16 @@ class ScoreArchive:
         """Return one text for each of `count` points, from an array of texts or integers."""
         array = self._archive.find(key, "USiufbcV")
         if array.shape != (count,) or array.dtype.kind not in "USiu" or not array.dtype.itemsize:
-            said = f"{key} has the shape {array.shape} and the type {array.dtype}, for {count} points."
-            raise InputError(said, where=self.where(key), hint="Save one text or integer for each point.")
+            message = f"{key} has the shape {array.shape} and the type {array.dtype}, for {count} points."
+            raise InputError(message, where=self.where(key), hint="Save one text or integer for each point.")
         items = array.items(0, count)
         try:
             found = tuple(item.decode() if isinstance(item, bytes) else str(item) for item in items)
             # A lone surrogate could not be written to a report.
             "".join(found).encode()
         except UnicodeError as error:
-            said = f"A text of {key} is no UTF-8: {error}."
-            raise InputError(said, where=self.where(key), hint="Save texts as str.") from None
+            message = f"A text of {key} is no UTF-8: {error}."
+            raise InputError(message, where=self.where(key), hint="Save texts as str.") from None
         return found
 
     def where(self, key: str) -> str:
@@ -79,11 +79,11 @@ def folder_array(root: Path, name: str, dims: Sequence[int]) -> Floats:
 def _numbers(array: StoredArray, dims: Sequence[int], where: str) -> Floats:
     """Return a whole array of real numbers after a check of its shape and size."""
     if len(array.shape) not in dims:
-        said = f"The array has the shape {array.shape}; it needs {' or '.join(map(str, dims))} axes."
-        raise InputError(said, where=where, hint=FORMS)
+        message = f"The array has the shape {array.shape}; it needs {' or '.join(map(str, dims))} axes."
+        raise InputError(message, where=where, hint=FORMS)
     if not 0 < math.prod(array.shape) <= MAX_NUMBERS:
-        said = f"The array has the shape {array.shape}; 1 to {MAX_NUMBERS} numbers can be read."
-        raise InputError(said, where=where, hint="Save one score for each point.")
+        message = f"The array has the shape {array.shape}; 1 to {MAX_NUMBERS} numbers can be read."
+        raise InputError(message, where=where, hint="Save one score for each point.")
     return array.whole().astype(np.float64, copy=False)
 
 
@@ -91,7 +91,7 @@ def truth_values(values: Floats, where: str) -> Flags:
     """Return numbers that are all 0 or 1 as truth values."""
     wrong = np.argwhere((values != 0) & (values != 1))
     if len(wrong):
-        place = wrong[0].tolist()
-        said = f"{values[tuple(place)]:g} is neither 0 nor 1."
-        raise InputError(said, where=f"{where}{place}", hint="Write 1 for a member and 0 for a non-member.")
+        index = wrong[0].tolist()
+        message = f"{values[tuple(index)]:g} is neither 0 nor 1."
+        raise InputError(message, where=f"{where}{index}", hint="Write 1 for a member and 0 for a non-member.")
     return values.astype(np.bool_)

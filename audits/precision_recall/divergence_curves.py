@@ -54,10 +54,10 @@ def mauve(p_counts: Counts, q_counts: Counts, *, scaling: float = 5.0, points: i
     x, y = np.zeros((2, points + 2, *p.shape[:-1]))
     x[0], y[-1] = 1.0, 1.0
     # At 0 or 1 itself, a bucket that one side leaves empty would make a divergence infinite.
-    for place, weight in enumerate(np.linspace(EDGE, 1 - EDGE, points), start=1):
+    for index, weight in enumerate(np.linspace(EDGE, 1 - EDGE, points), start=1):
         mixture = weight * p + (1 - weight) * q
-        x[place] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
-        y[place] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
+        x[index] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
+        y[index] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
     # x falls and y rises along the curve, so that no sorting is needed, and ties cannot be put in a wrong order.
     area = -0.5 * (np.diff(x, axis=0) * (y[1:] + y[:-1])).sum(0)
     return np.asarray(np.minimum(area, 1.0))

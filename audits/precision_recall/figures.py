@@ -175,8 +175,8 @@ def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         "that is asked of all candidates counted (Holm); hollow and grey: no difference could be "
         f"shown.{rest}"
     )
-    whom = "the reference itself" if against == CEILING else "a set of the reference's source"
-    return _figure("shortfall", f"How far does each candidate fall short of {whom}?", caption, spec)
+    benchmark = "the reference itself" if against == CEILING else "a set of the reference's source"
+    return _figure("shortfall", f"How far does each candidate fall short of {benchmark}?", caption, spec)
 
 
 def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -229,11 +229,11 @@ def _uncovered(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         f"{'lies' if count == 1 else 'lie'} in no ball around a text of any candidate."
     )
     units = {_unit(counts, name) for name in names}
-    places = _unit(counts, REFERENCE), units.pop() if len(units) == 1 else "place"
+    columns = _unit(counts, REFERENCE), units.pop() if len(units) == 1 else "place"
     near = [names[_nearest_of(counts, row)] for row in rows]
     words = "reference text", "nearest generated text"
     return _texts(
-        "uncovered", "Which reference texts does no candidate reach?", caption, rows, count, places, words, near
+        "uncovered", "Which reference texts does no candidate reach?", caption, rows, count, columns, words, near
     )
 
 
@@ -255,7 +255,7 @@ def _texts(
     caption: str,
     found: Sequence[Listed],
     count: int,
-    places: tuple[str, str],
+    columns: tuple[str, str],
     words: tuple[str, str],
     near: Sequence[str] = (),
 ) -> Figure | None:
@@ -266,7 +266,7 @@ def _texts(
     radii = all(math.isfinite(row.share) for row in found)
     key = "radii" if radii else "distance"
     rows = [
-        {"text": _short(row.text, LETTERS) or f"{places[0]} {row.place}", places[0]: row.place, "copies": row.copies,
+        {"text": _short(row.text, LETTERS) or f"{columns[0]} {row.place}", columns[0]: row.place, "copies": row.copies,
          key: row.share if radii else row.distance}
         for row in found[:MOST_DOTS]
     ]  # fmt: skip
@@ -284,26 +284,26 @@ def _texts(
     caption += (
         " These are distances of single texts for this encoder: they have no interval, and a far text need not be bad."
     )
-    return _figure(id, title, caption, _listed(spec, found, measure, places, words, near))
+    return _figure(id, title, caption, _listed(spec, found, measure, columns, words, near))
 
 
 def _listed(
     chart: Json,
     found: Sequence[Listed],
     measure: str,
-    places: tuple[str, str],
+    columns: tuple[str, str],
     words: tuple[str, str],
     near: Sequence[str],
 ) -> Json:
     """Return a chart with a table of the texts beside their nearest."""
     cells: dict[tuple[str, str], list[Any]] = {
-        ("place", places[0]): [row.place for row in found],
+        ("place", columns[0]): [row.place for row in found],
         ("text", words[0]): [row.text for row in found],
         ("copies", "copies"): [row.copies for row in found],
         (measure.split()[-1], measure): [round(row.share if "radii" in measure else row.distance, 4) for row in found],
         ("nearest_text", words[1]): [row.nearest_text for row in found],
         ("nearest_of", "of"): list(near),
-        ("nearest_place", places[1]): [row.nearest_place for row in found],
+        ("nearest_place", columns[1]): [row.nearest_place for row in found],
     }
     kept = {column: values for column, values in cells.items() if any(value != "" for value in values)}
     return with_table(chart, list(kept), list(zip(*kept.values(), strict=True)))

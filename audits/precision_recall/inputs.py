@@ -235,21 +235,21 @@ def _sizes(
         size = min(half, room)
     assert size is not None
     if size > room:
-        who, have = (REFERENCE, len(reference)) if room == len(reference) else (smallest, counts[smallest])
+        name, have = (REFERENCE, len(reference)) if room == len(reference) else (smallest, counts[smallest])
         raise InputError(
-            f"{size:,} texts were asked for of every side; {who} has {have:,}.",
+            f"{size:,} texts were asked for of every side; {name} has {have:,}.",
             where="--samples",
             hint=f"Give {room:,} at most, or more texts.",
         )
     if size < least:
-        who, path = (
+        name, path = (
             (REFERENCE, reference.path)
             if len(reference) < counts[smallest]
             else (smallest, _path(smallest, candidates))
         )
         raise InputError(
             f"{size:,} texts a side are too few to say anything with k = {max(settings.k)}: that takes {least}"
-            + (f" ({who} has {room:,})." if size == room else "."),
+            + (f" ({name} has {room:,})." if size == room else "."),
             where=str(path or "--prompts"),
             hint="Give more texts (a thousand a side is a good number), or a smaller --k.",
         )

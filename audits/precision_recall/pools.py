@@ -54,15 +54,15 @@ class Pool:
         draw and in the halves of every split, shape (1 + 2 splits, points)
         """
         texts = self.draws[draw]
-        points, place = np.unique(self.point[texts], return_inverse=True)
+        points, inverse = np.unique(self.point[texts], return_inverse=True)
         first = self.halves[:, texts]
         weights = np.zeros((1 + 2 * len(first), len(points)), dtype=np.int32)
-        weights[0] = np.bincount(place, minlength=len(points))
+        weights[0] = np.bincount(inverse, minlength=len(points))
         for split, inside in enumerate(first):
-            weights[1 + 2 * split] = np.bincount(place[inside], minlength=len(points))
+            weights[1 + 2 * split] = np.bincount(inverse[inside], minlength=len(points))
             # The second half is what the first leaves: no text is in both.
             weights[2 + 2 * split] = weights[0] - weights[1 + 2 * split]
-        return points, place, weights
+        return points, inverse, weights
 
 
 def distinct(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Integers]:

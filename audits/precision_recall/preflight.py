@@ -126,12 +126,12 @@ def _of_beginnings(name: str, texts: Sequence[str], reference: Sequence[str]) ->
     """Warn of a first word, such as a heading, in nearly all texts of one side and hardly any of the other."""
     firsts = [[words_of(first_words(text, 1))[:1] for text in side] for side in (reference, texts)]
     counts = [Counter(word for words in side for word in words) for side in firsts]
-    for one, other, whose in ((0, 1, "the reference"), (1, 0, name)):
+    for one, other, owner in ((0, 1, "the reference"), (1, 0, name)):
         word, count = counts[one].most_common(1)[0]
         shares = [counts[side][word] / counts[side].total() for side in (one, other)]
         if count > 1 and shares[0] >= COMMON and shares[1] <= RARE:
             text = (
-                f"{shares[0]:.0%} of the texts of {whose} begin with {word[:30]!r}, {shares[1]:.0%} on the other side: "
+                f"{shares[0]:.0%} of the texts of {owner} begin with {word[:30]!r}, {shares[1]:.0%} on the other side: "
                 "part of any difference may be one of layout."
             )
             return [Warning(id="other-beginnings", message=text, where={"candidate": name})]

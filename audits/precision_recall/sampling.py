@@ -80,9 +80,9 @@ def as_json_lines(generation: Generation, inputs: Inputs) -> bytes:
     """Return the sampled texts as JSON lines, which --candidate reads."""
     sampled = dict(generation.samplings)
     lines = [
-        json.dumps({"candidate": one.name, "prompt": int(place), "text": text}, ensure_ascii=False)
+        json.dumps({"candidate": one.name, "prompt": int(position), "text": text}, ensure_ascii=False)
         for one in inputs.candidates
         if one.name in sampled and one.texts is not None
-        for place, text in zip(one.texts.places, one.texts.texts or (), strict=True)
+        for position, text in zip(one.texts.places, one.texts.texts or (), strict=True)
     ]
     return "".join(f"{line}\n" for line in lines).encode("utf-8")

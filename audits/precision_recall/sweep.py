@@ -16,9 +16,9 @@ def judge_sweep(draft: Draft, counts: Counts) -> None:
     """Add findings on the path of temperatures, and on candidates that dominate others."""
     path = path_of(counts)
     if len(path) > 1:
-        _tell_recall(draft, counts, path)
-        _tell_density(draft, counts, path)
-    _tell_dominance(draft, counts)
+        _find_recall(draft, counts, path)
+        _find_density(draft, counts, path)
+    _find_dominance(draft, counts)
 
 
 def path_of(counts: Counts) -> list[tuple[float, str]]:
@@ -38,7 +38,7 @@ def front_of(draft: Draft, counts: Counts) -> list[str]:
     ]
 
 
-def _tell_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
+def _find_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
     natural = next((name for heat, name in path if heat == NATURAL), None)
     if natural is None:
         draft.warn("no-natural-temperature", "The sweep has no candidate at T = 1 to compare recall with.")
@@ -76,7 +76,7 @@ def _size(draft: Draft, counts: Counts, metric: str, first: str, second: str) ->
     return "an unknown amount" if row is None else size_words(row)
 
 
-def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
+def _find_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
     """Add a finding on the temperature from which density is below its highest value and does not recover."""
     rows = [(heat, name, row) for heat, name in path if (row := score(draft, counts, "density", name)) is not None]
     if len(rows) < 2:
@@ -101,7 +101,7 @@ def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -
         draft.find("texts.density-falls", "info", text, evidence)
 
 
-def _tell_dominance(draft: Draft, counts: Counts) -> None:
+def _find_dominance(draft: Draft, counts: Counts) -> None:
     """Add a finding on each candidate that exceeds others in both precision and recall."""
     both = ("precision", "recall")
     for name in counts.names:

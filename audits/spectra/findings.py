@@ -39,15 +39,15 @@ def findings(draft: Draft, counts: Counts) -> None:
     misfit = _check_fit(draft, setup)
     for resolution in finer:
         if draft.get("direct_minus_upsampled", resolution=resolution):
-            _tell_verdict(draft, setup, resolution, misfit)
+            _find_verdict(draft, setup, resolution, misfit)
     if not setup.scored:
         draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
                    "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
-    _tell_parts(draft, setup, finer[-1])
+    _find_parts(draft, setup, finer[-1])
     if len(finer) > 1:
-        _tell_law(draft)
-    _tell_high(draft, counts, finer[-1])
-    _tell_aliasing(draft, finer[-1])
+        _find_law(draft)
+    _find_high(draft, counts, finer[-1])
+    _find_aliasing(draft, finer[-1])
 
 
 def verdict_of(lead: Estimate | Interval) -> str:
@@ -57,7 +57,7 @@ def verdict_of(lead: Estimate | Interval) -> str:
     return "upsample" if lead.above(0) else "direct" if lead.below(0) else "tie"
 
 
-def _tell_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
+def _find_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
     coarse = setup.grids[0].resolution
     lead = draft.row("direct_minus_upsampled", resolution=at)
     share = draft.row("direct_worse_share", resolution=at)
@@ -117,7 +117,7 @@ def _check_fit(draft: Draft, setup: Setup) -> str:
     return "while the operator errs as much as this on its own grid"
 
 
-def _tell_parts(draft: Draft, setup: Setup, at: int) -> None:
+def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
     whole = draft.get("mismatch", resolution=at, tap="output")
     if whole is None:
         return
@@ -173,7 +173,7 @@ def _largest(parts: dict[str, Estimate]) -> str:
     return ""
 
 
-def _tell_law(draft: Draft) -> None:
+def _find_law(draft: Draft) -> None:
     rows = [draft.get("mismatch_law", part=part) for part in ("order", "coefficient", "r2")]
     order, coefficient, r2 = rows
     if order is None or coefficient is None or r2 is None or order.low is None or r2.low is None:
@@ -192,7 +192,7 @@ def _tell_law(draft: Draft) -> None:
     draft.find("spectra.law", "info", text, rows)
 
 
-def _tell_high(draft: Draft, counts: Counts, at: int) -> None:
+def _find_high(draft: Draft, counts: Counts, at: int) -> None:
     share = draft.get("high_frequency_share", resolution=at, tap="output")
     if share is None:
         return
@@ -235,7 +235,7 @@ def _steepest(draft: Draft, counts: Counts, at: int) -> tuple[Estimate, ...]:
     return max(grown, key=factor, default=())
 
 
-def _tell_aliasing(draft: Draft, at: int) -> None:
+def _find_aliasing(draft: Draft, at: int) -> None:
     rows = draft.select("activation_aliasing", resolution=at)
     nonlinear = draft.get("mismatch_share", resolution=at, part="nonlinear")
     if not rows or nonlinear is None:

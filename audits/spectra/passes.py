@@ -126,8 +126,8 @@ def oversampling(setup: Setup, grid: Grid) -> int:
     first = setup.grids[0]
     factor = max(2, round(grid.resolution / first.resolution))
     ends = setup.loaded.operator.layout.padding.cells(first.sizes)
-    odd = any((size + sum(pair)) % 2 for size, pair in zip(first.sizes, ends, strict=True))
-    return factor + 1 if factor % 2 == 0 and odd and setup.loaded.operator.shifted_at_odd else factor
+    is_odd = any((size + sum(pair)) % 2 for size, pair in zip(first.sizes, ends, strict=True))
+    return factor + 1 if factor % 2 == 0 and is_odd and setup.loaded.operator.shifted_at_odd else factor
 
 
 def _stages(setup: Setup, grid: Grid, hook: StageHook) -> Chunk:
