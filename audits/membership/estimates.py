@@ -7,7 +7,7 @@ from audits.core.intervals import Interval, exact
 from audits.membership.bounding import Bounds
 from audits.membership.claims import CERTAIN
 from audits.membership.copying import MEMBERS, OTHERS, Copying
-from audits.membership.leaking import Leak
+from audits.membership.leaks import Leak
 from audits.membership.measure import Counts
 from audits.membership.pool import Bools
 from audits.membership.rates import Judged, balanced, best_threshold, held_out, hit_rate, of_area

@@ -7,7 +7,7 @@ from audits.core.records import Estimate
 from audits.core.wording import listed, size_words, span
 from audits.membership.copying import CLEARLY, EXACT, MEMBERS, OTHERS, Copying, shown_of
 from audits.membership.leak_findings import DOUBT, HOLDING, find_leaks
-from audits.membership.leaking import Difference
+from audits.membership.leaks import Difference
 from audits.membership.measure import Counts
 from audits.membership.records import listed_of
 from audits.membership.scoring import model_where

@@ -5,8 +5,8 @@ from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
 from audits.core.wording import span
 from audits.membership.copying import shown_of
-from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
-from audits.membership.leaking import ACCESS, Leak, detectable
+from audits.membership.hit_ratios import LARGE_TIMES, NOTABLE_TIMES, Hit
+from audits.membership.leaks import ACCESS, Leak, detectable
 from audits.membership.measure import Counts
 
 LARGE, NOTABLE = 0.75, 0.6

@@ -14,8 +14,8 @@ from audits.membership.bounding import Bounds, bound_all
 from audits.membership.claims import Claim
 from audits.membership.copying import Copying, copies_of
 from audits.membership.given_scores import take_scores
-from audits.membership.hitting import Hit, hits_of
-from audits.membership.leaking import Difference, Leak, gaps_of, leaks_of
+from audits.membership.hit_ratios import Hit, hits_of
+from audits.membership.leaks import Difference, Leak, gaps_of, leaks_of
 from audits.membership.pool import Pool
 from audits.membership.rates import Judged, judge_all
 from audits.membership.reading import Inputs
