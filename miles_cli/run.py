@@ -1,4 +1,4 @@
-"""One audit carried out: plan, run folder, progress, gates, pages, summary, exit status."""
+"""Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import sys
 from collections.abc import Iterator
@@ -23,18 +23,18 @@ from miles_cli.progress import Watch
 
 
 def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
-    """Carry an audit out and return the exit status.
+    """Carry out an audit and return the exit status.
 
     Raises
     ------
     MilesError
         Where the input is wrong or the audit could not be completed.
     """
-    with interrupts.heeded() as heed, _told_when_interrupted() as told:
-        return _carry_out(spec, options, common, Watch(quiet=common.quiet, heed=heed), told)
+    with interrupts.remembered() as check_interrupt, _announced_interrupt() as endings:
+        return _carry_out(spec, options, common, Watch(quiet=common.quiet, check_interrupt=check_interrupt), endings)
 
 
-def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told: list[str]) -> int:
+def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, endings: list[str]) -> int:
     parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
     _check(common)
     context = Context(
@@ -61,7 +61,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
         return 0
     earlier = report is not None
     if report is None:
-        told.append(f"The same command with --out {folder} goes on from here.")
+        endings.append(f"The same command with --out {folder} goes on from here.")
         with folders.working(folder, mark, force=common.force, extra=spec.files):
             draft = runner.carry_out(spec, options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
@@ -69,19 +69,19 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
     elif parsed and tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
         report = _judged_again(report, parsed, common)
         write_pages_and_report(report, folder)
-    _tell(report, folder, common, earlier=earlier)
+    _print_outcome(report, folder, common, earlier=earlier)
     # Without a gate nothing was asked now, whatever an earlier gate of the report says.
     return 1 if parsed and any(gate.outcome == "fail" for gate in report.gates) else 0
 
 
 @contextmanager
-def _told_when_interrupted() -> Iterator[list[str]]:
-    """Say one line where a run is interrupted; the value's last item is how it ends."""
-    told = ["Nothing had been run."]
+def _announced_interrupt() -> Iterator[list[str]]:
+    """Print one line where a run is interrupted; the last item of the yielded list says how it ends."""
+    endings = ["Nothing had been run."]
     try:
-        yield told
+        yield endings
     except KeyboardInterrupt:
-        sys.stderr.write(f"Interrupted. {told[-1]}\n")
+        sys.stderr.write(f"Interrupted. {endings[-1]}\n")
         raise
 
 
@@ -131,10 +131,10 @@ def _judged(parsed: list[gates.Gate], report: Report) -> tuple[GateResult, ...]:
 
 
 def _judged_again(report: Report, parsed: list[gates.Gate], common: Common) -> Report:
-    """Return a finished report with other gates, and with the command that gives it."""
+    """Return a finished report judged by the gates of this call, and with its command."""
     words = list(report.provenance.command)
-    for place in reversed([place for place, word in enumerate(words) if word == gates.GATE]):
-        del words[place : place + 2]
+    for index in reversed([index for index, word in enumerate(words) if word == gates.GATE]):
+        del words[index : index + 2]
     words = [word for word in words if not word.startswith(f"{gates.GATE}=")]
     for expression in common.fail_if:
         words += [gates.GATE, expression]
@@ -197,7 +197,7 @@ def _print_plan(spec: AuditSpec, plan: Plan) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> None:
+def _print_outcome(report: Report, folder: Path, common: Common, *, earlier: bool) -> None:
     if common.json:
         sys.stdout.buffer.write(dumps(report).encode("utf-8"))
     elif not common.quiet:
@@ -207,11 +207,11 @@ def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> Non
             sys.stdout.write(f"{folder} was finished earlier; nothing was run.\n\n")
         print_summary(report, folder)
         return
-    _tell_failed(report)
+    _print_failed_gates(report)
 
 
-def _tell_failed(report: Report) -> None:
-    """Say in one line each which gates failed and why: a log that holds nothing else must hold that."""
+def _print_failed_gates(report: Report) -> None:
+    """Print a line for each gate that failed, with the reason: a quiet log must hold at least that."""
     from audits.report.pages.content import broken
 
     for gate in report.gates:

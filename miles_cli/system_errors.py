@@ -1,4 +1,4 @@
-"""Errors of the operating system: which status they end a run with, and what is named where they name no file."""
+"""Errors of the operating system: their exit status, and what is named where they name no file."""
 
 import errno
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 
 
 def is_full(error: OSError) -> bool:
-    """Tell whether a disk has no room."""
+    """Tell whether the error says that a disk is full."""
     return error.errno in _FULL
 
 
@@ -25,7 +25,7 @@ def status(error: OSError) -> int:
 
 
 def words(error: OSError, what: str) -> tuple[str, str, str]:
-    """Return what is wrong, where, and the mend; `what` was at work, which is told where no file is named."""
+    """Return the refusal: what is wrong, where, and what to do; `what` is named where the error has no file."""
     hint = "Check the path and its permissions."
     if is_full(error):
         hint = "Make room, then run the same command again: it resumes."
@@ -36,7 +36,7 @@ def words(error: OSError, what: str) -> tuple[str, str, str]:
 
 @contextmanager
 def named(what: str) -> Iterator[None]:
-    """Let an error that names no file, as those of reading and writing do, say what was at work."""
+    """Name `what` in errors without a file, as those of reading and writing are."""
     try:
         yield
     except OSError as error:
@@ -46,7 +46,7 @@ def named(what: str) -> Iterator[None]:
 
 @contextmanager
 def as_wrong_input(what: str) -> Iterator[None]:
-    """Refuse inputs that the system does not give, where nothing else is looked at.
+    """Turn errors of the system while inputs are read into refusals of these inputs.
 
     Raises
     ------
@@ -59,5 +59,5 @@ def as_wrong_input(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _SHORT:
             raise
-        said, where, hint = words(error, what)
-        raise InputError(f"An input cannot be read: {said}", where=where, hint=hint) from error
+        message, where, hint = words(error, what)
+        raise InputError(f"An input cannot be read: {message}", where=where, hint=hint) from error

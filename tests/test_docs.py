@@ -454,7 +454,7 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
         attacking,
         bounding,
         copying,
-        hitting,
+        hit_ratios,
         leak_findings,
         pool,
         preflight,
@@ -479,10 +479,10 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
     shares = [f"{100 * share:g}" for share in bounding.SHARES]
     for said in (
         f"the low end of its AUC is {leak_findings.LARGE:.2f} or more",
-        f"or the `hit_ratio` {hitting.LARGE_TIMES} or more; `medium` from {leak_findings.NOTABLE:.2f}, or "
-        f"{hitting.NOTABLE_TIMES}.",
-        f"whose `hit_ratio` is {hitting.NOTABLE_TIMES} or more",
-        f"the lowest that is told and not below {hitting.RATE:g}",
+        f"or the `hit_ratio` {hit_ratios.LARGE_TIMES} or more; `medium` from {leak_findings.NOTABLE:.2f}, or "
+        f"{hit_ratios.NOTABLE_TIMES}.",
+        f"whose `hit_ratio` is {hit_ratios.NOTABLE_TIMES} or more",
+        f"the lowest that is told and not below {hit_ratios.RATE:g}",
         f"fewer than {preflight.FEW} points of a side",
         f"more than {preflight.TIED:.0%} of the scores".replace("%", " %"),
         f"at most {records.MOST_ROWS:,} rows",
@@ -611,7 +611,7 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
         SELECTIONS,
         TIERS,
         bounding,
-        leaking,
+        leaks,
         membership_scores,
         releases,
         score_tables,
@@ -625,7 +625,7 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
     standing = {bounding.CERTIFIED, bounding.HEURISTIC, bounding.ASSUMES_GDP}
     methods = {bounding.CLOPPER_PEARSON, bounding.GDP, bounding.ONE_RUN, bounding.ONE_RUN_FDP}
     verdicts = {"violation", "vacuous", "consistent"}
-    known = {*attacks, *TIERS, *SELECTIONS, *standing, *methods, *verdicts, *leaking.ACCESS}
+    known = {*attacks, *TIERS, *SELECTIONS, *standing, *methods, *verdicts, *leaks.ACCESS}
     assert known - coded(AUDITS["membership"]) == set()
     pairs = {name for pair in membership_scores._PAIRS.values() for name in pair}
     read = {*score_tables.SIDES, *score_tables.BESIDE, *pairs, *point_sets._NAMES, *accountants._MECHANISMS}

@@ -1,4 +1,4 @@
-"""How many draws does an image get? As many as the rule says: all, until the radii are decided, or what a pilot asks.
+"""Draws around an image, as many as the rule says: all, until the radii are decided, or what a pilot asks.
 
 Only sampling happens here; what the counts prove is judged from them alone, so that it can be judged again.
 """
@@ -27,7 +27,7 @@ GRID = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """All that was counted of one image.
+    """The counts of one image.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Drawn:
 
 
 def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
-    """Draw what the rule asks for around one image, and keep it."""
+    """Draw around one image as often as the rule asks, and return the counts."""
     clean = counts.clean()
     if rule.mode == "pilot":
         selection = counts.until("pilot", rule.pilot)
@@ -75,7 +75,7 @@ def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
 
 
 def interval_of(selection: Tally, rule: Rule) -> Interval:
-    """Return the class and the interval that the selection draws choose."""
+    """Choose the class and the interval from the selection draws."""
     if not rule.soft:
         return choose_interval(votes_of(selection), rule.n, rule.share, rule.method, rule.geometry.radius)
     sums = selection.sums.numpy()
@@ -114,7 +114,7 @@ def votes_of(tally: Tally) -> Counts:
 
 
 def decided(selection: Tally, looks: list[Tally], rule: Rule) -> bool:
-    """Tell whether every radius asked is proved, or so unlikely to be that more draws are wasted.
+    """Tell whether each requested radius is proved, or so unlikely to be that more draws would be wasted.
 
     To stop without a proof is always sound. It happens where even the upper limit of the top class's probability,
     with the lower limit of its strongest rival, would not reach the radius.
@@ -147,7 +147,7 @@ def _hoped(tally: Tally, interval: Interval, rule: Rule) -> float:
 
 
 def pilot_draws(pilot: Tally, rule: Rule) -> int:
-    """Return the fewest draws that are expected to give up no more than the target share of the radius at n.
+    """Return the fewest draws expected to lose at most the target share of the radius at n.
 
     The share is one of the radius, or of sigma / 2 where the radius is smaller.
 

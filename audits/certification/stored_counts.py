@@ -21,7 +21,7 @@ PARTS = ("votes", "sums", "squares")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The counts of an earlier run, with what it was of and, in words, how they were drawn."""
+    """The counts of an earlier run, with its subject and, in words, how they were drawn."""
 
     file: Path
     rule: Rule
@@ -191,7 +191,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
 
 
 def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
-    """Lay what the counts fix under the options, and refuse an option that says otherwise."""
+    """Fill in the options that the counts fix, and refuse an option that contradicts them."""
     try:
         fixed = {
             **{name: about["settings"][name] for name in ("mode", "n0", "n", "pilot")},

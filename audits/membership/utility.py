@@ -1,4 +1,4 @@
-"""How well the models do their work: one that learnt nothing leaks nothing, and its privacy is no achievement."""
+"""Utility of the models: one that learnt nothing leaks nothing, and its privacy is no achievement."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ Utilities = dict[tuple[str, str], Interval | Undefined]
 
 
 def utilities(inputs: Inputs, options: Options, context: Context) -> Utilities:
-    """Return how well each release does its work, by model and measure."""
+    """Return the utility of each release, by model and measure."""
     found: Utilities = {}
     for release in inputs.releases:
         if release.denoiser is not None:
@@ -94,7 +94,7 @@ def _share(value: float, size: int, unit: str, level: float) -> Interval:
 
 
 def _drawn(points: PointSet, size: int, role: str, context: Context) -> NDArray[np.float32]:
-    """Return some points, laid flat, all of them different."""
+    """Return a sample of distinct points, flattened."""
     rng = generator(context.seed, "membership", "utility", role)
     rows = flat(points.take(np.sort(rng.permutation(len(points))[:size])), 0, size)
     if len(np.unique(rows, axis=0)) < size:
