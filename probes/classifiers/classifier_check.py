@@ -1,4 +1,4 @@
-"""Is a classifier the function that certificates are about: of one image alone, without chance, with finite logits?
+"""Check that a classifier is deterministic, takes each image on its own, and gives finite logits.
 
 A certificate of an image assumes that the same pixels always give the same class. Layers that look at the whole
 batch or draw random numbers break that silently, so a few images are run alone, together and again.

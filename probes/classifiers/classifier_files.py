@@ -1,4 +1,4 @@
-"""Which function from pixels to logits does a checkpoint hold, and can it be had without running its code?
+"""Load a classifier from a checkpoint, without running its code unless that is allowed.
 
 Everything becomes one thing: a frozen module that takes float32 pixels in [0, 1] and gives logits, with the
 normalisation of its training as first layer, so that noise and distances are in pixels. Weights are read by

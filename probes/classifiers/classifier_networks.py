@@ -1,4 +1,4 @@
-"""How do the networks look that published certificates of classifiers are computed for?
+"""The networks for which certificates of classifiers are published: LeNet, ResNets, a small CNN.
 
 They are written so that a tool can follow them: no control flow that depends on data, every activation and pool a
 module, every convolution of a residual network directly before its batch normalisation. Sources: LeNet of advertorch's

@@ -1,4 +1,4 @@
-"""Which smaller network computes the same function? Batch normalisation folded into the layer before it.
+"""Fold each batch normalisation of a network into the layer before it.
 
 In evaluation mode a batch normalisation is an affine map per channel, so a convolution or linear layer
 followed by one is a single layer with other weights. That is faster to run, and bounds of the one layer

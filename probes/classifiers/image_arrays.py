@@ -1,4 +1,4 @@
-"""Images and labels of an NPZ or a CSV file, exactly as stored; scales and ranges are not judged here."""
+"""Read images and labels of an NPZ or a CSV file exactly as stored; scale and range are for the caller to judge."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

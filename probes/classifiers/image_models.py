@@ -1,4 +1,4 @@
-"""Which classifier is in a Hugging Face folder, and what does its processor do to pixels in [0, 1]?
+"""Load the image classifier of a Hugging Face folder, and the standardisation of pixels that its processor makes.
 
 The processor itself is never loaded, since it would drag in another library and may name code: the numbers of its
 file are read, and whatever it does beyond scaling and standardising channels is refused.

@@ -1,4 +1,4 @@
-"""Which labelled images is a classifier judged on, in which range of values, and of which groups?
+"""Load labelled images from arrays, CSV or a folder: pixels in [0, 1], labels and groups.
 
 NPZ arrays, CSV rows and folders become one record. Arrays keep the type in which they are stored; an image turns
 into float32 in [0, 1] when it is asked for, always into the same bytes. Whatever is decided about the scale is said

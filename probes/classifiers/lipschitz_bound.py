@@ -1,4 +1,4 @@
-"""By how much can the logits of a network change when its picture changes by a given l2 distance?
+"""Upper bound of the l2 Lipschitz constant of a network, from pixels to logits.
 
 The constants of its operations multiply along a chain, add up where branches are added, and combine as the
 root of squares where they are concatenated.

@@ -1,4 +1,4 @@
-"""By how much can one operation of a network stretch a change, measured in l2? Proven constants only.
+"""Proven l2 Lipschitz constants of single operations of a network.
 
 Layers with weights come back as linear operators, to be measured. An operation that is not listed, or an
 option of one that no proof here covers, has no constant.

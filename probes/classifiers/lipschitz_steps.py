@@ -1,4 +1,4 @@
-"""What does a network do with a picture, operation by operation, and what constant does each have?
+"""Trace a network into the operations on its picture, each with its l2 Lipschitz constant.
 
 The network is traced, its batch normalisations are folded, and every operation that depends on the picture
 becomes a step. One without a proven constant is refused by name and place: never is it taken for 1.

@@ -1,4 +1,4 @@
-"""Where does the noise around an image come from? From its seed, image, stream and block, and from nothing else.
+"""Noise around images, a function of seed, image, stream and block alone.
 
 Any block of draws can be made again alone, so that counts do not depend on batch size, order, interruption or on who
 else is at work, and no two blocks share their noise.

@@ -1,4 +1,4 @@
-"""What does a classifier say about one image under random noise? Votes and soft outputs, counted.
+"""Count the votes and soft outputs of a classifier on one image under random noise.
 
 Every draw is a function of the seed, the image's number, the stream and the draw's own number, so that counts do
 not depend on batch size, on order, on interruption or on who else is at work. Votes and sums are whole numbers:

@@ -1,6 +1,6 @@
-"""How much can one layer stretch a change of its input? The spectral norm of a convolution or matrix.
+"""Bounds of the spectral norm of a convolution or a matrix.
 
-Three answers, never to be mixed up: `exact` and `gram` are upper bounds that may back a certificate,
+Three kinds, never to be mixed up: `exact` and `gram` are upper bounds that may back a certificate,
 `lower` is reached by a vector that was found, and proves only that no smaller bound can hold.
 
 A convolution that is periodic is block-diagonal in frequency: its norm is the largest singular value of

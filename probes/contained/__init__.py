@@ -1,4 +1,4 @@
-"""Work on strangers' files in child processes that can reach nothing else and cannot exhaust the machine.
+"""Read untrusted files in child processes that can reach nothing else and cannot exhaust the machine.
 
 A fork server, one for each process, starts with the first job and pays for heavy imports once. Each job runs in a fork
 of it behind walls: limits of memory and of processor time, no network, no other program, and on Linux no file but

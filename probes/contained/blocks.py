@@ -1,4 +1,4 @@
-"""Limits of a block of code in this process, where a child would have to pay again for what it needs."""
+"""Limits of memory and time on a block of code in this process, where a child would be too expensive."""
 
 import resource
 import signal
@@ -16,12 +16,12 @@ _AGAIN = 1.0
 
 
 class _Expired(BaseException):
-    """Nothing that catches errors may catch it."""
+    """The time is up. Not an Exception, so that nothing that catches errors catches it."""
 
 
 @contextmanager
 def within(limits: Limits) -> Iterator[None]:
-    """Let a block of Python take so much more memory and computing.
+    """Limit the memory and the processor time that a block of Python may take in addition.
 
     Memory is counted on Linux. Time ends what runs in the main thread, between two steps of Python. Against a reader
     that was taken over it is no help.

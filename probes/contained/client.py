@@ -1,4 +1,4 @@
-"""Ask contained children: one call, or a session that keeps an opened file there."""
+"""Call functions in contained children: a single call, or a session that keeps an open file there."""
 
 import atexit
 import fcntl
@@ -109,7 +109,7 @@ class Session:
             self._open[1].close()
 
     def _line(self) -> "_Line":
-        """Return the line to the child of this process: another process opens one of its own."""
+        """Return the line to the child; a forked process opens one of its own."""
         if self._open is None or self._open[0] != os.getpid():
             line = _Line(*self._made, session=True)
             try:
@@ -122,7 +122,7 @@ class Session:
 
 
 def warm(loads: Sequence[str] = ()) -> None:
-    """Start the server ahead of its first job, without waiting for it, and let it import heavy modules."""
+    """Start the server before its first job, without waiting, and let it import heavy modules."""
     # Nothing hangs on it: the first job says what is wrong.
     with suppress(LimitError):
         _server().ask_to_load(loads)
@@ -178,7 +178,7 @@ class _Line:
             raise self._gone() from None
 
     def answer(self) -> Any:
-        """Return the next answer; where it does not come whole, no later one could be told from it."""
+        """Return the next answer; close the line where it comes only in part, since no later one could be recognised."""
         try:
             return read_answer(self._socket, self._limits.memory + _SLACK)
         except (EOFError, ConnectionError):
@@ -252,7 +252,7 @@ _STARTING = threading.Lock()
 
 
 def _server() -> _Server:
-    """Return the server of this process, which is started where there is none or it is gone."""
+    """Return the server of this process, and start one if there is none or it has died."""
     with _STARTING:
         server = _RUNNING.get(os.getpid())
         if server is None or server.process.poll() is not None:
@@ -290,7 +290,7 @@ def _stop() -> None:
 
 
 def _forget() -> None:
-    """Leave the server to the process that started it: a fork has none."""
+    """Forget the server after a fork: it belongs to the parent."""
     global _STARTING
     _STARTING = threading.Lock()
     for server in _RUNNING.values():

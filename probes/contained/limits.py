@@ -22,7 +22,7 @@ class Limits:
 
     @property
     def patience(self) -> float:
-        """Seconds by the clock after which a child that does nothing at all is given up."""
+        """Wall-clock seconds after which a child that answers nothing is ended."""
         return 60 + 20 * self.seconds
 
 

@@ -1,4 +1,4 @@
-"""The fork server: it imports what jobs need, forks a child for each, and says how one ended that is gone."""
+"""The fork server: it imports what jobs need, forks a child for each job, and reports how each child ended."""
 
 import importlib
 import os
@@ -48,7 +48,7 @@ class _Server:
     ended: dict[int, int] = field(default_factory=dict)
 
     def serve(self) -> None:
-        """Take requests until nobody can send one any more."""
+        """Handle requests until the client closes its end."""
         while True:
             head, handles, _, _ = socket.recv_fds(self.control, 8, 1, socket.MSG_WAITALL)
             if len(head) < 8:
@@ -84,7 +84,7 @@ class _Server:
         self.children[job.number] = child
 
     def reap(self) -> None:
-        """Note which children have ended."""
+        """Collect the exit status of children that have ended."""
         for number, child in list(self.children.items()):
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
@@ -93,7 +93,7 @@ class _Server:
                 self.ended = {**dict(list(self.ended.items())[-100:]), number: os.waitstatus_to_exitcode(status)}
 
     def status(self, number: int) -> int:
-        """Return how a child ended, which is ended here where it has not."""
+        """Return the exit status of a child; end it if it is still running."""
         limit = time.monotonic() + _GRACE
         while number in self.children:
             if time.monotonic() > limit:

@@ -1,4 +1,4 @@
-"""Walls around this process: limits, no network, no other program, and no files but a few (Linux: landlock, seccomp).
+"""Confine this process: limits, no network, no other program, and no files but a few (Linux: landlock, seccomp).
 
 Where the kernel lacks one of them, the others stand.
 """
@@ -26,7 +26,7 @@ _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/s
 
 
 def limit_memory(size: int) -> None:
-    """Let this process take so many bytes more than it has."""
+    """Limit this process to so many bytes more than it holds now."""
     # RLIMIT_DATA counts what is private and can be written; of the address space, libraries reserve any amount.
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     most = held_memory() + size
@@ -37,7 +37,7 @@ def limit_memory(size: int) -> None:
 
 
 def limit_time(seconds: int, *, last: bool) -> None:
-    """Let this process compute so many seconds more; `last` says that no later call is to lengthen it."""
+    """Limit this process to so many more seconds of processor time; after `last` no call can raise the limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + 1 + seconds
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
@@ -47,7 +47,7 @@ def limit_time(seconds: int, *, last: bool) -> None:
 
 
 def close_off(reads: Iterable[str]) -> None:
-    """Take from this process the network, other programs, writing, and the files below other places than these."""
+    """Deny this process the network, other programs, writing, and all files but those below these paths."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     if sys.platform != "linux":

@@ -31,17 +31,17 @@ _ALIGNMENT = 64
 
 
 class Garbled(ValueError):
-    """An answer that is none."""
+    """An answer that is malformed."""
 
 
 def send_request(sock: socket.socket, request: object) -> None:
-    """Send what a child is to do."""
+    """Send a request to a child."""
     data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
     sock.sendall(len(data).to_bytes(_LENGTH, "little") + data)
 
 
 def read_request(sock: socket.socket, length: bytes = b"") -> Any:
-    """Return what a child is to do; raises EOFError where nobody asks any more."""
+    """Return the next request; raises EOFError where the other end is closed."""
     size = int.from_bytes(length or _read(sock, _LENGTH), "little")
     return pickle.loads(_read(sock, size))
 
@@ -60,7 +60,7 @@ def send_answer(sock: socket.socket, answer: object) -> None:
 
 
 def send_error(sock: socket.socket, error: BaseException) -> None:
-    """Send what a job ended in."""
+    """Send the error that a job ended in."""
     told: dict[str, Any] = {"error": type(error).__name__, "text": str(error)[:10_000]}
     if isinstance(error, MilesError):
         told |= {"text": error.message, "where": error.where, "hint": error.hint}
@@ -176,7 +176,7 @@ def _bytes(array: Any) -> memoryview:
 
 
 def _tensor(value: Any, blobs: list[memoryview], known: dict[Any, int]) -> int:
-    """Return the number of the bytes of a tensor; two names of one tensor share them."""
+    """Return the index of the blob of a tensor; a tensor that has two names is sent once."""
     import torch
 
     kept = value.detach()

@@ -1,6 +1,6 @@
-"""Dear results, kept by the hash of everything that they depend on.
+"""A cache of expensive results, each under the hash of everything that it depends on.
 
-An entry is one safetensors file, written beside its place and renamed into it, so that a run killed at
+An entry is one safetensors file, written under a temporary name and renamed, so that a run killed at
 any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes. Each entry
 carries hashes of its tensors, so that one which was damaged or stands under another key is computed again. Who can
 write the folder can make hashes too: it is trusted, so it has to be its user's own.
@@ -68,7 +68,7 @@ class Cache:
         return self.folder / kind / name[:2] / f"{name}.safetensors"
 
     def has(self, kind: str, key: object) -> bool:
-        """Tell whether there is a file that looks like a whole entry; `read` looks at all of it."""
+        """Tell whether there is a file that looks like a whole entry; only `read` checks all of it."""
         path = self.path(kind, key)
         try:
             if not _is_file(path):
@@ -79,7 +79,7 @@ class Cache:
             return False
 
     def read(self, kind: str, key: object) -> "dict[str, Tensor] | None":
-        """Return an entry's tensors, or None where none is as it was written; one that is not is removed."""
+        """Return an entry's tensors, or None where there is none; a damaged entry is removed."""
         from safetensors import SafetensorError, safe_open
 
         path = self.path(kind, key)
@@ -100,7 +100,7 @@ class Cache:
         return tensors
 
     def read_one(self, kind: str, key: object, label: str) -> "Tensor | None":
-        """Return one tensor of an entry without reading the others, or None where it cannot be had."""
+        """Return one tensor of an entry without reading the others, or None where it cannot be read."""
         from safetensors import SafetensorError, safe_open
 
         path = self.path(kind, key)
@@ -115,7 +115,7 @@ class Cache:
         return tensor if written.get(label) == _hash(path, sorted(written), label, tensor) else None
 
     def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor]") -> None:
-        """Write an entry whole or not at all.
+        """Write an entry atomically.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class Cache:
 
     @contextmanager
     def making(self, folder: Path) -> Iterator[Path]:
-        """Yield an empty folder that becomes the place of an example, if nothing is raised and nobody was quicker.
+        """Yield an empty folder that is renamed to `folder` if nothing is raised and no other run was quicker.
 
         Raises
         ------
@@ -268,7 +268,7 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
 
 
 def _close(folder: Path) -> bool:
-    """Leave a folder to its owner alone, and tell whether its group can write it no more.
+    """Take the rights of others from a folder, and tell whether its group can no longer write to it.
 
     Earlier versions made it by the umask, which on many machines lets a group of one user write.
     """
@@ -299,7 +299,7 @@ def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> st
 
 
 def _in_a_row(tensor: "Tensor") -> "Tensor":
-    """Return the numbers of a tensor one behind the other: of a single one the stride may be anything."""
+    """Return the numbers of a tensor contiguously, also of a single number, whose stride may be anything."""
     flat = tensor.reshape(-1)
     return flat if flat.stride(0) == 1 else flat.new_empty(flat.shape).copy_(flat)
 

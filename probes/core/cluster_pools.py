@@ -1,4 +1,4 @@
-"""How do jobs run on a Dask or a Ray cluster, started here for one run or running already?"""
+"""Pools of workers on a Dask or a Ray cluster, which is started here for one run or is running already."""
 
 import gc
 import os
@@ -132,7 +132,7 @@ class _DaskPool:
 
 
 def _temporary_keys() -> Any:
-    """Return TLS keys that live as long as this process: whoever else reaches the ports of a cluster may run nothing.
+    """Return TLS keys of this process alone, so that nobody else who reaches the cluster's ports can run code.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def _start_ray(ray: Any, address: str | None, count: int) -> None:
 
 
 def _knock(address: str) -> None:
-    """Look whether somebody listens who speaks HTTP/2: Ray itself would try for minutes, and end the process."""
+    """Check that an HTTP/2 server listens at the address: Ray itself would try for minutes, then end the process."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:

@@ -70,7 +70,7 @@ class StoredArray:
         return self._read(start, stop, window, tuple(sizes))
 
     def values(self, start: int, stop: int, *, checked: bool = True) -> NDArray[Any]:
-        """Return values of an NPZ or NPY by their places in the file.
+        """Return values of an NPZ or NPY by their indices in the order of the file.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class StoredArray:
         return self._read(start, stop, "checked" if checked else "straight", (stop - start,))
 
     def whole(self) -> NDArray[Any]:
-        """Return all, read in pieces."""
+        """Return the whole array, read in pieces."""
         if not self.shape:
             return self.rows(0, 1).reshape(())
         count = self.shape[0]
@@ -95,7 +95,7 @@ class StoredArray:
         return values
 
     def items(self, start: int, stop: int) -> list[Any]:
-        """Return entries of the first axis as Python's own values."""
+        """Return entries of the first axis as plain Python values."""
         values = self.rows(start, stop)
         # numpy makes strings of any numbers.
         if values.dtype.kind == "U" and values.size and values.view(_character(values)).max() > sys.maxunicode:
@@ -127,7 +127,7 @@ class Archive:
     most
         Bytes to which one sample may unpack.
     hint
-        The mend of an array that is refused for no reason of its own.
+        The hint for an array that is refused without a hint of its own.
     """
 
     path: Path
@@ -138,7 +138,7 @@ class Archive:
     hint: str
 
     def find(self, name: str, kinds: str = "biuf") -> StoredArray:
-        """Return an array of numbers, or of other kinds of values.
+        """Return an array by name, of numbers or of other kinds of values.
 
         Raises
         ------
@@ -251,7 +251,7 @@ def _array(
 
 
 def _form(path: Path, head: bytes) -> str:
-    """Return the form that the first bytes show; "" where they show none."""
+    """Return the format that the first bytes show, or ""."""
     # Before the signature MATLAB 7.3 puts a header of its own, of 512 bytes.
     if _HDF5 in (head[:8], head[512:520]):
         return "HDF5"

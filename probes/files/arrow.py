@@ -145,7 +145,7 @@ def _is_name(value: object) -> bool:
 
 
 def _maker(field: Any, labels: list[str] | tuple[()], path: str) -> Callable[[Any, int], list[str | None]]:
-    """Return what turns a part of a column, which begins after so many rows, into text."""
+    """Return a function that turns a part of a column into text, given the number of rows before it."""
     from pyarrow import types
 
     kind = getattr(field.type, "storage_type", field.type)
@@ -179,7 +179,7 @@ def _texts(values: list[str | None], rows: int, where: str) -> list[str | None]:
 
 
 def _short(value: float) -> str | None:
-    """Return a number of at most 32 bits with as few digits as tell it apart."""
+    """Return a number of at most 32 bits with as few digits as identify it."""
     import numpy as np
 
     return _text(float(str(np.float32(value))))

@@ -27,12 +27,12 @@ class Contents:
         self.path, self.arrays, self.refused, self.form = path, arrays, refused, form
 
     def listed(self) -> tuple[str, list[Any], list[Any]]:
-        """Return the form, arrays as `_described`, and refused ones as name, reason and mend."""
+        """Return the form, arrays as `_described`, and refused ones as name, reason and hint."""
         arrays = [_described(name, array) for name, array in self.arrays.items()]
         return self.form, arrays, [(name, why.reason, why.hint) for name, why in self.refused.items()]
 
     def read(self, name: str, start: int, stop: int, how: Window | str | None) -> NDArray[Any]:
-        """Return entries of the first axis, or values by their places in the file, checked or straight from it.
+        """Return entries of the first axis, or values by their indices in the file, with check sums or without.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Contents:
 
 
 def _described(name: str, array: Stored) -> tuple[str, tuple[int, ...], Any, bool, tuple[int, ...]]:
-    """Return name, shape, type and order of an array, and the numbers by which one is read that stands as it is."""
+    """Return name, shape, type and order of an array, and where its values lie if they are stored uncompressed."""
     kind = np.dtype(array.dtype.str) if array.dtype.names is None else array.dtype
     fortran = isinstance(array, Stream | Plain) and array.header.fortran
     part = array.part if isinstance(array, Stream) else None

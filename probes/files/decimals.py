@@ -16,7 +16,7 @@ _WITH_UNIT = re.compile(r"[+-]?[\d.,']*\d\s*([^\W\d_]{1,12}\.?|%|\u00b0)", re.AS
 
 
 def with_decimal_commas(texts: Collection[str], *, column: str, where: str, decimal: str | None = None) -> bool:
-    """Tell whether the numbers among these values have a decimal comma; words beside them say nothing.
+    """Tell whether the numbers among these values have a decimal comma; words are ignored.
 
     The mark is `decimal` where that is known.
 
@@ -56,7 +56,7 @@ def _unclear(text: str, column: str, where: str) -> InputError:
 
 
 class NumberColumn:
-    """A column of numbers, looked at block by block: it has decimal points or commas, not both.
+    """A column of numbers, checked block by block: it has decimal points or commas, not both.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class NumberColumn:
         self._comma: tuple[str, int] | None = ("", 0) if decimal == "," else None
 
     def look(self, cells: Iterable[str | None], lines: Sequence[int]) -> None:
-        """Look at the next cells of the column.
+        """Take the next cells of the column into account.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class NumberColumn:
             )
 
     def finish(self) -> bool:
-        """Tell whether the column, of which all has been looked at, has decimal commas.
+        """Tell whether the column, all of whose cells were passed to `look`, has decimal commas.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class NumberColumn:
 
 
 def in_thousands(text: str) -> bool:
-    """Tell whether the mark of a number may be one of thousands: three digits follow it.
+    """Tell whether the mark in a number may separate thousands: three digits follow it.
 
     >>> in_thousands("1.000"), in_thousands("1,000"), in_thousands("3.0"), in_thousands("0.125")
     (True, True, False, False)

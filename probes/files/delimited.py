@@ -35,7 +35,7 @@ _NUMBERS = re.compile(r"[\d\s.,;eE+-]*;[\d\s.,;eE+-]*")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How fields are separated, and so how they are quoted and how numbers are written.
+    """The separator of fields, and what follows from it: quoting and the decimal mark.
 
     >>> Dialect(";").decimal_comma, Dialect("\\t").name
     (True, 'TSV')
@@ -45,17 +45,17 @@ class Dialect:
 
     @property
     def name(self) -> str:
-        """The name for people."""
+        """The name of the separator in messages."""
         return {"\t": "TSV", ";": "CSV with semicolons"}.get(self.separator, "CSV")
 
     @property
     def quoted(self) -> bool:
-        """Whether quotation marks mean something: TSV files of corpora hold bare ones, which no rule survives."""
+        """Whether quotation marks have a meaning; in TSV files of corpora they are plain characters."""
         return self.separator != "\t"
 
     @property
     def decimal_comma(self) -> bool:
-        """Whether 2,31 is a number: where the comma is no separator because numbers need it."""
+        """Whether 2,31 is a number: where the comma is not the separator, numbers may need it."""
         return self.separator == ";"
 
 
@@ -133,7 +133,7 @@ class Delimited:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns; one without a name is called by its place, counted from 1.
+        """The names of the columns; one without a name is called by its index, counted from 1.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Delimited:
                 return block.lines[0], block.rows[0]
 
     def _read(self, size: int) -> tuple[Block | None, InputError | None]:
-        """Return the next rows that are not blank, and what is wrong with the row behind them."""
+        """Return the next rows that are not blank, and the refusal of the row after them, if any."""
         rows: list[list[str]] = []
         fault = None
         with _field_limit(self._longest):

@@ -127,7 +127,7 @@ def read_hdf5(path: Path, most: int) -> tuple[dict[str, Stored], dict[str, Refus
 
 
 def _sample_names(file: Any) -> tuple[str, ...]:
-    """Return the data sets of a file whose every group is a numbered sample; none: it is no such file."""
+    """Return the data sets of a file each of whose groups is a numbered sample; () for any other file."""
     names = list(file)
     if not names or not all(name.isascii() and name.isdigit() for name in names):
         return ()
@@ -151,7 +151,7 @@ def _sample_coordinates(file: Any, group: str, limits: tuple[int, int]) -> dict[
 
 
 def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator[str]:
-    """Yield the names of what is no group, down to a few levels; a group reached through a bad link is refused."""
+    """Yield the names of data sets, down to a few levels; a group reached through a bad link is refused."""
     waiting = [] if skipped else [(name, 1) for name in file]
     met = 0
     while waiting and met < _MOST_NAMES:
@@ -170,7 +170,7 @@ def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator
 
 
 def _node(file: Any, name: str, links: int = 0) -> Any:
-    """Return what a name stands for, after looking at every link on the way to it."""
+    """Return the object of a name, after checking every link on the way to it."""
     node = file
     for part in name.split("/"):
         if part in ("", "."):

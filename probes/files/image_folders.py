@@ -36,7 +36,7 @@ _VALUES = 2**22
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """Where an image really lies, and where it is named: its path, or the line of a table."""
+    """The resolved path of an image, and where it is named: its path, or the line of a table."""
 
     path: Path
     where: str
@@ -59,7 +59,7 @@ class ImageFolder:
         self.suffixes = tuple(suffix for name in formats for suffix in FORMATS[name])
 
     def entries(self, folder: Path) -> Entries:
-        """Return what lies in a folder, without hidden entries and what a Mac puts into archives."""
+        """Return what lies in a folder, without hidden entries and the files that macOS adds to archives."""
         found = Entries()
         try:
             with os.scandir(folder) as all_of_them:
@@ -81,7 +81,7 @@ class ImageFolder:
         return Path(path).relative_to(self.root).as_posix()
 
     def find(self, name: str, where: str) -> Path:
-        """Return where a file really lies.
+        """Return the resolved path of a file.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class ImageFolder:
 
 
 class ImageRun:
-    """Images of a folder, asked for one at a time. The further one goes in their order, the more are read ahead."""
+    """Images of a folder, read one at a time. The further they are read in order, the more are read ahead."""
 
     def __init__(
         self, folder: ImageFolder, files: Sequence[ImageFile], shape: Shape, resize: bool, order: range
@@ -193,7 +193,7 @@ def batch_size(shape: Shape) -> int:
 
 @lru_cache(maxsize=4)
 def _reader(root: str, inode: int, formats: tuple[str, ...], process: int) -> Session:
-    """Return the contained process that reads in a folder; a forked process has one of its own."""
+    """Return the contained process that reads a folder; a forked process gets one of its own."""
     return Session(Decoder, formats, reads=[Path(root)], limits=_LIMITS, loads=_LOADS)
 
 

@@ -1,4 +1,4 @@
-"""Values of JSON, read with suspicion, and as they would stand in a table."""
+"""Read untrusted JSON, and write its values as they would stand in a table."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False,
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of JSON that has each key once; of two, nobody could say which one was meant."""
+    """Return a JSON object as a dictionary; refuse a key that occurs twice, since either value could be meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]

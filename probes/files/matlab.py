@@ -1,4 +1,4 @@
-"""List the arrays of a MATLAB file of version 5 to 7: headers are read here, values by scipy."""
+"""Read the arrays of a MATLAB file of version 5 to 7: headers here, values by scipy."""
 
 import math
 import struct
@@ -103,7 +103,7 @@ def _header(head: bytes, order: str) -> tuple[str, tuple[int, ...], np.dtype[Any
 
 
 def _part(head: bytes, place: int, order: str) -> tuple[bytes, int]:
-    """Return the content of a part and where the next one begins."""
+    """Return the content of a data element and the offset of the next one."""
     first, length = struct.unpack_from(f"{order}II", head, place)
     if first >> 16:
         return head[place + 4 : place + 4 + (first >> 16)], place + 8

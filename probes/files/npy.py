@@ -61,7 +61,7 @@ def read_header(file: IO[bytes], size: int) -> Header:
 
 
 class _Headed:
-    """An array that stands behind a header."""
+    """An array that follows a header."""
 
     __slots__ = ()
     header: Header
@@ -113,7 +113,7 @@ class Bytes(Protocol):
     """What is read forwards."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return the next bytes; b"" at the end."""
 
     def close(self) -> None:
         """End the reading."""
@@ -156,7 +156,7 @@ class _OpenPart:
 
 @dataclass(slots=True)
 class Stream(_Headed):
-    """An array that is read forwards; going back opens it again.
+    """An array that can only be read forwards; going back opens it again.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, most: i
 
 
 def _content_start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Return where the content of a member begins: its own header may be longer than the list of members says."""
+    """Return the offset of a member's content: its local header may be longer than the central directory says."""
     with path.open("rb") as file:
         file.seek(info.header_offset)
         # The fixed part ends with the lengths of the name and the extra field.

@@ -108,7 +108,7 @@ class NumberRows:
         return ((line, [field.strip() for field in fields]) for line, fields in chain(first, file.rows()))
 
     def fault(self) -> InputError:
-        """Return the first thing in the file that is wrong."""
+        """Return the refusal of the first wrong field or row of the file."""
         comma: tuple[str, str] | None = None
         point, line = False, 0
         for line, fields in self.rows():

@@ -1,4 +1,4 @@
-"""Open a file of somebody else: it must be there, ordinary, readable, hold something, and be what its name says."""
+"""Check an untrusted file before it is opened: it exists, is ordinary, readable, not empty, and what its name says."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +48,7 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
     wanted
         What should be there, in words, such as "weights".
     hint
-        The mend where it is something else.
+        The hint where it is something else.
     where
         What names the file, such as a line of a manifest, where that is not its path.
 
@@ -72,7 +72,7 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
 
 
 def advise(error: InputError, path: Path, hint: str) -> None:
-    """Give a refusal of a text another mend, unless a web page or a pointer stands where the file should be."""
+    """Give the refusal of a text another hint, unless the file is a web page or a pointer."""
     try:
         with path.open("rb") as file:
             disguise = impostor(file.read(HEAD))
@@ -84,7 +84,7 @@ def advise(error: InputError, path: Path, hint: str) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Refuse a file that the system gives only in part, whose error names no file.
+    """Turn an error of the system while a file is read into a refusal that names the file.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: Exception, where: str = "") -> InputError:
-    """Return what is said of a file that the system does not give."""
+    """Return the refusal of a file that the system cannot read."""
     # The text of an error of the system ends with the path, which stands in `where`.
     why = getattr(error, "strerror", None) or error
     hint = "Check the path and its permissions."

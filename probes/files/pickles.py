@@ -1,4 +1,4 @@
-"""Read files written by torch.save: in a child that can neither harm the machine nor exhaust it."""
+"""Read files written by torch.save, in a child that can neither harm the machine nor exhaust it."""
 
 import struct
 import zipfile
@@ -27,7 +27,7 @@ _ODD = "it is cut off, or not a file written by torch.save"
 
 
 class Other:
-    """An object in a file that is no plain value."""
+    """An object in a file that is not a plain value."""
 
 
 def is_torchscript(path: Path) -> bool:
@@ -36,7 +36,7 @@ def is_torchscript(path: Path) -> bool:
 
 
 def entries_of(path: Path) -> list[zipfile.ZipInfo]:
-    """Return what a zip lists; nothing for a file that is none, or could be read in two ways."""
+    """Return the entries of a zip; [] for a file that is not one, or could be read in two ways."""
     try:
         return zips.entries(path)
     except InputError:
@@ -98,7 +98,7 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
 
 
 def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
-    """Return the entries of a zip by the place of their bytes; None for a file whose numbers are not read there.
+    """Return the entries of a zip by the offset of their bytes; None where the numbers are not read from offsets.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _places(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile
 
 
 def _storages(path: Path, records: Mapping[int, zipfile.ZipInfo]) -> "dict[int, Tensor]":
-    """Return the bytes of all storages by their places, where torch.save puts them."""
+    """Return the bytes of all storages by their offsets in a file of torch.save."""
     return {
         place: _stored(path, records, place, entry.file_size)
         for place, entry in records.items()
@@ -153,7 +153,7 @@ def _storages(path: Path, records: Mapping[int, zipfile.ZipInfo]) -> "dict[int, 
 
 
 def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, place: int, size: int) -> "Tensor":
-    """Return the bytes of a storage: those of one entry of a zip, or so many of a file of the form before."""
+    """Return the bytes of a storage: those of one entry of a zip, or of a range of a file of the older format."""
     import torch
 
     room = path.stat().st_size - place
@@ -175,7 +175,7 @@ def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, place: in
 
 
 class _Rebuilt:
-    """Values from the tree of a child."""
+    """Rebuild values from the tree that a child sends."""
 
     def __init__(self, names: Mapping[str, type], storages: Sequence["Tensor"]) -> None:
         self._names, self._storages = names, storages

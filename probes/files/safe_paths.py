@@ -1,4 +1,4 @@
-"""Paths of somebody else's files: none leads out of its folder.
+"""Resolve the paths in untrusted files and folders, so that none leads out of its folder.
 
 A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the writer's
 own word and is taken as it stands. What a folder itself holds may not be a link out of it.
@@ -22,7 +22,7 @@ _NOT_FOLLOWED = "Links out of a corpus are not followed: put what it leads to in
 
 
 def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
-    """Refuse a path of a folder that a link leads out of it; what the link leads to is not opened.
+    """Refuse a path in a folder that leads out of it by a link; the target is not opened.
 
     The hub's cache, which links from snapshots/<revision> to its own blobs, is one folder.
 
@@ -48,12 +48,12 @@ def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
 
 
 def is_name_of_file(name: str) -> bool:
-    """Tell whether a name may be one of a file: no address on the network, and no folder by its name alone."""
+    """Tell whether a name may be that of a file, and not a URL or a folder."""
     return "://" not in name and os.path.normpath(name) != "."
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse what `is_name_of_file` is false of.
+    """Refuse a name for which `is_name_of_file` is false.
 
     Raises
     ------

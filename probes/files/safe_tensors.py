@@ -73,7 +73,7 @@ def check_safetensors(path: Path) -> None:
 
 
 def _span(name: str, entry: object, where: str) -> tuple[int, int]:
-    """Return the bytes that a tensor takes, after checking that they are as many as its shape needs."""
+    """Return where the bytes of a tensor begin and end, after checking their number against its shape."""
     match entry:
         case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(begin), int(end)]}:
             count = _count(shape)
@@ -86,7 +86,7 @@ def _span(name: str, entry: object, where: str) -> tuple[int, int]:
 
 
 def _count(shape: list[object]) -> int | None:
-    """Return how many numbers a shape has; None where it is none of a tensor that a file could hold."""
+    """Return how many numbers a shape has; None where it is not the shape of a tensor that a file could hold."""
     if len(shape) > _MOST_AXES:
         return None
     count = 1

@@ -50,7 +50,7 @@ class Column:
     missing
         A number may be empty, NaN or infinite; else it lies between `least` and `most`.
     refusal, hint
-        What is said behind a cell that cannot be read, such as "is no loss", and the mend.
+        The message after a cell that cannot be read, such as "is no loss", and the hint.
     """
 
     name: str
@@ -205,7 +205,7 @@ class SchemaReader:
 
 @dataclass(frozen=True, slots=True)
 class CellBlock:
-    """Rows of a file, column by column, which become numbers when they are asked for."""
+    """Rows of a file, column by column, converted to numbers on demand."""
 
     path: Path
     lines: Sequence[int]
@@ -221,7 +221,7 @@ class CellBlock:
         return [cell or "" for cell in self.cells[name]]
 
     def numbers(self, name: str, *, only: Flags | None = None) -> Floats:
-        """Return numbers; where `only` is false the cell is not read, and counts 0."""
+        """Return numbers; 0 where `only` is false, and the cell is not read."""
         column, texts = self._column(name, "number"), self.texts(name)
         if only is not None:
             texts = [text if wanted else "0" for text, wanted in zip(texts, only, strict=True)]
@@ -245,7 +245,7 @@ class CellBlock:
         return np.array(self._each(name, _whole), dtype=np.int64)
 
     def refusal(self, name: str, place: int) -> InputError:
-        """Return what is said of a cell that cannot be read."""
+        """Return the refusal of a cell that cannot be read."""
         column, where = self.columns[name], f"{self.path}:{self.lines[place]}, {name}"
         return InputError(f"{self.texts(name)[place][:60]!r} {column.refusal}.", where=where, hint=column.hint)
 

@@ -1,4 +1,4 @@
-"""Several refusals as one, which counts them and names the first ten."""
+"""Join several refusals into one that counts them and names the first ten."""
 
 from collections.abc import Iterable, Sequence
 
@@ -56,7 +56,7 @@ def several(
 
 
 def one_line(name: str, said: str) -> str:
-    """Return a name and what is said of it; the end of a line in either cannot pretend to begin another one."""
+    """Return a name and its message on one line, so that line ends in them cannot fake another line."""
     return " ".join(f"{name}: {said}".split())
 
 

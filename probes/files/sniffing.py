@@ -1,4 +1,4 @@
-"""Files that are something else than their names say: a web page, a pointer without content, a workbook.
+"""Recognise files that are something else than their names say: a web page, a pointer without content, a workbook.
 
 They come from downloads that went wrong and from spreadsheets, and would surface as an obscure error of a parser.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Impostor:
-    """What a file is instead, and how to get what was meant."""
+    """What a file really is, and how to get what was meant."""
 
     what: str
     hint: str
@@ -67,7 +67,7 @@ _MAGIC = {
 
 
 def magic(head: bytes) -> Impostor | None:
-    """Name the kind of file that is no text by its first bytes; None where they may be text.
+    """Name the kind of a binary file by its first bytes; None where they may be text.
 
     >>> magic(bytes([31, 139, 8])).what, magic(b"path,text")
     ('a gzip file', None)

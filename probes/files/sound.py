@@ -73,7 +73,7 @@ class Recording:
         return astuple(SoundHeader(int(file.frames), file.samplerate, file.channels, file.format, file.subtype))
 
     def seek(self, frame: int) -> None:
-        """Go on at a frame."""
+        """Continue reading at a frame."""
         self._decoded(lambda: self._file.seek(frame))
 
     def block(self, most: int) -> "NDArray[np.float32]":
@@ -160,7 +160,7 @@ def check_sound(path: Path, where: str) -> os.stat_result:
 
 
 def _check_wave(file: BinaryIO, size: int, where: str) -> None:
-    """Refuse a WAV file whose sound is shorter than its header promises, which libsndfile reads without a word."""
+    """Refuse a WAV file with less sound than its header promises, which libsndfile reads without an error."""
     if file.read(12)[8:] != b"WAVE":
         return
     begin = 12
@@ -189,7 +189,7 @@ def _check_wave(file: BinaryIO, size: int, where: str) -> None:
 
 @contextmanager
 def opened_sound(path: Path, where: str, *, size: int, data: bytes | None = None) -> Iterator[Sound]:
-    """Open a recording that was checked; one that is small and short here, every other in a contained process.
+    """Open a recording that was checked: a small and short one here, any other in a contained process.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def opened_sound(path: Path, where: str, *, size: int, data: bytes | None = None
 
 
 def _contained(path: Path, where: str) -> Callable[..., Any]:
-    """Return what asks a recording in a contained process."""
+    """Return a function that calls methods of a recording in a contained process."""
     from probes.contained import LimitError, Limits, Session
 
     limits = Limits(memory=_MEMORY, seconds=_SECONDS)

@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a file holds; `sources` are all files that it was made of, `notes` how it was read where that is unusual.
+    """A table; `sources` are the files that it was made of, `notes` say how it was read where that is unusual.
 
     Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
     or points where the user names the mark, `decimal`.
@@ -157,7 +157,7 @@ def is_json(path: Path) -> bool:
 
 
 def _limited(path: Path, blocks: Iterator[list[Row]]) -> list[Row]:
-    """Return all rows; what takes too much memory is refused while it is read."""
+    """Return all rows; a table that takes too much memory is refused while it is read."""
     found: list[Row] = []
     cells = 0
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Text files of strangers, read in blocks of whole lines and decoded from UTF-8.
+"""Read untrusted text files in blocks of whole lines, decoded from UTF-8.
 
 What is no text is refused with what it is instead, and with the line that shows it.
 """
@@ -68,7 +68,7 @@ def _from_utf16(path: Path) -> str:
 
 
 def check_size(path: Path, most: int, *, hint: str = "Split it, or leave out what is not needed.") -> None:
-    """Refuse a file of more bytes than are read; one that is not there is left to its reader."""
+    """Refuse a file of more than `most` bytes; a missing file is left to its reader."""
     size = path.stat().st_size if path.is_file() else 0
     if size > most:
         raise InputError(f"The file has {size} bytes; at most {most} are read.", where=str(path), hint=hint)
@@ -136,7 +136,7 @@ def byte_blocks(
 
 
 def too_long(line: bytes, where: str, longest: int) -> InputError:
-    """Return what is said of a line that is longer than the limit."""
+    """Return the refusal of a line that is longer than the limit."""
     said = f"The line is longer than {longest:,} bytes."
     return InputError(said, where=where, hint="Write one sentence or one row a line." + OLD_ENDS * (b"\r" in line))
 
@@ -171,7 +171,7 @@ def _checked(data: bytes, path: Path, lines: int) -> bytes:
 
 
 def _likely(data: bytes) -> str:
-    """Return what a text that is not UTF-8 may be."""
+    """Name the likely encoding of text that is not UTF-8."""
     text = data.decode(errors="replace")
     bad, latin = text.count("\ufffd"), sum(letter in ascii_letters for letter in text)
     if sum(not letter.isascii() for letter in text) > 2 * bad:

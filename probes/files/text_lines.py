@@ -1,4 +1,4 @@
-"""Lines of a large text file, counted block by block, so that its size does not matter to memory."""
+"""Lines of a large text file, read and counted block by block, in constant memory."""
 
 import hashlib
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ class TextLines:
             yield self._counted(data if data.endswith(_NEWLINE) else data + _NEWLINE)
 
     def notes(self) -> Iterator[str]:
-        """Yield what was mended on the way, in sentences."""
+        """Yield sentences about what was repaired while reading."""
         if self._marked:
             yield "The file begins with a byte order mark, which was skipped."
         if self._returns:

@@ -1,4 +1,4 @@
-"""TOML of strangers: of a size and a depth that the standard reader, which is quadratic in the depth, can bear."""
+"""Read untrusted TOML, within limits of size and depth: the standard reader is quadratic in the depth."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Read a file of torch.save where it can do no harm: this runs in a contained child.
+"""Turn a file of torch.save into a plain tree; this runs in a contained child.
 
 torch's restricted reader (`weights_only`) runs no code, but a file can make it take any time and memory, which the
 child has not. What it makes is turned into a plain tree here; objects that are none of it are named, not handed over.
@@ -34,7 +34,7 @@ _SCALARS = (str, int, float, bool, bytes)
 
 
 class _NumberKind:
-    """Stands for numpy.dtype while a checkpoint is read: it knows plain numbers only."""
+    """Replacement of numpy.dtype while a checkpoint is read: plain numbers only."""
 
     def __init__(self, name: str, align: bool = False, copy: bool = False) -> None:
         # The text of anything else can be longer than the memory.
@@ -49,7 +49,7 @@ class _NumberKind:
 
 
 def _read_number(kind: _NumberKind, data: bytes) -> float | int | bool:
-    """Stands for the function with which numpy restores a single number."""
+    """Replacement of the function with which numpy restores a single number."""
     value: float | int | bool = struct.unpack(f"<{kind.form}", data)[0]
     return value
 
@@ -103,7 +103,7 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
 
 @contextmanager
 def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
-    """Give the list of what is mapped or read meanwhile: its address, its length, and its place in the file."""
+    """Record what is mapped or read meanwhile, as address, length and offset in the file."""
     places: list[tuple[int, int, int]] = []
     from_file, set_from_file = torch.UntypedStorage.from_file, torch.UntypedStorage._set_from_file
 
@@ -125,7 +125,7 @@ def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
 
 
 class _Standin:
-    """What a name in a file becomes, which can be neither made nor called."""
+    """Replacement of a class or function that a file names; it can be neither made nor called."""
 
     name = ""
 
@@ -170,7 +170,7 @@ class _Tree:
         return ("other", type(value).__name__)
 
     def counted(self, value: Any) -> None:
-        """Count a value; a few bytes can name the same part again and again."""
+        """Count a value against the limit: a few bytes can refer to the same part again and again."""
         self.count += 1
         self.parts += value is not None and type(value) not in _SCALARS
         if self.count > self.most:
@@ -213,7 +213,7 @@ class _Tree:
         return ("tensor", kind, self.known[key], value.storage_offset(), list(value.shape), list(value.stride()))
 
     def stored(self, storage: Any, address: int, size: int) -> Any:
-        """Return the bytes of a storage, or their place in the file and their number."""
+        """Return the bytes of a storage, or their offset in the file and their number."""
         for start, length, place in self.places:
             if size and start <= address and address + size <= start + length:
                 return (place + address - start, size)
@@ -226,7 +226,7 @@ def _key(value: Tensor) -> tuple[int, int]:
 
 
 def _refusal(error: Exception, where: str) -> Exception:
-    """Return what is said of whatever the reader raises on hostile bytes: they are no checkpoint."""
+    """Return the refusal for any error that the reader raises on hostile bytes."""
     said = str(error)
     if isinstance(error, MemoryError) or "allocate memory" in said:
         return MemoryError()

@@ -1,4 +1,4 @@
-"""Take tensors by name out of what a checkpoint holds: wrappers around a state dict, and prefixes of its names.
+"""Take the state dict out of a checkpoint: open wrappers, and take prefixes off names.
 
 Training loops save a state dict bare, or below a key beside counters and optimisers. Modules around a network put a
 prefix before all of its names. Both are taken off here, for every format alike.
@@ -57,13 +57,13 @@ def unwrap(content: object, *, first: Sequence[str] = (), levels: int = 1) -> Un
 
 
 def entries(content: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the entries of a state dict by name, without what torch notes beside the weights."""
+    """Return the entries of a state dict by name, without torch's own metadata."""
     named = {str(name): value for name, value in content.items() if name not in _BOOKKEEPING}
     return {name: value for name, value in named.items() if not name.endswith("_extra_state")}
 
 
 def check_held(tensors: Mapping[str, Any], where: str) -> None:
-    """Refuse tensors that claim more numbers than are stored for them; other values are passed over.
+    """Refuse tensors that claim more numbers than are stored for them; other values are ignored.
 
     One number that is spread over a large shape takes the memory of all as soon as it is copied.
 

@@ -1,4 +1,4 @@
-"""List the entries of a zip that every reader reads alike; any other is refused.
+"""List the entries of a zip, refusing one that two readers could read differently.
 
 Readers of zips differ in where they look for the list of entries, in how many they expect, and in how they decode
 names. A file that shows one list to whoever checks it and another to whoever loads it has not been checked.
@@ -63,7 +63,7 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
 
 
 def _directory(path: Path) -> tuple[int, int, int] | None:
-    """Return where the list of entries begins, its bytes and its entries; None where it is not the one list."""
+    """Return offset, bytes and entries of the central directory; None where it is not the only one."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _LONG_END - _LONG_LOCATOR - _LONG_END_64))
@@ -85,7 +85,7 @@ def _directory(path: Path) -> tuple[int, int, int] | None:
 
 
 def _raw_names(path: Path, start: int, length: int, count: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the bytes and the flags of every name, as the list alone tells: readers count its entries or its bytes."""
+    """Yield the bytes and the flags of every name in the central directory: readers count its entries or its bytes."""
     with path.open("rb") as file:
         file.seek(start)
         data = file.read(length)

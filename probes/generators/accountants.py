@@ -1,4 +1,4 @@
-"""Which private training does a file record: with which noise, at which sample rate, for how many steps?
+"""Read the history of private training in a file: noise, sample rate and number of steps.
 
 Opacus' `PrivacyEngine.save_checkpoint` writes the history of its accountant beside the weights, as (noise multiplier,
 sample rate, steps) of each stage. The same may stand in JSON: {"history": [[1.1, 0.01, 1000]]}. The epsilon that a

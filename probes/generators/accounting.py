@@ -1,4 +1,4 @@
-"""Which epsilon does training with clipped, noisy gradients of Poisson batches spend, and which noise does one need?
+"""Privacy accounting of DP-SGD with Poisson batches: epsilon from the noise, and the noise for an epsilon.
 
 Renyi differential privacy of the sampled Gaussian mechanism (Mironov, Talwar and Zhang 2019, arXiv 1908.10530),
 added up over the steps and turned into (epsilon, delta) by proposition 12 of Canonne, Kamath and Steinke (2020,

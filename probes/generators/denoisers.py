@@ -1,4 +1,4 @@
-"""Which diffusion model lies in a folder or a file, and can it be had without running code of strangers?
+"""Load a diffusion model from a folder or a file, without running code unless that is allowed.
 
 A folder of diffusers is read here and not by its own loader: configuration, schedule and weights are checked before
 memory is taken, nothing is fetched, no code of the folder is run. Bare weights need the name of their network, or a

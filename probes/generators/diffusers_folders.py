@@ -1,4 +1,4 @@
-"""Which denoiser and schedule does a folder of diffusers hold, read without its own loader?
+"""Read the denoiser and the schedule of a folder of diffusers, without its own loader.
 
 Configuration, schedule and weights are checked before memory is taken; nothing is fetched, no code of the folder is
 run.

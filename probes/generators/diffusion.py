@@ -1,4 +1,4 @@
-"""What noise does a diffusion model see in a point, and what does it make of noise alone?
+"""A diffusion model: its schedule, the noise that it predicts, and samples drawn from it.
 
 Time runs over the steps 0 to T - 1 of training. At step t a point x has become
 sqrt(abar_t) x + sqrt(1 - abar_t) e with Gaussian e (Ho et al. 2020, equation 4), and a network predicts e, x, or

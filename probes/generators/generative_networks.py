@@ -1,4 +1,4 @@
-"""Which small diffusion models and GANs can be trained within a minute, and rebuilt from their weights alone?
+"""Small diffusion models and GANs that train within a minute and are rebuilt from their weights alone.
 
 Fully connected networks over flattened points. None of them mixes the points of a batch (no batch normalisation), so
 that every point has a gradient of its own. The shape of a point is kept with the weights, every other size is theirs.

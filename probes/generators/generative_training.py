@@ -1,4 +1,4 @@
-"""How is a small diffusion model or GAN trained on given points, the same way every time?
+"""Train a small diffusion model or GAN on given points, reproducibly.
 
 Every random number comes from the seed: initial weights, order of points, timesteps and noise; the state that the
 process shares is neither read nor changed.

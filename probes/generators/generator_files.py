@@ -1,4 +1,4 @@
-"""Which generator or discriminator does a file hold, and can it be had without running its code?
+"""Load a generator or a discriminator from a file, without running its code unless that is allowed.
 
 Weights are read by readers that run nothing. A network of `NETWORKS` is built in the sizes that its weights have; any
 other is built by a factory of the user, which is run only where that was allowed.

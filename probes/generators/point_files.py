@@ -1,4 +1,4 @@
-"""Which points are the images of a folder, flat or nested, without labels? And which are the rows of a CSV?
+"""Read points from a folder of images, flat or nested and without labels, or from the rows of a CSV.
 
 Of images only headers are read while listing. What would change pixels silently (16 bits, several frames, another
 size) is refused with the file's name.

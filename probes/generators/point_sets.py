@@ -1,4 +1,4 @@
-"""Which points were given: members, non-members, samples or a reference? And what are a few of them, as float32?
+"""Sets of points (members, non-members, samples, a reference), read as float32 block by block.
 
 A folder of images, an NPY, an NPZ or a CSV becomes one record, whose points stay where they lie until a block of them
 is asked for. All are looked at once on reading: none may hold a number that is not finite.

@@ -1,4 +1,4 @@
-"""What does training with differential privacy make of the same diffusion model or GAN, step for step?
+"""Train a small diffusion model or GAN with differential privacy.
 
 Opacus clips, adds the noise and keeps the account: a point's gradient is scaled to a norm of at most `clip` by ghost
 clipping, which needs no gradient per point in memory (Li et al. 2022, arXiv 2110.05679). Batches are Poisson samples.

@@ -1,4 +1,4 @@
-"""What would the score of a point be if the model had, or had not, been trained on it?
+"""Scores of points by shadow models: by models that were trained with and without each point.
 
 Shadow models have the network of the audited one and fresh weights; each is trained on a random half of the points, and
 a second on the other half, so that every point is in as many models as any other. All are asked with the same noise.

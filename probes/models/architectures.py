@@ -1,4 +1,4 @@
-"""Which network do these weights belong to, and how is it built from their shapes?
+"""Recognise the architecture that weights belong to, and build it from their shapes.
 
 Widths, classes and channels are read off the weights; what a name fixes is the order of the layers and their number.
 """

@@ -1,4 +1,4 @@
-"""Which model is meant, and can its weights be trusted to be weights?
+"""Find a model folder or checkpoint, and read its weights without running code.
 
 A model folder is checked before anything is loaded from it: config.json names a family, every weight file is
 there, whole and inside the folder, and none needs code to be run. Pickles are read by the restricted reader of

@@ -1,4 +1,4 @@
-"""Which weights does a file hold, and how do they get into a network and out again as a hash?"""
+"""Read the weights of a file, put them into a network, and hash what a network computes with."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Load a Hugging Face model from a folder that nobody vouches for.
+"""Load a Hugging Face model from an untrusted folder.
 
 Only files on this disk, no code of theirs, no more memory than the weight files account for, and no parameter that
 the weights do not bring: what transformers would fill with random numbers is refused. transformers is handed the

@@ -1,4 +1,4 @@
-"""Check the config.json of a Hugging Face folder: values that steer loading, and sizes, before transformers sees them.
+"""Check the config.json of a Hugging Face folder: values that steer loading, and sizes, before transformers sees it.
 
 transformers keeps most keys as plain attributes. A few make it load another file, fetch or import code, or build
 something in a loop; of these only the values listed here are allowed, in the configuration and in all that it contains.
@@ -41,7 +41,7 @@ _NO_SIZES = {"theta", "base"}
 
 
 def check_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse what would load something else than the folder's weights, and sizes beyond belief.
+    """Refuse what would load something else than the folder's weights, and sizes that are implausibly large.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def check_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def _largest(words: Sequence[str]) -> int | None:
-    """Return the largest number that a key of these words may have; None where it is no size of a model."""
+    """Return the limit of a size whose key has these words; None where the key is not a size of a model."""
     # A largest depth is a distance in a picture; a convolution may be "depth separable".
     last = words[-1] in ("layer", "depth", "depths") and words[-2:] not in (["max", "depth"], ["min", "depth"])
     if last or not {"layers", "blocks"}.isdisjoint(words):

@@ -1,4 +1,4 @@
-"""How is a network had that only code can give: TorchScript, an exported program, or a function of the user?
+"""Load networks that need code to be run: TorchScript, an exported program, or a factory of the user.
 
 Nothing here is safe with a file or a function that is not trusted; whoever calls has asked for permission.
 """

@@ -1,7 +1,7 @@
-"""How far is an activation on a grid from the same activation of the field between its nodes?
+"""Measure the aliasing of an activation: on a grid, against the same activation of the continuous field.
 
-An activation makes frequencies that the grid cannot hold; at the nodes they pass for lower ones. What the activation
-would be without that is had on a finer grid, filtered there and taken back (Bartolucci et al. 2023, arXiv 2305.19913).
+An activation makes frequencies that the grid cannot hold; at the nodes they pass for lower ones. What it would be
+without that is computed on a finer grid, filtered there and taken back (Bartolucci et al. 2023, arXiv 2305.19913).
 """
 
 import math

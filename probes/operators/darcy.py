@@ -1,4 +1,4 @@
-"""Where does water press in porous ground? Random fields of two permeabilities, and the pressure solved from each.
+"""Samples of Darcy flow: random fields of two permeabilities, and the pressure solved from each.
 
 The flow obeys -div(a grad u) = 1 on the unit square with u = 0 on its edge (Darcy flow as in Li et al. 2021, arXiv
 2010.08895, section 5.2). All grids are closed: node i lies at i / (size - 1), both edges included.

@@ -1,6 +1,6 @@
 """A small Fourier neural operator for flow through porous ground, laid out as Li et al. 2021 (arXiv 2010.08895) do.
 
-Answers "what would a trained operator do on a finer grid?" within minutes on two cores.
+It shows within minutes on two cores what a trained operator does on a finer grid.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""How is a stored array read as channels on a grid: which axis holds the channels, which one time?"""
+"""Read a stored array as channels on a grid: find its axes of channels and of time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which nodes of a fine grid form a coarser one, and on which kind of grid was a field stored?
+"""Grids of nodes: recognise the kind on which a field was stored, and take coarser grids out of finer ones.
 
 Three kinds of N nodes on the unit interval are known: open, x_i = i/N; closed, x_i = i/(N - 1); cell,
 x_i = (i + 1/2)/N. A kind is read off stored coordinates, or off targets that vanish on the boundary of the domain.

@@ -1,4 +1,4 @@
-"""How much of a field's energy has which wavenumber, whatever the grid it is given on?
+"""Energy of fields by wavenumber, comparable between grids.
 
 Wavenumbers are in cycles per domain, so that spectra of different grids can be laid on top of each other. A field that
 is not periodic is a step for the Fourier transform, whose tail falls like 1/k^2 and hides its own: hence three views.

@@ -1,4 +1,4 @@
-"""What would a field be on another grid, if it had no frequencies beyond those that its own grid can hold?
+"""Resample fields to another grid, as fields without frequencies beyond those that their own grid can hold.
 
 Every method continues the field to a periodic one, axis by axis, and evaluates its trigonometric interpolant at the
 nodes of the other grid. So each is a matrix an axis, computed once in float64 through a transform of the identity.

@@ -1,4 +1,4 @@
-"""Which points do samples repeat: in every number, or so nearly that nothing else comes as near?"""
+"""Find points that samples copy, exactly or so nearly that nothing else comes as near."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How does a diffusion model's network take each of many points: like one that it was trained on, or like a stranger?
+"""Score many points by attacks on a diffusion model's network, in chunks that are cached.
 
 Points go through in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.
 Noise depends on a point's index alone, so that scores of several models can be set against each other.

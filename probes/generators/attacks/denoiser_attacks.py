@@ -1,4 +1,4 @@
-"""What tells a point that a diffusion model was trained on from another, when its network can be asked?
+"""Membership attacks on a diffusion model whose network can be called.
 
 Every attack here takes points and steps and gives a score per point, higher for a likely member. Losses are mean
 squared errors of the predicted noise over the coordinates of a point.

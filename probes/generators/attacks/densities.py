@@ -1,4 +1,4 @@
-"""Are points likelier under the density of a model's samples than under that of fresh data?"""
+"""Score points by the ratio of two kernel density estimates: of a model's samples, and of fresh data."""
 
 import math
 from collections.abc import Sequence

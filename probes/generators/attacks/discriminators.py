@@ -1,4 +1,4 @@
-"""Does a discriminator that tells samples from fresh data take a point for a sample?"""
+"""Score points by a discriminator that is trained to tell samples from fresh data."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""How near can a generator come to a point, and how real does a GAN's discriminator hold it to be?
+"""Membership attacks on a GAN: how near its generator comes to a point, and its discriminator's logit.
 
 Two scores, higher for members, for two sorts of access: the weights of the generator alone (GAN-Leaks with a white
 box, Chen et al. 2020, arXiv 1909.03935), and those of the discriminator (LOGAN, Hayes et al. 2019, arXiv 1705.07663).

@@ -1,4 +1,4 @@
-"""Is a point's score what a model trained on it would give, or one trained without it? Ratios against shadow models.
+"""Likelihood ratios of scores against shadow models that were trained with and without each point (LiRA, RMIA).
 
 Shadow models are trained as the target was, each on a part of the points that is known. They must have been scored as
 the target was, with the same random numbers where any are drawn.

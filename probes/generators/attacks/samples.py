@@ -1,4 +1,4 @@
-"""How near do the samples of a generative model come to a point? Scores that need nothing but the samples.
+"""Scores of points that need only the samples of a generative model: distances to samples.
 
 Points are taken in blocks, so that memory does not grow with their number. All distances are Euclidean, between points
 laid flat.

@@ -1,4 +1,4 @@
-"""Which tensors does a checkpoint of an operator hold, and what lies beside them?
+"""Read the tensors of an operator's checkpoint, and what lies beside them.
 
 Training loops save weights bare, or wrapped together with counters, optimisers and the scales of their data. Files
 are read by readers that run nothing.

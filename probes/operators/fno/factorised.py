@@ -1,4 +1,4 @@
-"""What dense tensor of complex numbers do the factors of a decomposition stand for?
+"""Dense complex tensors from the factors of a decomposition.
 
 The forms are those in which tensorly-torch saves the weights of spectral convolutions: dense, Tucker, CP and
 tensor train (Kolda and Bader 2009, doi 10.1137/07070111X; Oseledets 2011, doi 10.1137/090752286).

@@ -1,4 +1,4 @@
-"""What are Fourier neural operators made of? Layers that work on a grid of any size, and who may listen to them."""
+"""Layers of Fourier neural operators, for a grid of any size, and the listener that receives what passes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which Fourier neural operator do the tensors of the published scripts hold?
+"""Build a Fourier neural operator from the tensors of the published scripts.
 
 The scripts that came with the paper (Li et al. 2021, arXiv 2010.08895) changed over the years, and many models were
 trained with copies of them, PDEBench's among others. They save tensors alone: sizes follow from these, and what else

@@ -1,4 +1,4 @@
-"""Which Fourier neural operator does a checkpoint of neuraloperator hold, and what does its release compute?
+"""Build a Fourier neural operator from a checkpoint of neuraloperator, as its release computes it.
 
 The library itself is not needed. Releases 0.2.0, 0.3.0, 1.0.2 and 2.0.0 differ in the names of their tensors, in which
 frequencies these belong to, and in where activations stand; all of it is told from the tensors and from the settings

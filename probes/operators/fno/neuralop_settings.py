@@ -1,4 +1,4 @@
-"""Which release of neuraloperator saved a checkpoint, and does it ask for what cannot be reproduced?"""
+"""Recognise the release of neuraloperator that saved a checkpoint, and refuse what cannot be reproduced."""
 
 import pickle
 import re

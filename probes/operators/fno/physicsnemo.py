@@ -1,4 +1,4 @@
-"""Which Fourier neural operator does a `.mdlus` archive of NVIDIA PhysicsNeMo (formerly Modulus) hold?
+"""Build a Fourier neural operator from a `.mdlus` archive of NVIDIA PhysicsNeMo (formerly Modulus).
 
 The archive is a tar, or since 2025 a zip, of three files: args.json with the arguments of the model's constructor,
 metadata.json with the release, model.pt with its tensors. The arguments say all that the tensors do not.

@@ -1,4 +1,4 @@
-"""Which Fourier neural operator does a file hold, whatever library wrote it?
+"""Load a Fourier neural operator from a file, whatever library wrote it.
 
 Nothing of a file is run. The family is told from the names of its tensors; what they do not say (padding, scales,
 coordinates) is taken from what lies beside them or from the published code, and told in notes.
