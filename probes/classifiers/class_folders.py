@@ -30,7 +30,7 @@ _OTHER_SPACES = ("CMYK", "YCbCr", "LAB", "HSV")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """The images of a folder: where each lies, its label, and `read`, which decodes one to uint8 (c, h, w).
+    """The images of a folder: paths, labels, and `read`, which decodes one to uint8 (c, h, w).
 
     `columns` are those of the metadata table, one value per image; `class_names` are empty where labels are ids.
     """
@@ -48,7 +48,7 @@ class Folder:
 
 @dataclass(slots=True)
 class _Listing:
-    """What was found before any image was opened."""
+    """The images, labels and notes found before any image is opened."""
 
     layout: str
     files: list[ImageFile] = field(default_factory=list)
@@ -244,7 +244,7 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
 
 
 def _numbers(texts: Sequence[str]) -> bool:
-    """Tell whether all texts are numbers of classes."""
+    """Tell whether all texts are class numbers."""
     # Nine digits stay below the largest label that is taken, 2**31.
     return all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
 
@@ -265,7 +265,7 @@ def _count(number: int, noun: str) -> str:
 def _check_headers(
     folder: ImageFolder, listing: _Listing, shape: tuple[int, int, int] | None, *, resize: bool, taken: slice
 ) -> tuple[tuple[int, int, int], list[str]]:
-    """Return the shape of all images, and what will be done to how many of them."""
+    """Return the shape of all images, and notes on how many will be changed and how."""
     counts: Counter[str] = Counter()
     expected = "the model takes"
     files, names = listing.files[taken], listing.names[taken]
@@ -299,7 +299,7 @@ def _check_headers(
 
 
 def _changes(header: Header, channels: int) -> list[str]:
-    """Return what makes the pixels as used differ from those of the file."""
+    """Return the conversions by which the pixels as used differ from those of the file."""
     changes = []
     if header.transparent:
         changes.append("{} stored with transparency, which was dropped.")

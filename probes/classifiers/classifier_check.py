@@ -23,7 +23,7 @@ On other devices than the CPU, convolutions may round to ten bits and be compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    """A frozen function from images to logits, and where it is from.
+    """A frozen function from images to logits, and its source.
 
     `module` takes float32 pixels in [0, 1] of shape (b, c, h, w) and gives logits (b, K); it is in eval mode, on the
     CPU, without gradients, and its first layer is the normalisation where there is one. `sha256` identifies the
@@ -45,7 +45,7 @@ class Classifier:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What trial images showed: the number of classes, and the seconds that the forward pass of one image takes."""
+    """What a trial on images showed: the number of classes, and the seconds of one forward pass of an image."""
 
     classes: int
     seconds: float

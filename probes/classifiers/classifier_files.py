@@ -255,7 +255,7 @@ def _check_tensors(checkpoint: Checkpoint, path: Path) -> None:
 def _split(
     tensors: dict[str, Tensor], path: Path
 ) -> tuple[dict[str, Tensor], tuple[tuple[float, ...], tuple[float, ...]] | None]:
-    """Take prefixes off, and a normalisation that stands before the network in a Sequential."""
+    """Return tensors without prefixes, and mean and std of a normalisation before the network, if there is one."""
     inside = None
     means, stds = ([name for name in tensors if name in known] for known in (_MEANS, _STDS))
     # As Cohen et al. 2019 (arXiv 1902.02918) save it: Sequential(normalisation, network).
@@ -272,7 +272,7 @@ def _split(
 
 
 def _safe(text: str) -> str:
-    """Return a stranger's text without control characters, which would reach the terminal."""
+    """Return untrusted text without control characters, which would reach the terminal."""
     return ascii(text)[1:-1][:80]
 
 

@@ -78,7 +78,7 @@ def fold_graph(graph: fx.GraphModule) -> int:
 
 
 def _pairs(graph: fx.GraphModule) -> list[tuple[fx.Node, fx.Node]]:
-    """Return layers, each with the normalisation that alone follows it."""
+    """Return pairs of a layer and the normalisation that is its only reader."""
     found = []
     for norm in graph.graph.nodes:
         if norm.op != "call_module" or len(norm.all_input_nodes) != 1:
@@ -109,7 +109,7 @@ def _is_flat(layer: fx.Node) -> bool:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Tell whether a module does something that its class does not say."""
+    """Tell whether a module has hooks, or a `forward` of its own, that may change what its class computes."""
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 

@@ -207,7 +207,7 @@ def _read_csv(path: Path, layout: str, shape: Shape | None) -> Arrays:
 
 
 def _small(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers from 0 to 255 in one byte each, and others as they are."""
+    """Return pixels as uint8 if all are whole numbers from 0 to 255, and else as they are."""
     if pixels.dtype.kind in "iu" and pixels.size and pixels.min() >= 0 and pixels.max() <= 255:
         return pixels.astype(np.uint8)
     return pixels.copy()
@@ -259,6 +259,6 @@ def _row_shape(count: int, expected: Shape | None, where: str) -> Shape:
 
 
 def _place(file: NumberRows, index: int, place: int | None) -> str:
-    """Say where a value stands in a CSV; the file is read again, which only an error needs."""
+    """Return line and column of a value in a CSV, for an error; the file is read again."""
     line, _ = next(islice(file.rows(), index, None))
     return f"{file.path}:{line}, column {1 if place is None else place + 2}"

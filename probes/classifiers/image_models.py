@@ -23,7 +23,7 @@ _MEND = "config.json and the weights must belong together; save the folder again
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageModel:
-    """A folder's classifier; `mean` and `std` are of pixels in [0, 1], () where they pass as they are."""
+    """The classifier of a folder; `mean` and `std` are of pixels in [0, 1], () where none are standardised."""
 
     net: nn.Module
     folder: ModelFolder
@@ -118,7 +118,7 @@ def _read_processor(folder: Path) -> tuple[dict[str, Any], Path]:
 def _standardisation(
     processor: Mapping[str, Any], source: Path, channels: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return (mean, std) such that (x - mean) / std is what the processor makes of a pixel x in [0, 1].
+    """Return (mean, std) such that the processor turns a pixel x in [0, 1] into (x - mean) / std.
 
     With s = 255 * rescale_factor and offset o in {0, 1}, it makes ((s x - o) - m) / d, so mean = (m + o) / s and
     std = d / s.
@@ -155,7 +155,7 @@ def _numbers(value: Any, source: Path, key: str, count: int) -> tuple[float, ...
 
 
 def _shape(config: Mapping[str, Any], processor: Mapping[str, Any]) -> tuple[int, int, int] | None:
-    """Return (channels, height, width): what the network was built for, or else what its processor cuts out."""
+    """Return (channels, height, width) by the configuration of the network, or else of its processor."""
     channels = config.get("num_channels", 3)
     for size in (config.get("image_size"), processor.get("crop_size"), processor.get("size")):
         if isinstance(size, Mapping):

@@ -33,7 +33,7 @@ Pixels = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Images:
-    """Labelled images, read lazily where they lie in a folder.
+    """Labelled images; those of a folder are read lazily.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _scale(arrays: Arrays) -> tuple[tuple[float, float], float, list[str]]:
 
 
 def _first(values: NDArray[Any], test: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> tuple[int, int]:
-    """Return the image and the place in it of the first value that a test finds."""
+    """Return the indices of the image and of the value in it that first pass a test."""
     for index, image in enumerate(values):
         # Half precision would round the bounds of the test, 255.00255 to 255.
         found = np.flatnonzero(test(image.ravel().astype(np.float64)))

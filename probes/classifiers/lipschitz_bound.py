@@ -20,7 +20,7 @@ Method = Literal["exact", "gram", "proven"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerBound:
-    """The bound of one layer: all with weights, and all others whose constant is not 1.
+    """The bound of one layer that has weights, or whose constant is not 1.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class LayerBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A part of the network through whose end everything passes, and the bound of that part alone."""
+    """A part of the network whose output is all that the rest reads, and the bound of that part alone."""
 
     name: str
     factor: float
@@ -119,7 +119,7 @@ def lipschitz_bound(
 
 
 def weighted(steps: Sequence[Step]) -> list[tuple[Step, Operator]]:
-    """Return the steps with weights, whose norms are dear, with their operators."""
+    """Return the steps with weights, whose norms are expensive, with their operators."""
     return [(step, step.constant) for step in steps if not isinstance(step.constant, float)]
 
 
@@ -158,7 +158,7 @@ def _bound_of(step: Step, lower_steps: int, norms: Measure) -> LayerBound:
 
 
 def _joined(step: Step, reached: Sequence[float]) -> float:
-    """Return the constant, by the pixels, of what a step reads."""
+    """Return the Lipschitz constant, with respect to the pixels, of the input of a step."""
     parts = [
         spread * (1.0 if source < 0 else reached[source])
         for source, spread in zip(step.sources, step.spreads, strict=True)
@@ -186,7 +186,7 @@ def _stages(steps: Sequence[Step], reached: Sequence[float]) -> tuple[Stage, ...
 
 
 def _common(steps: Sequence[Step]) -> str:
-    """Return the path that the steps of a stage share, or the ends of the stage."""
+    """Return the module path that the steps of a stage share, or its first and last step."""
     if len(steps) == 1:
         return steps[0].name
     paths = [step.name.split(".") for step in steps]

@@ -68,7 +68,7 @@ class Step:
 def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
     """Return the operations of a network in their order, the one that gives the logits last.
 
-    Nothing dear is computed.
+    Nothing expensive is computed.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
 
 
 class _Shapes(ShapeProp):
-    """Notes the size of every value, whose memory it is, and the value itself where no picture changes it."""
+    """Record the size and the memory of every value, and the value itself where it does not depend on the picture."""
 
     def run_node(self, n: fx.Node) -> Any:
         given = {node: self.env[node] for node in n.all_input_nodes}
@@ -223,7 +223,7 @@ class _Reader:
         self._append(node, *self._dependent(node.args), combine="sum", broadcast=True)
 
     def _scaled(self, node: fx.Node) -> None:
-        """Multiply or divide by what does not depend on the picture; a product of two values has no constant."""
+        """Append a product or quotient with a constant; a product of two values has no Lipschitz constant."""
         if node.kwargs or len(node.args) != 2:
             raise self._refusal(node)
         value, factor = node.args
@@ -306,7 +306,7 @@ class _Reader:
         return first
 
     def _check_in_place(self, node: fx.Node) -> None:
-        """Refuse to change a value that is read elsewhere too: the graph would not say what is read there."""
+        """Refuse to change in place a value that is read elsewhere too: the graph would not show what is read there."""
         part = self.graph.get_submodule(str(node.target)) if node.op == "call_module" else None
         changes = (
             node.target in _CHANGING

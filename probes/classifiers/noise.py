@@ -38,7 +38,7 @@ class Noise:
 
 
 def start_block(generator: Any, seed: int, index: int, stream: Stream, block: int) -> None:
-    """Put a generator at the start of one block of draws.
+    """Set a generator to the start of one block of draws.
 
     On the CPU `manual_seed` keeps 32 bits of a seed only, so that among the blocks of a long run some would be equal.
     All 19,968 bits of the Mersenne Twister's state are set instead, from a hash; a GPU's generator takes 64 bits.
@@ -61,7 +61,7 @@ def _state(words: bytes) -> "Tensor":
 
 @cache
 def _blank() -> Any:
-    """Return the state of a fresh CPU generator, after checking that its words stand where they are looked for.
+    """Return the state of a fresh CPU generator, after checking its layout.
 
     Raises
     ------

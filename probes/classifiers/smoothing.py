@@ -52,7 +52,7 @@ class Tally:
     squares: "Tensor"
 
     def __add__(self, other: "Tally") -> "Tally":
-        """Return the counts of both runs of draws together."""
+        """Return the sum of the counts."""
         return Tally(
             self.draws + other.draws,
             self.votes + other.votes,
@@ -62,7 +62,7 @@ class Tally:
 
 
 class Sampler:
-    """A classifier under noise, ready to count.
+    """A classifier under noise, whose votes are counted.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Sampler:
         self._buffer = torch.empty(0, device=self.device)
 
     def prepare(self, pixels: "Tensor") -> None:
-        """Find the batch size, once, on an image like those to come."""
+        """Find the fastest batch size, once, on an image like those to come."""
         if not self.batch:
             self.batch = self._fastest(pixels.to(self.device))
         self.piece = max(self.piece, self.batch)
@@ -178,7 +178,7 @@ class Sampler:
 
 
 def _rate(trial: Callable[[], None], draws: int) -> float:
-    """Return draws a second in the median of several trials: some are held up by something else."""
+    """Return the median draws a second of several trials: other processes slow some down."""
     trial()
     taken: list[float] = []
     until = time.perf_counter() + _TRIAL
@@ -253,7 +253,7 @@ class ImageCounts:
         return tally
 
     def _grown(self, stream: Stream, tally: Tally | None, draws: int) -> Tally:
-        """Draw on for about a second."""
+        """Continue a stream for about a second, and return all its counts."""
         sampler = self.sampler()
         sampler.prepare(self.pixels)
         start = tally.draws if tally else 0
@@ -269,7 +269,7 @@ class ImageCounts:
         return tally + more if tally else more
 
     def save(self) -> None:
-        """Write what is new to the cache."""
+        """Write new counts to the cache."""
         import torch
 
         self._saved = time.monotonic()

@@ -42,7 +42,7 @@ _CHUNK = 2**22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:
-    """What is known of a layer's spectral norm: `lower` <= norm <= `value`; `grid` is that of the symbol.
+    """Bounds of a layer's spectral norm: `lower` <= norm <= `value`; `grid` is that of the symbol.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Convolution:
 
     @property
     def has_own_symbol(self) -> bool:
-        """Tell whether the norm of the symbol is that of the operator itself, and not of one that it is a part of."""
+        """Tell whether the norm of the symbol is that of the operator, and not of a larger periodic one."""
         axes = zip(self.size, self.reach, self.stride, (self.padding[:2], self.padding[2:]), strict=True)
         return all(_is_whole(*axis, circular=self.circular) for axis in axes)
 
@@ -104,13 +104,13 @@ class Convolution:
         return high, wide
 
     def apply(self, x: Tensor) -> Tensor:
-        """Return the operator's value on (1, channels, height, width)."""
+        """Apply the operator to x of shape (1, channels, height, width)."""
         return functional.conv2d(
             _padded(x, self), self.weight, stride=self.stride, dilation=self.dilation, groups=self.groups
         )
 
     def apply_adjoint(self, y: Tensor) -> Tensor:
-        """Return the adjoint's value: <apply(x), y> = <x, apply_adjoint(y)> for all x and y."""
+        """Apply the adjoint: <apply(x), y> = <x, apply_adjoint(y)> for all x and y."""
         top, bottom, left, right = self.padding
         full = (self.size[0] + top + bottom, self.size[1] + left + right)
         # Where strides leave rows out at the far end, the transposed convolution returns too few.
@@ -179,7 +179,7 @@ def measure(operator: Operator, *, steps: int = STEPS, iterations: int = ITERATI
 
 
 def has_own_symbol(operator: Operator) -> bool:
-    """Tell whether eigenvalues give the norm of the operator itself: of any matrix, and of some convolutions."""
+    """Tell whether the norm is exact rather than that of a larger operator: for any matrix, and some convolutions."""
     return operator.has_own_symbol if isinstance(operator, Convolution) else True
 
 
@@ -220,7 +220,7 @@ def _axis(size: int, reach: int, stride: int, circular: bool) -> Pair:
 
 
 def _is_whole(size: int, reach: int, stride: int, padding: Pair, *, circular: bool) -> bool:
-    """Tell whether along one axis the layer does all that the periodic one of its symbol does.
+    """Tell whether along one axis the layer equals the periodic one of its symbol.
 
     On a circle it must have as many outputs as strides fit in. Otherwise no two windows may overlap, and one of them
     must lie inside the input: it alone then has the norm.
@@ -383,7 +383,7 @@ def _padded(x: Tensor, convolution: Convolution) -> Tensor:
 
 
 def _cropped(y: Tensor, convolution: Convolution) -> Tensor:
-    """Undo `_padded` as its adjoint does: cut the zeros off, or add what was repeated to where it came from."""
+    """Apply the adjoint of `_padded`: cut the zeros off, or add wrapped values to where they came from."""
     height, width = convolution.size
     top, _, left, _ = convolution.padding
     if not convolution.circular:

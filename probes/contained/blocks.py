@@ -16,7 +16,7 @@ _AGAIN = 1.0
 
 
 class _Expired(BaseException):
-    """The time is up. Not an Exception, so that nothing that catches errors catches it."""
+    """Raised when the time is up; no Exception, so that code that catches errors does not catch it."""
 
 
 @contextmanager

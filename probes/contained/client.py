@@ -178,7 +178,7 @@ class _Line:
             raise self._gone() from None
 
     def answer(self) -> Any:
-        """Return the next answer; close the line where it comes only in part, since no later one could be recognised."""
+        """Return the next answer; close the line where it is incomplete, since no later one could be recognised."""
         try:
             return read_answer(self._socket, self._limits.memory + _SLACK)
         except (EOFError, ConnectionError):

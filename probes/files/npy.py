@@ -121,7 +121,7 @@ class Bytes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a file that holds a member as it is, and the check sum that it has."""
+    """The range of a file that holds a member uncompressed, and its check sum."""
 
     path: Path
     start: int
@@ -209,7 +209,7 @@ class Stream(_Headed):
         return data.view(self.dtype)
 
     def straight(self, start: int, stop: int) -> NDArray[Any]:
-        """Return the same without a check of sums, and without what stands before them, where that can be done."""
+        """Return what `values` does, where possible without the check sum and without reading what precedes them."""
         if self.part is None:
             return self.values(start, stop)
         return Plain(self.part.path, self.header, self.part.start + self.header.start).values(start, stop)

@@ -22,7 +22,7 @@ _HINT = "Write [noise multiplier, sample rate, steps] for each stage of training
 
 
 def read_history(path: Path) -> tuple[Stage, ...] | None:
-    """Return the stages of private training that a checkpoint or a JSON file records; None where it records none.
+    """Return the stages of private training in a checkpoint or a JSON file; None where there are none.
 
     Raises
     ------

@@ -30,7 +30,7 @@ _CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Steps of training alike: noise in units of the clipping norm, share of the points in a batch, their number.
+    """Equal training steps: noise in units of the clipping norm, expected share of points in a batch, number of steps.
 
     Raises
     ------

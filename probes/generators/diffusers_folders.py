@@ -68,7 +68,7 @@ def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple
 
 
 def _check_index(index: Mapping[str, Any], where: str) -> None:
-    """Refuse pipelines whose network sees something else than points and steps."""
+    """Refuse pipelines whose network has other inputs than points and steps."""
     used = {key: value for key, value in index.items() if isinstance(value, list) and any(value) and key[:1] != "_"}
     unet, scheduler = used.pop("unet", None), used.pop("scheduler", [None, None])
     what = ""
@@ -134,7 +134,7 @@ def _unet_class() -> Any:
 
 
 def _setting(key: str, value: object, where: Path) -> object:
-    """Return a setting of the network, after checking that no size in it is beyond belief."""
+    """Return a setting of the network, after checking its sizes against limits."""
     parts = value if isinstance(value, list) else [value]
     most = _MOST_LAYERS if "layers" in key else _MOST_WIDE
     large = any(isinstance(part, int | float) and not abs(part) <= most for part in parts)
@@ -165,7 +165,7 @@ def _unet_shape(settings: Mapping[str, object], shape: tuple[int, ...] | None, w
 
 
 def _today(name: str) -> str:
-    """Return the present name of a weight; older releases of diffusers named those of attention otherwise."""
+    """Return the present name of a weight: older releases of diffusers had other names for those of attention."""
     old = _RENAMED_PART.fullmatch(name)
     return f"{old[1]}.{_RENAMED[old[2]]}.{old[3]}" if old else name
 

@@ -61,12 +61,12 @@ class Denoiser:
         return signal, spread
 
     def q_sample(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Return points (b, *shape) as they are at steps t (b,) under given noise."""
+        """Return points (b, *shape) after the forward process up to steps t (b,), with given noise."""
         signal, spread = self.levels(t, x.ndim - 1)
         return signal * x + spread * noise
 
     def epsilon(self, x_t: Tensor, t: Tensor) -> Tensor:
-        """Return the predicted noise, float32, whatever it is that the network predicts.
+        """Return the predicted noise, float32, whether the network predicts noise, v or clean data.
 
         Raises
         ------
@@ -160,7 +160,7 @@ SCHEDULES: Mapping[str, Callable[[], NDArray[np.float64]]] = {
 
 
 def schedule_from(settings: object, where: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Return abar of every step as settings of a scheduler describe it, and what a user should know of it.
+    """Return abar of every step by the settings of a scheduler, and notes for the user.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def _check_falling(alphas_bar: NDArray[np.float64], where: str) -> None:
 
 
 def check_answer(denoiser: Denoiser) -> None:
-    """Ask a network once: a wrong shape or a damaged weight should show before hours of work.
+    """Run a network once, so that a wrong shape or a damaged weight shows before hours of work.
 
     Raises
     ------

@@ -36,7 +36,7 @@ def encode_times(t: Tensor, width: int) -> Tensor:
 
 
 class PointNetwork(nn.Module):
-    """A network over points of one shape, which stands among the weights as `point_shape`."""
+    """A network over points of one shape, which is saved with the weights as `point_shape`."""
 
     point_shape: Tensor
 
@@ -168,7 +168,7 @@ def guess_network(state: Mapping[str, Tensor]) -> str | None:
 
 
 def network_from(name: str, state: Mapping[str, Tensor], shape: tuple[int, ...] | None = None) -> nn.Module:
-    """Return the network of a name with these weights, in the sizes that they have, float32 and in eval mode.
+    """Build the named network in the sizes of these weights, float32 and in eval mode.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def network_from(name: str, state: Mapping[str, Tensor], shape: tuple[int, ...] 
 
 
 def check_plain(state: Mapping[str, Tensor], where: str) -> None:
-    """Refuse tensors that are no plain arrays of finite real numbers, or claim more of them than are stored.
+    """Refuse tensors that are not plain arrays of finite real numbers, or claim more numbers than are stored.
 
     Raises
     ------
@@ -262,6 +262,6 @@ def _shape(kept: Tensor | None, asked: tuple[int, ...] | None, size: int, name: 
 
 
 def _same(asked: tuple[int, ...], saved: tuple[int, ...]) -> bool:
-    """Tell whether two shapes of one size put the numbers of a point in the same order, as far as can be known."""
+    """Tell whether two shapes of one size are known to put the numbers of a point in the same order."""
     one, two = (tuple(side for side in shape if side > 1) for shape in (asked, saved))
     return one == two or min(len(one), len(two)) <= 1

@@ -245,7 +245,7 @@ def _from_factory(path: Path, role: str, factory: str) -> _Found:
 
 
 def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Return the tensors of one network by name, and what of the file is not used."""
+    """Return the tensors of one network by name, and the keys of the file that are not used."""
     if path.suffix.lower() == ".safetensors":
         return load_state_dict(path), ()
     content = read_pickle(path)
@@ -286,7 +286,7 @@ def _latent(net: nn.Module, asked: int | None, path: Path) -> int:
 
 
 def _probe(net: nn.Module, latent: int, path: Path) -> tuple[nn.Module, tuple[int, ...], tuple[str, ...]]:
-    """Return the generator as a function of vectors, the shape of its points, and how its latent is shaped."""
+    """Return the generator as a function of vectors, the shape of its points, and notes on the shape of its latent."""
     vectors = torch.randn(2, latent, generator=torch.Generator().manual_seed(0))
     notes: tuple[str, ...] = ()
     try:

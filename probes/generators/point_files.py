@@ -26,7 +26,7 @@ _PLAIN = ("RGB", "P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Points as a file or a folder holds them, none of which has been looked at.
+    """Points of a file or a folder, of which none has been read yet.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def read_image_files(root: Path) -> Source:
 
 
 def _listed(folder: ImageFolder) -> tuple[dict[str, Path], int]:
-    """Return where each image really lies, by its name below the root, and how many other files there are."""
+    """Return the resolved path of each image by its name below the root, and the number of other files."""
     found: dict[str, Path] = {}
     others, folders = 0, [folder.root]
     while folders:

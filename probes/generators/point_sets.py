@@ -1,7 +1,7 @@
 """Sets of points (members, non-members, samples, a reference), read as float32 block by block.
 
-A folder of images, an NPY, an NPZ or a CSV becomes one record, whose points stay where they lie until a block of them
-is asked for. All are looked at once on reading: none may hold a number that is not finite.
+A folder of images, an NPY, an NPZ or a CSV becomes one record, whose points stay in their files until a block of them
+is needed. All are looked at once on reading: none may hold a number that is not finite.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _HINT = "Give a folder of PNG or JPEG images, an NPY or NPZ of arrays, or a CSV 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PointSet:
-    """Points that stay where they lie.
+    """Points that are read from their files on demand.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class PointSet:
         return len(self.names)
 
     def block(self, start: int, stop: int) -> Singles:
-        """Return the points from one place to another, shape (stop - start, *shape)."""
+        """Return points `start` to `stop`, shape (stop - start, *shape)."""
         if not 0 <= start <= stop <= len(self):
             raise ValueError(f"points {start} to {stop} of {len(self)}")
         return self.rows(start, stop)
@@ -75,7 +75,7 @@ class PointSet:
         return tuple(self.hashes[place : place + 32].hex() for place in range(0, len(self.hashes), 32))
 
     def take(self, places: NDArray[np.integer]) -> "PointSet":
-        """Return the points at some places, which rise."""
+        """Return the points of some indices, in ascending order."""
         chosen = np.asarray(places, dtype=np.int64)
         if len(chosen) and (chosen[0] < 0 or chosen[-1] >= len(self) or (np.diff(chosen) <= 0).any()):
             raise ValueError(f"places that do not rise, or are not among {len(self)} points")
@@ -152,7 +152,7 @@ def joined(parts: Sequence[PointSet]) -> PointSet:
 
 
 def _in_turn(parts: tuple[PointSet, ...], start: int, stop: int) -> Singles:
-    """Read points of several sets that stand one behind the other."""
+    """Read points of several sets that are concatenated."""
     values = np.empty((stop - start, *parts[0].shape), dtype=np.float32)
     begin = 0
     for one in parts:
@@ -168,7 +168,7 @@ def _content(shape: tuple[int, ...], pixels: bool, hashes: bytes) -> str:
 
 
 def _gathered(points: PointSet, places: NDArray[np.int64], start: int, stop: int) -> Singles:
-    """Read points at rising places run by run, so that a packed file is read forwards and nothing in vain."""
+    """Read points of ascending indices run by run, so that a packed file is read forwards and nothing unused."""
     chosen = places[start:stop]
     runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1) if len(chosen) else []
     values = np.empty((len(chosen), *points.shape), dtype=np.float32)
@@ -180,7 +180,7 @@ def _gathered(points: PointSet, places: NDArray[np.int64], start: int, stop: int
 
 
 def _survey(source: Source) -> tuple[tuple[float, float], bytes]:
-    """Look at every point once: the span of all values, and the hash of each point."""
+    """Read every point once, and return the range of all values and the hash of each point."""
     hashes = bytearray()
     low, high = math.inf, -math.inf
     head = ",".join(map(str, source.shape)).encode()
@@ -271,7 +271,7 @@ def _chosen(archive: Archive) -> str:
 
 
 def _axes(shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
-    """Return the shape of a point as used, and whether its channels stand last in the file.
+    """Return the shape of a point as used, and whether the file has the channels last.
 
     >>> _axes((9, 8, 8, 3)), _axes((9, 28, 28)), _axes((9, 5))
     (((3, 8, 8), True), ((1, 28, 28), False), ((5,), False))

@@ -1,7 +1,7 @@
 """Scores of points by shadow models: by models that were trained with and without each point.
 
 Shadow models have the network of the audited one and fresh weights; each is trained on a random half of the points, and
-a second on the other half, so that every point is in as many models as any other. All are asked with the same noise.
+a second on the other half, so that every point is in as many models as any other. All get the same noise.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shadows:
-    """Shadow models as their scores: `keep` (models, n) tells who was trained on what, `scores` are (models, n)."""
+    """Scores of shadow models: `keep` (models, n) says which points each was trained on, `scores` are (models, n)."""
 
     keep: Bools
     scores: Mapping[Request, Floats]
@@ -57,7 +57,7 @@ class Shadows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Job:
-    """One shadow model as a worker is told of it: `points` is the key of the entry that holds them."""
+    """One shadow model as a job of a worker: `points` is the key of the cache entry that holds them."""
 
     denoiser: Denoiser
     points: str
@@ -103,7 +103,7 @@ def train_and_score(
     cache: Cache,
     progress: Progress | None = None,
 ) -> Shadows:
-    """Train shadow models, or take those that the cache has, and put all points to each of them.
+    """Train shadow models, or take them from the cache, and score all points by each of them.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def train_and_score(
 
 @contextmanager
 def _kept(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
-    """Keep the points where every worker can read them; sent with each job, they would be copied as often."""
+    """Write the points where every worker can read them, so that they are not sent with each job."""
     # Of this run alone: another may end first.
     key = uuid4().hex
     cache.write(POINTS, key, {"values": torch.from_numpy(np.ascontiguousarray(values))})
@@ -158,7 +158,7 @@ def _kept(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
 
 
 def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
-    """Return a copy of a network with weights drawn anew by its own layers.
+    """Return a copy of a network whose layers have drawn new weights.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def _shaped(denoiser: Denoiser) -> Denoiser:
 
 
 def _shadow(job: _Job) -> dict[Request, Floats]:
-    """Train one shadow model unless the cache has it, and score all points; on one core, for equal bits anywhere."""
+    """Train one shadow model unless it is cached, and score all points; on one core, for equal bits anywhere."""
     denoiser, recipe, model, kept, cache, ask = job.denoiser, job.recipe, job.model, job.kept, job.cache, job.ask
     values = _read(job)
     seed, device = int(ask["seed"]), str(ask["device"])

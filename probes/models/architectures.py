@@ -27,7 +27,7 @@ _MOST_SHOWN = 4
 
 
 def build(arch: str, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """Return the network of a name with these weights, float32, without any normalisation of its input.
+    """Build the named network with these weights, float32, without any normalisation of its input.
 
     Raises
     ------

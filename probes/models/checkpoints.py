@@ -100,7 +100,7 @@ def load_state_dict(path: Path) -> "dict[str, Tensor]":
 
 
 def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:
-    """Read a checkpoint's tensors by the names that stand in it, and what else stands beside them.
+    """Read a checkpoint's tensors by the names in the file, and the keys beside them.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:
 
 
 def read_weights(folder: ModelFolder) -> "dict[str, Any]":
-    """Return what the weight files of a folder hold by name, on the CPU: of these files and no others.
+    """Read the tensors of a folder's checked weight files by name, on the CPU, and no other file.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def _read_json(path: Path) -> object:
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a link that leaves a model's folder, but into the blobs of the hub's own cache.
+    """Refuse links out of a model's folder, other than into the blobs of the hub's own cache.
 
     Raises
     ------
@@ -325,7 +325,7 @@ def count_parameters(folder: ModelFolder) -> int:
 def contradiction(
     folder: ModelFolder, mismatched: list[tuple[str, Sequence[int], Sequence[int]]], known: Iterable[str]
 ) -> InputError:
-    """Return the error that says which size differs, and which keys of the configuration have the other one."""
+    """Return the refusal that says which size differs, and which keys of the configuration have the other one."""
     name, held, asked = mismatched[0]
     keys = [key for key in known if folder.config.get(key) in set(asked) - set(held)]
     sizes = [" x ".join(str(size) for size in shape) for shape in (held, asked)]

@@ -27,7 +27,7 @@ Schedule = tuple[NDArray[np.float64], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A network, and a hash of all that it computes with; the schedule where it comes with one."""
+    """A network, a hash of all that it computes with, and its schedule where it has one."""
 
     net: nn.Module
     family: str
@@ -39,14 +39,14 @@ class Found:
 
 
 def known_shape(shape: tuple[int, ...] | None, path: Path) -> tuple[int, ...]:
-    """Return the shape of the points that a model is used on, where it does not tell its own."""
+    """Return the shape of points that the caller gave, for a model that does not state its own."""
     if shape is None:
         raise InputError("The model does not tell the shape of its points.", where=str(path), hint="Give points too.")
     return tuple(shape)
 
 
 def load_into(net: nn.Module, tensors: Mapping[str, Tensor], name: str, where: str, hint: str) -> None:
-    """Put weights in place of a network's own, float32, without a copy of them."""
+    """Replace a network's weights by these, in float32; those that are float32 already are not copied."""
     try:
         fitted = fit(net, tensors, name)
     except InputError as error:
@@ -75,7 +75,7 @@ def hash_tensors(net: nn.Module, where: str) -> str:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the tensors of a checkpoint, averaged weights before others, and what was decided about it."""
+    """Return the tensors of a checkpoint, averaged weights rather than others, and notes on that choice."""
     if path.suffix.lower() == ".safetensors" or path.suffix.lower() not in SUFFIXES or not path.is_file():
         return load_state_dict(path), []
     with path.open("rb") as file:

@@ -29,7 +29,7 @@ _INFORMED = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
 @contextmanager
 def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]:
-    """Turn whatever transformers raises on a strange folder into an error that names it."""
+    """Turn whatever transformers raises on an untrusted folder into an error that names it."""
     try:
         yield
     except MilesError:
@@ -41,7 +41,7 @@ def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]
 
 @contextmanager
 def limited(what: str, file: Path) -> Iterator[None]:
-    """Refuse a file that asks transformers for more than limits, whatever it looks like.
+    """Turn an exceeded limit of memory or time into a refusal that names the file.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _described(folder: ModelFolder) -> AbstractContextManager[None]:
 
 
 def numbers_of(folder: ModelFolder) -> list[str]:
-    """Return the keys of a configuration that hold whole numbers: one of them may be what contradicts the weights."""
+    """Return the keys of a configuration that hold whole numbers, any of which may contradict the weights."""
     return [key for key, value in folder.config.items() if type(value) is int]
 
 
@@ -92,7 +92,7 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
 
 
 def configuration(folder: ModelFolder) -> Any:
-    """Return the configuration of a folder as transformers understands it.
+    """Return the configuration of a folder as transformers parses it.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def configuration(folder: ModelFolder) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model, the weights that it has no use for, and the parameters that the weight files lack, by their names."""
+    """A model, with the names of unused weights and of parameters that the weight files lack."""
 
     model: Any
     unused: list[str]
@@ -115,7 +115,7 @@ class Loaded:
 def load_model(
     meta: Any, config: Any, folder: ModelFolder, *, limits: Iterable[str], dtype: str | None = None
 ) -> Loaded:
-    """Load the model of a folder; the random state is left as it was.
+    """Load the model of a folder; the global random state is left as it was.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def load_whole(
     used: Callable[[str], bool] = lambda name: True,
     dtype: str | None = None,
 ) -> Any:
-    """Return the model of a folder, loaded as by `load_model`, all of whose parameters are in the weight files.
+    """Load the model of a folder as `load_model` does, and refuse one with parameters missing in the weight files.
 
     Parameters
     ----------

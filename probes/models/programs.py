@@ -20,7 +20,7 @@ from probes.core.hashing import sha256_file, sha256_folder
 
 
 class Program(nn.Module):
-    """A network whose mode was fixed when it was exported; `train` and `eval` leave it as it is."""
+    """An exported network, whose mode is fixed; `train` and `eval` leave it as it is."""
 
     def __init__(self, program: nn.Module) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ _COPIES = 5
 
 
 def activation_aliasing(before: Tensor, function: Activation, factor: int = 4) -> tuple[Tensor, Tensor]:
-    """Measure the aliasing of a pointwise activation on a periodic grid, and what it makes beyond the grid's reach.
+    """Return the aliasing of a pointwise activation on a periodic grid, and its energy beyond the grid's frequencies.
 
     With v the field, U its trigonometric interpolation onto a grid `factor` times as fine, P the ideal filter that
     keeps |k| <= floor((n - 1) / 2) on every axis and D the restriction to the nodes, the two are

@@ -93,7 +93,7 @@ def train(
 def _batches(
     inputs: Sequence[Tensor], targets: Sequence[Tensor], batch: int, stream: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Deal the samples of every grid into batches, in random order."""
+    """Yield batches of samples, each of one grid, in random order."""
     parts = [
         (grid, part)
         for grid, fields in enumerate(inputs)
@@ -107,7 +107,7 @@ def _batches(
 
 
 def li_state(operator: FourierOperator) -> dict[str, Tensor]:
-    """Return the weights under the names that scripts of this family save them by: fc0, conv0, w0, ..., fc1, fc2."""
+    """Return the weights under the names of the published scripts: fc0, conv0, w0, ..., fc1, fc2."""
     state: dict[str, Tensor] = {}
     _name(state, ("fc0",), operator.lift)
     for number, module in enumerate(operator.blocks):

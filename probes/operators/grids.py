@@ -29,7 +29,7 @@ Values = TypeVar("Values", Tensor, NDArray[Any])
 
 
 def step(kind: GridKind, fine: int, coarse: int) -> int | None:
-    """Return the ratio q at which every q-th of `fine` nodes makes a grid of `coarse` nodes; None: there is none.
+    """Return q where every q-th of `fine` nodes makes a grid of `coarse` nodes; None where there is no such q.
 
     open: fine = q coarse; closed: fine - 1 = q (coarse - 1); cell: fine = q coarse with q odd.
 
@@ -57,7 +57,7 @@ def nested(kind: GridKind, sizes: Sequence[int]) -> list[int]:
 
 
 def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: GridKind) -> tuple[slice, ...]:
-    """Return the slices that take a stored grid to the nodes of a grid with `resolution` points on its first axis.
+    """Return the slices of a stored grid that give the grid with `resolution` points on its first axis.
 
     All axes are coarsened by the same ratio. From a closed grid to an open one, the last node of each axis goes first.
 
@@ -111,7 +111,7 @@ def restricted(x: Values, slices: Sequence[slice]) -> Values:
 
 
 def detect(targets: NDArray[Any]) -> GridKind | None:
-    """Tell the grid from where targets (n, channels, *grid) vanish; None where that says nothing.
+    """Recognise the grid by where targets (n, channels, *grid) vanish; None where that is not conclusive.
 
     A side of the grid lies on a boundary where the field is zero if its root mean square is at most 5 % of the
     field's and at most 10 % of that of the row beside it, which itself must be above 0.1 % of the field's: a field
@@ -143,7 +143,7 @@ def detect(targets: NDArray[Any]) -> GridKind | None:
 
 
 def detect_coordinates(axes: Sequence[NDArray[Any]]) -> GridKind | None:
-    """Tell the grid from the coordinates along each axis; None where they are uneven, differ, or fit several kinds.
+    """Recognise the grid by the coordinates along each axis; None where they are uneven, differ, or fit several kinds.
 
     Nodes x_0 ... x_(N-1) a step h apart fill the domain [x_0, x_(N-1)] if closed, [x_0, x_(N-1) + h] if open and
     [x_0 - h/2, x_(N-1) + h/2] if cells. The kind is the one whose domain ends at round numbers: 0 and 1 or -1, then

@@ -67,7 +67,7 @@ class RadialSpectrum:
         self._window = _hann(self.sizes, kind).to(device) if view == "hann" else None
 
     def _axis(self, size: int, *, half: bool) -> tuple[Tensor, Tensor]:
-        """Return the wavenumbers of an axis without sign, and for how many of the whole transform each one stands."""
+        """Return the absolute wavenumbers of an axis, and how many coefficients of the full transform each counts for."""
         if self.view == "even":
             waves = torch.arange(size, dtype=torch.float64) / 2
         else:

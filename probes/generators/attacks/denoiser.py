@@ -43,7 +43,7 @@ class _Score(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An attack by its name, at a timestep from 0 to T - 1."""
+    """The name of an attack, and a timestep from 0 to T - 1."""
 
     attack: str
     timestep: int
@@ -169,7 +169,7 @@ def score_denoiser(
     Raises
     ------
     InputError
-        Where a request cannot be met, points are not of the network's shape, or it gives numbers that are not finite.
+        Where a request is not possible, points are not of the network's shape, or it gives numbers that are not finite.
     IncompleteError
         Where the device runs out of memory.
     """
@@ -209,7 +209,7 @@ def _check(denoiser: Denoiser, points: PointSet | NDArray[np.float32], requests:
 
 
 def check_requests(requests: Sequence[Request], steps: int) -> None:
-    """Look whether attacks can be made at their timesteps, in a schedule of `steps`.
+    """Refuse attacks whose timesteps are not possible in a schedule of `steps`.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def _block(points: PointSet | NDArray[np.float32], part: slice) -> NDArray[np.fl
 def _chunk(
     target: Target, points: Points, requests: Sequence[Request], cache: Cache | None
 ) -> dict[Request, NDArray[np.float64]]:
-    """Return the scores of a chunk of points, those that the cache has from there."""
+    """Return the scores of a chunk of points, from the cache where it has them."""
     keys = {request: _key(target, points, request) for request in requests}
     found: dict[Request, NDArray[np.float64]] = {}
     for request, key in keys.items():
@@ -301,7 +301,7 @@ def _key(target: Target, points: Points, request: Request) -> dict[str, object]:
 
 
 def _scores(target: Target, points: Points, name: str, steps: Sequence[int]) -> Tensor:
-    """Return scores (steps, points), working on as many points together as memory is meant for."""
+    """Return scores (steps, points), in batches that fit the memory limit."""
     versions = points.draws + 2 * FLUCTUATIONS
     together = max(1, min(target.batch, _HELD // (versions * points.x[0].numel())))
     parts = []

@@ -39,7 +39,7 @@ _HELD_GRADIENTS = 2**25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A denoiser as attacks ask it: in batches, and never answered with anything but finite numbers.
+    """A denoiser as attacks call it: in batches, with a refusal of outputs that are not finite.
 
     `batch` is the largest number of rows that pass the network together; its weights are on `device`.
     """
@@ -71,7 +71,7 @@ class Target:
 
     @contextmanager
     def asked(self, rows: int) -> Iterator[None]:
-        """Ask the network in this number format, and tell its failures on so many rows in words of ours."""
+        """Run the network in this number format, and turn its failures on so many rows into refusals."""
         kind, number = self.device.partition(":")[0], getattr(torch, self.dtype)
         try:
             # Casting as it goes suits any network, also one that makes tensors of float32 inside.
@@ -106,7 +106,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Points `x` (b, *shape) on the target's device, and the chance that they meet: see `point_noise`."""
+    """Points `x` (b, *shape) on the target's device, and the seed and draws of their noise: see `point_noise`."""
 
     x: Tensor
     indices: NDArray[np.int64]
@@ -156,7 +156,7 @@ def _repeated(x: Tensor, times: int) -> Tensor:
 
 
 def sima(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
-    """Return minus the 2-norm of the noise that is seen in the point itself."""
+    """Return minus the 2-norm of the noise predicted in the point itself."""
     norms = []
     for times in _fused(steps, target.batch // len(points.x)):
         noise = target.epsilon(_repeated(points.x, len(times)), np.repeat(times, len(points.x)))
@@ -165,7 +165,7 @@ def sima(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 def pia(target: Target, points: Points, steps: Sequence[int], *, normalised: bool = False) -> Tensor:
-    """Return minus the fourth power of the 4-norm between the noise seen at step 0 and, once it is added, at a step."""
+    """Return minus the fourth power of the 4-norm between the noise predicted at step 0 and, once added, at a step."""
     x = points.x
     first = target.epsilon(x, [0] * len(x))
     if normalised:
@@ -186,7 +186,7 @@ def pian(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 def secmi(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
-    """Return minus the squared distance that a step on and back leaves, behind an inversion up to the step."""
+    """Return minus the squared error of one step forth and back, after an inversion up to the step."""
     width = stride(target.denoiser.steps)
     scores: dict[int, Tensor] = {}
     x, here = points.x, 0
@@ -208,7 +208,7 @@ def _move(target: Target, x: Tensor, start: int, end: int) -> Tensor:
 
 
 def pfami(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
-    """Return by what share of itself the loss rises, a mean over neighbours of the point, each under its noise.
+    """Return the relative rise of the loss, a mean over neighbours of the point, each under its noise.
 
     Neighbours of images of 16 pixels a side or more are crops of their centre, 0.95 to 0.7 of a side, at full size
     again; of anything smaller, where a crop moves by whole pixels or means nothing, the point with Gaussian noise of
@@ -268,7 +268,7 @@ def gradnorm(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 class _Gradients:
-    """Gradients of each point's loss; one by one where the network's operations cannot be batched over weights."""
+    """Norms of the gradient of each point's loss; one by one where the network cannot be batched over weights."""
 
     def __init__(self, denoiser: Denoiser) -> None:
         self._denoiser = denoiser

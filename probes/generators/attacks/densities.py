@@ -80,7 +80,7 @@ def log_kernel_means(
 
 
 def _add(top: Floats, total: Floats, exponents: Floats) -> None:
-    """Take a block of exponents into sums that are held as exp(top) * total."""
+    """Add a block of exponents to sums that are stored as exp(top) * total."""
     high = np.maximum(top, exponents.max(1))
     with np.errstate(invalid="ignore"):
         # Of two infinities the difference is no number; it stays in the sum and is told at the end.

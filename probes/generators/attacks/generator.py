@@ -34,7 +34,7 @@ def latent_search(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> NDArray[np.float64]:
-    """Return -min over z of |G(z) - x|^2 for each point x, as far as Adam finds it.
+    """Return -min over z of |G(z) - x|^2 for each point x, by Adam from several starts.
 
     Chen et al. 2020, equation 7, without the terms for perception and prior. The search for a point does not depend on
     which others are in its batch.
@@ -76,7 +76,7 @@ def latent_search(
 def _descend(
     generator: nn.Module, x: Tensor, starts: Tensor, *, steps: int, rate: float, shape: tuple[int, ...]
 ) -> Tensor:
-    """Return the smallest squared distance on the way from each start."""
+    """Return the smallest squared distance that the descent from each start passes."""
     z = starts.clone().requires_grad_()
     adam = torch.optim.Adam([z], lr=rate)
     best = torch.full((len(x),), torch.inf, device=x.device)

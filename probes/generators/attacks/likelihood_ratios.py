@@ -27,7 +27,7 @@ _LEAST_VARIANCE = 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratios:
-    """Scores of the points that have enough shadow models, and which these are.
+    """Scores of the points that have enough shadow models, and the indices of these points.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def complements(keep: ArrayLike) -> Integers:
 
 
 def left_out(keep: ArrayLike, target: int) -> Bools:
-    """Return which models may serve as shadows of one of them: all but itself and its complement, shape (models,).
+    """Return which models may be shadows of the target: all but itself and its complement, shape (models,).
 
     Where each point is in as many models as any other, leaving out the target alone would leave one model fewer with
     each of its members: the count alone would tell them. Its complement evens that out.
@@ -192,7 +192,7 @@ def left_out(keep: ArrayLike, target: int) -> Bools:
 
 
 def count_gap(keep: ArrayLike, target: int, chosen: ArrayLike) -> float:
-    """Return how many more of the chosen models hold a member of the target than hold another point, on average.
+    """Return how many more chosen models, on average, were trained on a member of the target than on another point.
 
     Away from 0 by more than chance, the number of models tells who is a member before any score is looked at.
 
@@ -216,7 +216,7 @@ class _Normal:
 
 
 def _normal(given: Floats, chosen: Bools, variance: Variance) -> _Normal:
-    """Describe each point's statistics over the chosen models, at least one for each point, block by block."""
+    """Fit medians and variances of each point's statistics over the chosen models, at least one for each point."""
     count = chosen.sum(0)[:, None]
     centre, squares = (np.empty(given.shape[1:]) for _ in range(2))
     step = max(1, _BLOCK // (given.shape[0] * given.shape[2]))
@@ -247,7 +247,7 @@ def _log_density(asked: Floats, normal: _Normal) -> Floats:
 
 
 def _log_prior(given: Floats, out: Bools, a: float) -> Floats:
-    """Return log p of each point, one model after the other so that nothing of their table's size is made."""
+    """Return log p of each point, model by model, without an array of the size of the whole table."""
     total = np.full(given.shape[1], -np.inf)
     for values, chosen in zip(given, out, strict=True):
         total = np.where(chosen, np.logaddexp(total, values), total)

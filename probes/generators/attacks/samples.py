@@ -1,7 +1,7 @@
 """Scores of points that need only the samples of a generative model: distances to samples.
 
-Points are taken in blocks, so that memory does not grow with their number. All distances are Euclidean, between points
-laid flat.
+Points are taken in blocks, so that memory does not grow with their number. All distances are Euclidean, between
+flattened points.
 """
 
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ _PIECE = 2**23
 
 
 def width(points: Points) -> int:
-    """Return how many numbers a point has when it is laid flat."""
+    """Return how many numbers a point has when it is flattened."""
     shape = points.shape if isinstance(points, PointSet) else points.shape[1:]
     return int(np.prod(shape))
 
 
 def flat(points: Points, start: int, stop: int) -> Singles:
-    """Return points from one place to another, laid flat, as float32 of shape (points, width).
+    """Return points `start` to `stop`, flattened, as float32 of shape (points, width).
 
     Raises
     ------
@@ -49,7 +49,7 @@ def flat(points: Points, start: int, stop: int) -> Singles:
 
 
 def blocks(points: Points, most: int) -> Iterator[tuple[slice, Singles]]:
-    """Yield points, laid flat, at most `most` at once and fewer where they are wide."""
+    """Yield flattened points, at most `most` at once and fewer where they are wide."""
     step = max(1, min(most, _PIECE // width(points)))
     for start in range(0, len(points), step):
         part = slice(start, min(start + step, len(points)))
@@ -57,7 +57,7 @@ def blocks(points: Points, most: int) -> Iterator[tuple[slice, Singles]]:
 
 
 def taken(points: Points, most: int, rng: np.random.Generator) -> Singles:
-    """Return points laid flat, a random part of `most` in their order where there are more."""
+    """Return flattened points; where there are more than `most`, a random subset in their order."""
     if len(points) <= most:
         return flat(points, 0, len(points))
     places = np.sort(rng.permutation(len(points))[:most])
@@ -66,7 +66,7 @@ def taken(points: Points, most: int, rng: np.random.Generator) -> Singles:
 
 
 def check_widths(points: Points, others: Points) -> None:
-    """Look whether two sets can be compared.
+    """Refuse sets of points that have different shapes.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def check_widths(points: Points, others: Points) -> None:
 
 
 def nearest(x: Points, samples: Points, *, progress: Progress | None = None, label: str = "Nearest samples") -> Floats:
-    """Score points by the squared distance to their nearest sample, turned round, shape (points,).
+    """Score points by minus the squared distance to their nearest sample, shape (points,).
 
     The full black-box score of Chen, Yu, Zhang and Fritz (2020, "GAN-Leaks"), equation 7. Blocks of distances are
     computed in float32 with a bound on their rounding; whatever may be nearest within it is computed again in float64.
@@ -141,7 +141,7 @@ def monte_carlo(x: Points, samples: Points, *, quantile: float = 0.5, progress: 
 
 
 def squared_distances(x: Points, others: Points) -> Iterator[tuple[slice, Floats]]:
-    """Yield squared distances in float64, blocks of shape (points, others): which points, and to the next others."""
+    """Yield squared distances in float64, in blocks of shape (points, others), with the slice of points."""
     check_widths(x, others)
     # A centre that float32 holds: points that are all the same are 0 apart, not rounding.
     centre = next(blocks(x, ROWS))[1].mean(0, dtype=np.float64).astype(np.float32).astype(np.float64)
@@ -165,7 +165,7 @@ def _prepared(rows: Singles, centre: Floats) -> knn.Points:
 
 
 def _nearer(own: knn.Points, others: knn.Points, best: Floats) -> Floats:
-    """Return the squared distances to the nearest so far, after a further block of others."""
+    """Return the smallest squared distances so far, updated by another block of others."""
     bounds = (own.centred @ others.centred.T).mul_(-2).add_(own.floors[:, None]).add_(others.floors)
     pick = bounds.argmin(1)
     everyone = np.arange(len(own))

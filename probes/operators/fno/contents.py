@@ -29,7 +29,7 @@ _CONVERT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _unpickled(place: Path) -> object:
 
 
 def _sorted_out(content: object, place: Path) -> Content:
-    """Open wrappers, take prefixes off, and set apart what is no weight."""
+    """Open wrappers, take prefixes off, and separate weights from the rest."""
     where, found = str(place), unwrap(content)
     if not isinstance(found.content, Mapping):
         what = f"The file holds a {type(found.content).__name__}, not tensors by name."
@@ -128,7 +128,7 @@ def _sorted_out(content: object, place: Path) -> Content:
 def _metadata(
     tensors: Mapping[str, Tensor], inside: object, place: Path
 ) -> tuple[Mapping[str, object] | None, tuple[Path, ...]]:
-    """Return the arguments that neuraloperator saves, and the file that they are from if it is another one."""
+    """Return the arguments that neuraloperator saves, and the other files that they come from."""
     beside = place.with_name(place.stem.removesuffix("_state_dict") + "_metadata.pkl")
     if not is_neuralop(tensors) or (inside is None and not beside.is_file()):
         return None, ()
@@ -163,5 +163,5 @@ def _scales(others: Mapping[str, object], where: str) -> tuple[dict[str, float |
 
 
 def safe(text: str) -> str:
-    """Return a stranger's text without control characters, which would reach the terminal."""
+    """Return untrusted text without control characters, which would reach the terminal."""
     return ascii(text)[1:-1][:80]

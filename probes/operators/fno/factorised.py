@@ -20,7 +20,7 @@ _RANK_ENTRIES = 2**22
 
 
 def kind(parts: Mapping[str, Tensor]) -> str:
-    """Return the form in words: "dense", "Tucker", "CP" or "TT"; empty where the names are those of none.
+    """Return the form in words: "dense", "Tucker", "CP" or "TT"; empty where the names fit none.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def kind(parts: Mapping[str, Tensor]) -> str:
 
 
 def dense(parts: Mapping[str, Tensor], *, where: str) -> Tensor:
-    """Return the tensor that its parts make up, complex.
+    """Return the complex tensor of the parts of a decomposition.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def dense(parts: Mapping[str, Tensor], *, where: str) -> Tensor:
 
     Examples
     --------
-    The train whose carriages are (1, 2) and (3, 5):
+    The tensor train of the cores (1, 2) and (3, 5):
 
     >>> first, last = torch.tensor([[[1], [2]]]) + 0j, torch.tensor([[[3], [5]]]) + 0j
     >>> dense({"factors.factor_0": first, "factors.factor_1": last}, where="").real.tolist()

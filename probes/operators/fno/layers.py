@@ -15,7 +15,7 @@ CoordinateKind = Literal["none", "grid", "open", "closed", "cell"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stage of which another is a linear function: its name, and the matrix (out, in) applied at every point.
+    """A stage that enters another linearly: its name, and the matrix (out, in) applied at every point.
 
     None for the matrix: the stage itself is added.
     """
@@ -25,10 +25,10 @@ class Part:
 
 
 class Listener:
-    """Hears a forward pass; this one does nothing. Values have the shape (n, channels, *grid)."""
+    """Receives the values of a forward pass; this one ignores them. Values have the shape (n, channels, *grid)."""
 
     def stage(self, name: str, values: Tensor, parts: tuple[Part, ...] = (), constant: Tensor | None = None) -> None:
-        """Take the output of a stage, without the padding of the domain.
+        """Receive the output of a stage, without the padding of the domain.
 
         Parameters
         ----------
@@ -37,7 +37,7 @@ class Listener:
         """
 
     def activation(self, name: str, before: Tensor, function: Activation) -> None:
-        """Take what goes into an activation, with the padding: the network's own periodic grid."""
+        """Receive the input of an activation, with the padding: on the network's own periodic grid."""
 
 
 SILENT = Listener()
@@ -157,7 +157,7 @@ class Gate(nn.Module):
 
 
 class SpectralConv(nn.Module):
-    """Multiply the lowest frequencies by a matrix each, and drop all others (Li et al. 2021, equation 4).
+    """A spectral convolution: a matrix for each of the lowest frequencies, none for the others (Li et al. 2021, eq. 4).
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class Weights:
 
     @property
     def unused(self) -> list[str]:
-        """Names that nothing was made of, in order."""
+        """Names of tensors that were not used, in order."""
         return sorted(self._left)
 
     def tensor(self, name: str) -> Tensor:
@@ -66,7 +66,7 @@ class Weights:
         return weight.reshape(size[:2]), None if bias is None else bias.flatten()
 
     def dimensions(self, name: str) -> int:
-        """Return the number of axes of a spectral convolution's grid, which its first corner's shape tells."""
+        """Return the number of axes of a spectral convolution's grid, by the shape of its first corner."""
         corner = self.tensor(f"{name}.weights1")
         axes = corner.dim() - (2 if corner.is_complex() else 3)
         if axes not in (1, 2, 3) or not (corner.is_complex() or corner.shape[-1] == 2):
@@ -95,7 +95,7 @@ class Weights:
         return SpectralConv(corners[0], [*full, range(size[-1])])
 
     def wrong(self, message: str, hint: str = "") -> InputError:
-        """Return the error that the tensors do not make up the network."""
+        """Return the refusal of tensors that do not make up the network."""
         return InputError(message, where=self.where, hint=hint or "Save model.state_dict() again, of the whole model.")
 
 
@@ -189,7 +189,7 @@ def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _is_early(tensors: Mapping[str, Tensor], weights: Weights, axes: int) -> bool:
-    """Tell the scripts of 2020: a wrapper, flat skips on grids of two axes and more, or pairs for complex numbers."""
+    """Tell whether a script of 2020 wrote them: wrapped, flat skips on two axes or more, or numbers in pairs."""
     skip = weights.tensors.get("w0.weight")
     flat = axes > 1 and skip is not None and skip.dim() == 3
     pairs = axes == 1 and not weights.tensors["conv0.weights1"].is_complex()
@@ -251,7 +251,7 @@ def _block(weights: Weights, place: int, axes: int, width: int, *, last: bool, e
 
 
 def _folded(weights: Weights, name: str, width: int) -> tuple[Tensor, Tensor]:
-    """Return by what a batch normalisation in evaluation multiplies each channel, and what it then adds."""
+    """Return the scale and the shift of each channel by a batch normalisation in evaluation."""
     keys = ("weight", "bias", "running_mean", "running_var")
     scale, shift, mean, variance = (weights.tensor(f"{name}.{key}") for key in keys)
     if any(tuple(values.shape) != (width,) for values in (scale, shift, mean, variance)) or bool((variance < 0).any()):

@@ -31,7 +31,7 @@ from probes.operators.resampling import upsample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockShape:
-    """What a block does beside its parts: which activations it has, and whether its input is squashed first."""
+    """The activations of a block, and whether its input is squashed first."""
 
     activated: bool
     activated_again: bool = False
@@ -118,7 +118,7 @@ class Block(nn.Module):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What is known of a network beyond its weights.
+    """The settings of a network beyond its weights.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def _cropped(x: Tensor, sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -
 
 
 class _Cropping(Listener):
-    """Takes the padding off every stage before another listener hears it."""
+    """A listener that crops the padding off every stage before it passes it to another listener."""
 
     def __init__(self, listener: Listener, sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> None:
         self.listener, self.sizes, self.ends = listener, sizes, ends

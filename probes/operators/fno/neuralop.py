@@ -137,18 +137,18 @@ class _Network:
         return f"neuralop {self.release} ({', '.join(notes)})"
 
     def lift(self) -> Pointwise:
-        """The perceptron before the blocks."""
+        """Build the perceptron before the blocks."""
         return self._perceptron(["lifting.fc"] if self.release == "0.2" else self._layers("lifting"), None, self.width)
 
     def projection(self) -> Pointwise:
-        """The perceptron after the blocks."""
+        """Build the perceptron after the blocks."""
         names = ["projection.fc1", "projection.fc2"] if self.release == "0.2" else self._layers("projection")
         made = self._perceptron(names, self.width, None)
         self._agree("out_channels", made.channels[1])
         return made
 
     def coordinates(self, channels: int) -> tuple[CoordinateKind, int]:
-        """Which coordinates are appended, and the number of fields, of all channels that the lift takes."""
+        """Return the kind of coordinates that are appended, and the number of fields, for the channels of the lift."""
         fields = self.settings.whole("in_channels")
         if self.old:
             self._agree("in_channels", channels)
@@ -162,7 +162,7 @@ class _Network:
         return "open" if channels > fields else "none", fields
 
     def padding(self, given: Padding | None) -> Padding:
-        """The padding that was given, else that of the settings."""
+        """Return the given padding, else that of the settings."""
         if given is not None:
             if len(given.amounts) not in (0, self.axes):
                 raise self.weights.wrong(
@@ -186,7 +186,7 @@ class _Network:
         return Padding(amounts=tuple(amounts), fraction=True, symmetric=symmetric) if any(amounts) else Padding()
 
     def block(self, place: int) -> Block:
-        """One block, with the activations where the release has them."""
+        """Build one block, with the activations where the release has them."""
         spectral, width = self._spectral(place), self.width
         skip = self._skip("fno_skip", f"fno_blocks.fno_skips.{place}")
         mlp = mlp_skip = None

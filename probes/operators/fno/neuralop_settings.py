@@ -66,7 +66,7 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the library saved beside the tensors; None where nothing is known of it."""
+    """The settings that the library saved beside the tensors; None where there are none."""
 
     values: Mapping[str, object] | None
     where: str
@@ -101,13 +101,13 @@ class Settings:
         return list(counts)
 
     def wrong(self, key: str, why: str, hint: str = RETRAIN) -> InputError:
-        """Return the error that a setting is wrong."""
+        """Return the refusal of a setting."""
         value = reprlib.repr(self.get(key))
         return InputError(f"{key} is {value}: {why}", where=f"{self.where}, metadata, key {key}", hint=hint)
 
 
 def told(tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, where: str) -> tuple[Release, Settings]:
-    """Return the release, and the settings with arguments that were given by place put under their names.
+    """Return the release, and the settings with positional arguments put under their names.
 
     Raises
     ------

@@ -262,7 +262,7 @@ _Member = Callable[[str], IO[bytes]]
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[_Sizes, _Member]]:
-    """Give the sizes of the three files of an archive, tar or zip, and what opens one of them; nothing is unpacked."""
+    """Yield the sizes of the three files of a tar or zip, and a function that opens one; nothing is unpacked."""
     damaged = (tarfile.TarError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError)
     try:
         # A tar that holds a zip ends like a zip: the tar has to be tried first, as the library does.

@@ -43,7 +43,7 @@ _FOREIGN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A Fourier neural operator, and where it is from.
+    """A Fourier neural operator, and its source.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def load_operator(
 
 
 def fit_fields(loaded: Loaded, channels: int) -> Loaded:
-    """Return the operator for inputs of so many channels; the first releases of neuraloperator get coordinates.
+    """Return the operator for inputs of so many channels; those of early neuraloperator releases append coordinates.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def _check_numbers(operator: FourierOperator, where: str) -> None:
 
 
 def _detected(place: Path, content: Content, family: str) -> tuple[str, str]:
-    """Return the family, and how it was told."""
+    """Return the family, and how it was recognised."""
     where = str(place)
     if place.suffix.lower() == ".mdlus":
         detected, how = "physicsnemo", "is that of a .mdlus archive"
