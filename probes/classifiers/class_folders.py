@@ -223,9 +223,9 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
     if not listing.classes and _numbers(listing.labels):
         return np.array([int(text) for text in listing.labels], dtype=np.int64), class_names, []
     classes = sorted(listing.classes or set(listing.labels))
-    place = Counter(_spelling(name) for name in class_names)
+    spellings = Counter(_spelling(name) for name in class_names)
     # A name that two classes share (ImageNet has two cranes) tells neither.
-    own = {_spelling(name): index for index, name in enumerate(class_names) if place[_spelling(name)] == 1}
+    own = {_spelling(name): index for index, name in enumerate(class_names) if spellings[_spelling(name)] == 1}
     matched = [name for name in classes if _spelling(name) in own]
     if len({_spelling(name) for name in matched}) == len(classes):
         order = {name: own[_spelling(name)] for name in classes}
@@ -237,9 +237,9 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
     else:
         order = {name: index for index, name in enumerate(classes)}
         names = tuple(classes)
-        given = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
+        matching = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
         pairs = _shorten([f"{index} {name}" for index, name in enumerate(classes)])
-        notes = [f"Labels follow the alphabetical order of the classes{given}: {pairs}."]
+        notes = [f"Labels follow the alphabetical order of the classes{matching}: {pairs}."]
     return np.array([order[text] for text in listing.labels], dtype=np.int64), names, notes
 
 
@@ -286,10 +286,10 @@ def _check_headers(
         counts.update(_changes(header, shape[0]))
         if (header.height, header.width) != shape[1:]:
             if not resize:
-                said = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
-                said += f"{shape[2]} x {shape[1]}."
+                message = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
+                message += f"{shape[2]} x {shape[1]}."
                 hint = "Bring all images to one size first: none is resized here."
-                bad.append((name, InputError(said, where=file.where, hint=hint)))
+                bad.append((name, InputError(message, where=file.where, hint=hint)))
                 continue
             counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1
     if bad:

@@ -95,7 +95,7 @@ def check_classifier(
     if bool(((first - alone).abs().amax(1) > limit).any()):
         raise _unusable(classifier, "the logits of an image depend on the other images of its batch")
     classes = first.shape[1]
-    wrong = next((place for place, label in enumerate(labels) if not 0 <= label < classes), None)
+    wrong = next((index for index, label in enumerate(labels) if not 0 <= label < classes), None)
     if wrong is not None:
         raise InputError(
             f"Label {labels[wrong]} of image {wrong} is not one of the classes 0 to {classes - 1}.",

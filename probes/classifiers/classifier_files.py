@@ -200,10 +200,10 @@ def _from_weights(path: Path, arch: str | None) -> _Found:
         )
     if not arch and not named:
         likely = guess_architecture(tensors)
-        said = f" It names {_safe(checkpoint.arch)}, which is not known here." if checkpoint.arch else ""
+        unknown = f" It names {_safe(checkpoint.arch)}, which is not known here." if checkpoint.arch else ""
         hint = f"The names of the weights are those of {likely}: give --arch {likely}. " if likely else ""
         raise InputError(
-            f"Bare weights do not say which network they are of.{said}",
+            f"Bare weights do not say which network they are of.{unknown}",
             where=str(path),
             hint=f"{hint}Known: {', '.join(ARCHITECTURES)}; any other by --factory module:callable --allow-code.",
         )

@@ -98,8 +98,8 @@ def _foldable(graph: fx.GraphModule, layer: fx.Node, norm: fx.Node) -> bool:
     channels = before.out_channels if isinstance(before, nn.Conv2d) else before.out_features
     if isinstance(before, nn.Linear) and not _is_flat(layer):
         return False
-    kept = after.running_mean is not None and after.running_var is not None
-    return kept and after.num_features == channels and len(layer.users) == 1 and _called_once(graph, layer)
+    has_statistics = after.running_mean is not None and after.running_var is not None
+    return has_statistics and after.num_features == channels and len(layer.users) == 1 and _called_once(graph, layer)
 
 
 def _is_flat(layer: fx.Node) -> bool:

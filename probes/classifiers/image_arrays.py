@@ -90,8 +90,8 @@ def _is_archive(path: Path) -> bool:
             hint=_SAVE,
         )
     if head and path.suffix.lower() == ".npz" and head[:2] != b"PK" and impostor(head) is None:
-        said = "The NPZ file is damaged: it is no zip archive."
-        raise InputError(said, where=str(path), hint="Fetch or save it again.")
+        message = "The NPZ file is damaged: it is no zip archive."
+        raise InputError(message, where=str(path), hint="Fetch or save it again.")
     return head[:2] == b"PK"
 
 
@@ -125,8 +125,8 @@ def _as_it_is(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _entry(path: Path, index: int, place: int | None) -> str:
-    return f"{path}, {'y' if place is None else 'x'}[{index}]"
+def _entry(path: Path, index: int, position: int | None) -> str:
+    return f"{path}, {'y' if position is None else 'x'}[{index}]"
 
 
 def _check_there(archive: Archive, key: str) -> None:
@@ -258,7 +258,7 @@ def _row_shape(count: int, expected: Shape | None, where: str) -> Shape:
     )
 
 
-def _place(file: NumberRows, index: int, place: int | None) -> str:
+def _place(file: NumberRows, index: int, position: int | None) -> str:
     """Return line and column of a value in a CSV, for an error; the file is read again."""
     line, _ = next(islice(file.rows(), index, None))
-    return f"{file.path}:{line}, column {1 if place is None else place + 2}"
+    return f"{file.path}:{line}, column {1 if position is None else position + 2}"

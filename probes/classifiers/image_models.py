@@ -168,10 +168,10 @@ def _shape(config: Mapping[str, Any], processor: Mapping[str, Any]) -> tuple[int
 
 def _names(model: Any) -> tuple[str, ...]:
     names = getattr(model.config, "id2label", None) or {}
-    given = tuple(str(names[place]) for place in range(len(names)) if place in names)
+    known = tuple(str(names[label]) for label in range(len(names)) if label in names)
     # Where nobody named the classes, transformers numbers them.
-    unnamed = all(name == f"LABEL_{place}" for place, name in enumerate(given))
-    return () if unnamed or len(given) != len(names) else given
+    unnamed = all(name == f"LABEL_{label}" for label, name in enumerate(known))
+    return () if unnamed or len(known) != len(names) else known
 
 
 def _odd(path: Path, key: str, what: str) -> InputError:

@@ -171,17 +171,17 @@ def _joined(step: Step, reached: Sequence[float]) -> float:
 def _stages(steps: Sequence[Step], reached: Sequence[float]) -> tuple[Stage, ...]:
     """Cut the network after each step that alone is read by what follows; stages of factor 1 are left out."""
     last_use = {-1: -1}
-    for place, step in enumerate(steps):
-        last_use |= dict.fromkeys(step.sources, place)
+    for index, step in enumerate(steps):
+        last_use |= dict.fromkeys(step.sources, index)
     stages, begun, before, open_until = [], 0, 1.0, last_use[-1]
-    for place in range(len(steps)):
+    for index in range(len(steps)):
         # Only where no later step reads past this one do the factors before and behind it multiply.
-        if open_until <= place:
-            factor = reached[place] / before if before else 0.0
+        if open_until <= index:
+            factor = reached[index] / before if before else 0.0
             if factor != 1.0:
-                stages.append(Stage(name=_common(steps[begun : place + 1]), factor=factor))
-            begun, before = place + 1, reached[place]
-        open_until = max(open_until, last_use.get(place, place))
+                stages.append(Stage(name=_common(steps[begun : index + 1]), factor=factor))
+            begun, before = index + 1, reached[index]
+        open_until = max(open_until, last_use.get(index, index))
     return tuple(stages)
 
 

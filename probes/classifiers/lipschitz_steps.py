@@ -120,10 +120,10 @@ class _Shapes(ShapeProp):
     """Record the size and the memory of every value, and the value itself where it does not depend on the picture."""
 
     def run_node(self, n: fx.Node) -> Any:
-        given = {node: self.env[node] for node in n.all_input_nodes}
+        inputs = {node: self.env[node] for node in n.all_input_nodes}
         result = super().run_node(n)
         # Names do not tell: a dropout in evaluation, say, returns its input itself.
-        n.meta["alias"] = next((node for node, value in given.items() if _share_memory(value, result)), None)
+        n.meta["alias"] = next((node for node, value in inputs.items() if _share_memory(value, result)), None)
         # A layer may bear the name of a method.
         named = n.op == "call_method" and n.target in _SIZES
         sizes = named or (n.target is getattr and n.args[1] in ("shape", "ndim"))

@@ -136,9 +136,9 @@ class Sampler:
             self._buffer = self._buffer.new_empty((max(last - first, self.batch), height, width, channels))
         # Which number of a stream a pixel meets depends on this order in memory: it is part of what a draw is.
         noisy = self._buffer[: last - first]
-        for place in range(0, last - first, BLOCK):
-            start_block(self._generator, self.seed, index, stream, (first + place) // BLOCK)
-            self.noise.fill(noisy[place : place + BLOCK], self._generator)
+        for start in range(0, last - first, BLOCK):
+            start_block(self._generator, self.seed, index, stream, (first + start) // BLOCK)
+            self.noise.fill(noisy[start : start + BLOCK], self._generator)
         return noisy.add_(image.permute(1, 2, 0)).permute(0, 3, 1, 2)
 
     def _logits(self, batch: "Tensor") -> "Tensor":

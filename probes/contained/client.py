@@ -86,7 +86,7 @@ class Session:
         limits: Limits = _DEFAULT,
         loads: Sequence[str] = (),
     ) -> None:
-        self._made = (opener, args, [Path(place).absolute() for place in reads], limits, tuple(loads))
+        self._made = (opener, args, [Path(path).absolute() for path in reads], limits, tuple(loads))
         self._open: tuple[int, _Line] | None = None
         self._line()
 
@@ -155,7 +155,7 @@ class _Line:
             function=function.__name__,
             args=args,
             # What a link leads to is what is opened.
-            reads=[os.path.realpath(place) for place in reads],
+            reads=[os.path.realpath(path) for path in reads],
             loads=loads,
             limits=limits,
             folder=str(Path.cwd()),
@@ -266,7 +266,7 @@ def _start() -> _Server:
     handle = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
     try:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | ONE_CORE
-        environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         code = f"from probes.contained.server import serve; serve({handle})"
         process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-c", code],

@@ -122,7 +122,7 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
         # Before files are closed off: it is read from one what the process has.
         walls.limit_memory(job.limits.memory)
         walls.close_off(job.reads)
-        result = _answer(line, job, function, job.args, told=not job.session)
+        result = _answer(line, job, function, job.args, send_result=not job.session)
         while job.session and result is not None:
             name, args = read_request(line)
             _answer(line, job, getattr(result, name), args)
@@ -136,13 +136,13 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
 
 
 def _answer(
-    line: socket.socket, job: Job, function: Callable[..., Any], args: Sequence[Any], *, told: bool = True
+    line: socket.socket, job: Job, function: Callable[..., Any], args: Sequence[Any], *, send_result: bool = True
 ) -> Any:
     """Call a function and send its result, or what it raised; return the result."""
     walls.limit_time(job.limits.seconds, last=not job.session)
     try:
         result = function(*args)
-        send_answer(line, result if told else None)
+        send_answer(line, result if send_result else None)
         return result
     except (BrokenPipeError, ConnectionResetError):
         raise

@@ -79,20 +79,20 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
     ruleset = system.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint32(0))
     if ruleset < 0:
         return
-    python = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, *sys.path) if place}
-    libraries = [place for place in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if place]
-    for place in {*python, *_SYSTEM, *libraries, *reads}:
-        _allow(system, ruleset, place)
+    python = {os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, *sys.path) if path}
+    libraries = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
+    for path in {*python, *_SYSTEM, *libraries, *reads}:
+        _allow(system, ruleset, path)
     system.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0))
     os.close(ruleset)
 
 
-def _allow(system: ctypes.CDLL, ruleset: int, place: str) -> None:
+def _allow(system: ctypes.CDLL, ruleset: int, path: str) -> None:
     try:
-        handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
-    rights = _READ_FILE | (_READ_DIR if os.path.isdir(place) else 0)  # noqa: PTH112
+    rights = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)  # noqa: PTH112
     rule = struct.pack("<Qi", rights, handle)
     system.syscall(_ADD_RULE, ruleset, 1, rule, ctypes.c_uint32(0))
     os.close(handle)

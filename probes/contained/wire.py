@@ -61,10 +61,10 @@ def send_answer(sock: socket.socket, answer: object) -> None:
 
 def send_error(sock: socket.socket, error: BaseException) -> None:
     """Send the error that a job ended in."""
-    told: dict[str, Any] = {"error": type(error).__name__, "text": str(error)[:10_000]}
+    head: dict[str, Any] = {"error": type(error).__name__, "text": str(error)[:10_000]}
     if isinstance(error, MilesError):
-        told |= {"text": error.message, "where": error.where, "hint": error.hint}
-    _send(sock, told, [])
+        head |= {"text": error.message, "where": error.where, "hint": error.hint}
+    _send(sock, head, [])
 
 
 def read_answer(sock: socket.socket, most: int) -> Any:
@@ -179,10 +179,10 @@ def _tensor(value: Any, blobs: list[memoryview], known: dict[Any, int]) -> int:
     """Return the index of the blob of a tensor; a tensor that has two names is sent once."""
     import torch
 
-    kept = value.detach()
-    key = (kept.data_ptr(), kept.dtype, tuple(kept.shape), tuple(kept.stride()))
-    if kept.numel() == 0 or key not in known:
-        flat = kept.reshape(-1)
+    tensor = value.detach()
+    key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
+    if tensor.numel() == 0 or key not in known:
+        flat = tensor.reshape(-1)
         # Of a single number the stride may be anything.
         flat = (
             flat if flat.stride(0) == 1 else torch.empty_like(flat, memory_format=torch.contiguous_format).copy_(flat)

@@ -188,7 +188,7 @@ class Cache:
         try:
             _make_private(self.folder)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_PART))
+            made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_PART))
         except OSError as error:
             raise IncompleteError(
                 f"The example cannot be written: {error}",
@@ -196,12 +196,12 @@ class Cache:
                 hint=f"Point {VARIABLE} at another folder.",
             ) from error
         try:
-            yield place
+            yield made
             # Where another run was quicker, its files are the same.
             if not folder.is_dir():
-                place.rename(folder)
+                made.rename(folder)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Return entries and bytes of each kind."""
@@ -214,8 +214,8 @@ class Cache:
     def clear(self) -> int:
         """Remove every entry, what killed runs left of some, and no other file; return the bytes freed."""
         freed = 0
-        kept = [*self._entries(), *self._made()]
-        for entry in [*(entry for _, entry in kept), *self._leftovers()]:
+        found = [*self._entries(), *self._made()]
+        for entry in [*(entry for _, entry in found), *self._leftovers()]:
             freed += _size(entry)
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)

@@ -55,13 +55,13 @@ def _keep_to_one_core() -> None:
 
 
 def _sendable(error: Exception) -> Exception:
-    told = "".join(traceback.format_exception(error))
+    trace = "".join(traceback.format_exception(error))
     if not isinstance(error, MilesError):
-        error.add_note(f"In a worker:\n{told}")
+        error.add_note(f"In a worker:\n{trace}")
     try:
-        return error if isinstance(pickle.loads(pickle.dumps(error)), type(error)) else RuntimeError(told)
+        return error if isinstance(pickle.loads(pickle.dumps(error)), type(error)) else RuntimeError(trace)
     except Exception:
-        return RuntimeError(told)
+        return RuntimeError(trace)
 
 
 class Pool(Protocol):

@@ -178,9 +178,9 @@ class Archive:
         total = sum(self.arrays[name].size for name in names if name in self.arrays)
         if total > self.most:
             what = "The file" if len(names) > 1 else f"The array {next(iter(names))!r}"
-            said = f"{what} unpacks to {total} bytes, over {_EXPANSION} times its size."
+            message = f"{what} unpacks to {total} bytes, over {_EXPANSION} times its size."
             hint = "Save it uncompressed (numpy.savez) if it really holds so little."
-            raise InputError(said, where=str(self.path), hint=hint)
+            raise InputError(message, where=str(self.path), hint=hint)
 
     def listing(self) -> str:
         """Return a sentence that names all arrays with their shapes."""
@@ -214,16 +214,16 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
             form, source = TORCH, None
     if form not in forms:
         wanted = "a file of arrays that is known here" if forms == FORMS else f"an {' or an '.join(forms)}"
-        said = f"This is a file of the form {form}, not {wanted}." if form else f"This is not {wanted}."
-        raise InputError(said, where=str(path), hint=hint)
+        message = f"This is a file of the form {form}, not {wanted}." if form else f"This is not {wanted}."
+        raise InputError(message, where=str(path), hint=hint)
     if source is None:
         source = open_contents(path, form, most)
-    said, arrays, refused = source.listed()
+    form, arrays, refused = source.listed()
     return Archive(
         path=path,
-        form=said,
+        form=form,
         arrays={entry[0]: _array(path, source, *entry) for entry in arrays},
-        refused={name: Refusal(reason, mend) for name, reason, mend in refused},
+        refused={name: Refusal(reason, advice) for name, reason, advice in refused},
         most=most,
         hint=hint,
     )

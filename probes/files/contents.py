@@ -137,5 +137,5 @@ class ContainedContents:
         taken = {"memory": f"{self.limits.memory >> 20:,} MiB of memory", "time": f"{self.limits.seconds} seconds"}
         if what not in taken:
             return damaged(self.path, ValueError(error.text or error.kind))
-        said = f"Reading the file takes more than {taken[what]}, the limit for one of its size."
-        return InputError(said, where=str(self.path), hint="Save it uncompressed, in more and smaller arrays.")
+        message = f"Reading the file takes more than {taken[what]}, the limit for one of its size."
+        return InputError(message, where=str(self.path), hint="Save it uncompressed, in more and smaller arrays.")

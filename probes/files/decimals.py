@@ -99,11 +99,11 @@ class NumberColumn:
         else:
             return
         if self._point and self._comma:
-            said = f"other numbers of {self._name} have a {others}"
+            message = f"other numbers of {self._name} have a {others}"
             mark = "point" if self._named is None else others
             raise InputError(
                 f"{text[:60]!r} has a {'decimal ' * (self._named is None)}{here}, and "
-                f"{said if self._named is None else f'--decimal says that numbers have a decimal {others}'}.",
+                f"{message if self._named is None else f'--decimal says that numbers have a decimal {others}'}.",
                 where=f"{self._path}:{line}, {self._name}",
                 hint=f"Write all numbers of the column with a decimal {mark}, and without marks between thousands.",
             )

@@ -128,8 +128,8 @@ class Delimited:
         )
         self.header_line, self.header = self._first()
         if len(self.header) > MOST_COLUMNS:
-            said = f"There are {len(self.header)} columns; at most {MOST_COLUMNS} are read."
-            raise InputError(said, where=f"{path}:{self.header_line}", hint=HINT)
+            message = f"There are {len(self.header)} columns; at most {MOST_COLUMNS} are read."
+            raise InputError(message, where=f"{path}:{self.header_line}", hint=HINT)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -140,13 +140,13 @@ class Delimited:
         InputError
             Where a name stands twice.
         """
-        names = tuple(name.strip() or f"column {place}" for place, name in enumerate(self.header, start=1))
+        names = tuple(name.strip() or f"column {index}" for index, name in enumerate(self.header, start=1))
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is None:
             return names
-        said = f"The column {twice!r} stands twice in the header."
+        message = f"The column {twice!r} stands twice in the header."
         where = f"{self.path}:{self.header_line}"
-        raise InputError(said, where=where, hint="Give every column a name of its own.")
+        raise InputError(message, where=where, hint="Give every column a name of its own.")
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows below the first one, without blank lines.
@@ -159,7 +159,7 @@ class Delimited:
         # Few rows at first, as they may be very long; then as many as have `_BYTES` by the mean so far.
         size, count = min(16, _BLOCK), 1
         while True:
-            block, fault = self._read(size)
+            block, error = self._read(size)
             if block is None:
                 return
             self._check_widths(block)
@@ -168,8 +168,8 @@ class Delimited:
                 yield block
             # Two blocks at once would take twice the memory.
             del block
-            if fault is not None:
-                raise fault
+            if error is not None:
+                raise error
             size = max(1, min(2 * size, _BLOCK, _BYTES * count // (self._pieces * _PIECE)))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -193,9 +193,9 @@ class Delimited:
 
     def _first(self) -> tuple[int, list[str]]:
         while True:
-            block, fault = self._read(1)
-            if fault is not None:
-                raise fault
+            block, error = self._read(1)
+            if error is not None:
+                raise error
             if block is None:
                 # A single empty text between quotation marks is no row.
                 return 1, []
@@ -205,14 +205,14 @@ class Delimited:
     def _read(self, size: int) -> tuple[Block | None, InputError | None]:
         """Return the next rows that are not blank, and the refusal of the row after them, if any."""
         rows: list[list[str]] = []
-        fault = None
+        wrong = None
         with _field_limit(self._longest):
             try:
                 # What is read before an error stays in the list.
                 rows.extend(islice(self._reader, size))
             except csv.Error as error:
-                fault = error
-        if not rows and fault is None:
+                wrong = error
+        if not rows and wrong is None:
             return None, None
         first, taken = self._line + 1, self._reader.line_num - self._taken
         self._taken = self._reader.line_num
@@ -226,9 +226,9 @@ class Delimited:
                 self._line += 1 + sum(map(_breaks, row))
         short = {*map(len, rows)}
         if short & {0, 1}:
-            kept = [place for place, row in enumerate(rows) if self._is_row(row)]
-            lines, rows = [lines[place] for place in kept], [rows[place] for place in kept]
-        return Block(lines, rows), self._refusal(fault) if fault is not None else None
+            kept = [index for index, row in enumerate(rows) if self._is_row(row)]
+            lines, rows = [lines[index] for index in kept], [rows[index] for index in kept]
+        return Block(lines, rows), self._refusal(wrong) if wrong is not None else None
 
     def _is_row(self, row: list[str]) -> bool:
         return len(row) > 1 or (bool(row) and (self._keep_empty or bool(row[0].strip())))

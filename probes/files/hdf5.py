@@ -47,11 +47,11 @@ class Hdf5Array:
 
     def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
         """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""
-        places = [slice(None)] * len(self.data.shape)
-        places[0] = slice(start, stop)
+        slices = [slice(None)] * len(self.data.shape)
+        slices[0] = slice(start, stop)
         if window:
-            places[window[0]] = slice(*window[1:])
-        values: NDArray[Any] = self.data[tuple(places[::-1] if self.reverse else places)]
+            slices[window[0]] = slice(*window[1:])
+        values: NDArray[Any] = self.data[tuple(slices[::-1] if self.reverse else slices)]
         return values.T if self.reverse else values
 
 
@@ -153,10 +153,10 @@ def _sample_coordinates(file: Any, group: str, limits: tuple[int, int]) -> dict[
 def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator[str]:
     """Yield the names of data sets, down to a few levels; a group reached through a bad link is refused."""
     waiting = [] if skipped else [(name, 1) for name in file]
-    met = 0
-    while waiting and met < _MOST_NAMES:
+    seen = 0
+    while waiting and seen < _MOST_NAMES:
         name, depth = waiting.pop(0)
-        met += 1
+        seen += 1
         try:
             node = _node(file, name)
         except Refusal as refusal:
@@ -216,8 +216,8 @@ def _array(file: Any, name: str, limits: tuple[int, int], *, reverse: bool) -> H
 def _check_storage(data: Any, most: int, held: int) -> None:
     """Refuse filters from elsewhere, chunks that unpack to too much, and data of which a part was never written."""
     settings = data.id.get_create_plist()
-    for place in range(settings.get_nfilters()):
-        number = settings.get_filter(place)[0]
+    for index in range(settings.get_nfilters()):
+        number = settings.get_filter(index)[0]
         if number not in _FILTERS:
             raise Refusal(f"is packed by filter {number}, which needs a plug-in", "Repack it: h5repack -f GZIP=4.")
     stored, needed = data.id.get_storage_size(), math.prod(data.shape) * data.dtype.itemsize

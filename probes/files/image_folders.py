@@ -138,7 +138,7 @@ class ImageFolder:
     def _ask(self, method: str, files: Sequence[ImageFile], *args: Any) -> list[Any]:
         """Return the answer of a contained process to each file, or why the file is refused."""
         answers: list[Any] = [_fault(file) for file in files]
-        good = [index for index, fault in enumerate(answers) if fault is None]
+        good = [index for index, refusal in enumerate(answers) if refusal is None]
         if not good:
             return answers
         reader = _reader(str(self.root), self.root.stat().st_ino, self._formats, os.getpid())

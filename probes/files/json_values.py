@@ -38,9 +38,9 @@ def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False,
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value
     except json.JSONDecodeError as error:
-        place = f", line {error.lineno}" if error.lineno > 1 else ""
+        line = f", line {error.lineno}" if error.lineno > 1 else ""
         raise InputError(
-            f"This is not JSON: {error.msg} (column {error.colno}{place}).",
+            f"This is not JSON: {error.msg} (column {error.colno}{line}).",
             where=where,
             hint="Write one object a line (JSONL), or one list of objects.",
         ) from None

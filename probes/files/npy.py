@@ -55,8 +55,8 @@ def read_header(file: IO[bytes], size: int) -> Header:
     if dtype.hasobject:
         raise Refusal("holds Python objects, which are not unpickled here", "Save plain numbers.")
     if header.size != size - header.start or min(shape, default=0) < 0:
-        said = f"promises {header.size} bytes in its header and holds {size - header.start}"
-        raise Refusal(said, "Fetch or save it again.")
+        message = f"promises {header.size} bytes in its header and holds {size - header.start}"
+        raise Refusal(message, "Fetch or save it again.")
     return header
 
 

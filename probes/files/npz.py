@@ -35,8 +35,8 @@ def read_npz(path: Path, most: int) -> tuple[dict[str, Stream], dict[str, Refusa
     if any(info.filename.endswith(("/data.pkl", "/constants.pkl")) for info in infos):
         return {}, {}, TORCH
     if len(infos) > MOST_ARRAYS:
-        said = f"The archive has {len(infos)} members; {MOST_ARRAYS} can be read."
-        raise InputError(said, where=str(path), hint="Save fewer and larger arrays.")
+        message = f"The archive has {len(infos)} members; {MOST_ARRAYS} can be read."
+        raise InputError(message, where=str(path), hint="Save fewer and larger arrays.")
     arrays: dict[str, Stream] = {}
     refused: dict[str, Refusal] = {}
     # It stays open as long as its arrays are read.

@@ -36,7 +36,7 @@ def is_plain_number(text: str) -> bool:
 
 def counts_up(names: Sequence[str], start: int = 0) -> bool:
     """Tell whether names are numbers that count up, as a data frame writes them above columns without names."""
-    return list(names) == [str(place + start) for place in range(len(names))]
+    return list(names) == [str(number + start) for number in range(len(names))]
 
 
 class NumberRows:
@@ -112,28 +112,28 @@ class NumberRows:
         comma: tuple[str, str] | None = None
         point, line = False, 0
         for line, fields in self.rows():
-            for place, content in enumerate(fields, start=1):
-                where = f"{self.path}:{line}, column {place}"
+            for number, content in enumerate(fields, start=1):
+                where = f"{self.path}:{line}, column {number}"
                 plain = content.replace(",", ".") if self.semicolons else content
                 if not is_plain_number(plain) or abs(float(plain)) > self._largest:
                     wrong = "is too large" if is_plain_number(plain) else "is not a finite number"
-                    said = f"{content[:40]!r} {wrong}." if content else "The field is empty."
-                    return InputError(said, where=where, hint=f"Give numbers only: every row is {self._row}.")
+                    message = f"{content[:40]!r} {wrong}." if content else "The field is empty."
+                    return InputError(message, where=where, hint=f"Give numbers only: every row is {self._row}.")
                 point |= "." in content
                 if "," in content:
                     comma = comma or (content, where)
                 if comma and point:
                     mark, other = ("comma", "point") if "," in content else ("point", "comma")
-                    said = f"{content[:40]!r} has a decimal {mark}, and other numbers of the file have a {other}."
-                    return InputError(said, where=where, hint="Write all numbers of the file in one way.")
+                    message = f"{content[:40]!r} has a decimal {mark}, and other numbers of the file have a {other}."
+                    return InputError(message, where=where, hint="Write all numbers of the file in one way.")
         if not line:
             hint = f"Give rows below it, each of which is {self._row}."
             return InputError("The file has a header but no rows.", where=str(self.path), hint=hint)
         if comma and not self._clear:
             content, where = comma
-            said = f"{content!r} may be {content.replace(',', '')} or {content.replace(',', '.')}: every comma in this "
+            message = f"{content!r} may be {content.replace(',', '')} or {content.replace(',', '.')}: every comma in this "
             hint = "Write numbers with a decimal point, and without commas between thousands."
-            return InputError(f"{said}file has three digits behind it.", where=where, hint=hint)
+            return InputError(f"{message}file has three digits behind it.", where=where, hint=hint)
         hint = "Write plain numbers and commas."
         return InputError("The rows cannot be read as numbers.", where=str(self.path), hint=hint)
 

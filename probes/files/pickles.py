@@ -133,38 +133,38 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
 
 
 def _places(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile.ZipInfo]:
-    places: dict[int, zipfile.ZipInfo] = {}
+    found: dict[int, zipfile.ZipInfo] = {}
     with reading(path), path.open("rb") as file:
         for entry in entries:
             file.seek(entry.header_offset)
             head = file.read(_HEAD)
             if len(head) == _HEAD and head.startswith(_ZIP) and entry.compress_type == zipfile.ZIP_STORED:
-                places[entry.header_offset + _HEAD + sum(struct.unpack("<HH", head[26:]))] = entry
-    return places
+                found[entry.header_offset + _HEAD + sum(struct.unpack("<HH", head[26:]))] = entry
+    return found
 
 
 def _storages(path: Path, records: Mapping[int, zipfile.ZipInfo]) -> "dict[int, Tensor]":
     """Return the bytes of all storages by their offsets in a file of torch.save."""
     return {
-        place: _stored(path, records, place, entry.file_size)
-        for place, entry in records.items()
+        offset: _stored(path, records, offset, entry.file_size)
+        for offset, entry in records.items()
         if "/data/" in entry.filename
     }
 
 
-def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, place: int, size: int) -> "Tensor":
+def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, offset: int, size: int) -> "Tensor":
     """Return the bytes of a storage: those of one entry of a zip, or of a range of a file of the older format."""
     import torch
 
-    room = path.stat().st_size - place
+    room = path.stat().st_size - offset
     if records is not None:
-        room = records[place].file_size if place in records else 0
+        room = records[offset].file_size if offset in records else 0
     if not 0 <= size <= room:
         raise damaged(_ODD, str(path))
     data = torch.empty(size, dtype=torch.uint8)
     view = data.numpy().data
     with reading(path), path.open("rb", buffering=0) as file:
-        file.seek(place)
+        file.seek(offset)
         filled = 0
         while filled < len(view) and (count := file.readinto(view[filled:])):
             filled += count

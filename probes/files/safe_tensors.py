@@ -63,13 +63,13 @@ def check_safetensors(path: Path) -> None:
     if not isinstance(header, dict):
         raise damaged("its header is not an object", where)
     spans = sorted(_span(name, entry, where) for name, entry in header.items() if name != "__metadata__")
-    place = 0
+    expected = 0
     for begin, end in spans:
-        if begin != place:
+        if begin != expected:
             raise damaged("its tensors overlap or leave gaps", where)
-        place = end
-    if 8 + length + place != size:
-        raise damaged(f"its tensors need {8 + length + place} bytes, the file has {size}", where)
+        expected = end
+    if 8 + length + expected != size:
+        raise damaged(f"its tensors need {8 + length + expected} bytes, the file has {size}", where)
 
 
 def _span(name: str, entry: object, where: str) -> tuple[int, int]:

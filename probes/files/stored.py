@@ -46,6 +46,6 @@ def cut(values: NDArray[Any], window: Window | None) -> NDArray[Any]:
 
 def damaged(path: Path | str, error: Exception, key: str = "") -> InputError:
     """Return the refusal of a file whose reader failed."""
-    said = f"{error}".strip().split("\n")[0].rstrip(".") or type(error).__name__
+    message = f"{error}".strip().split("\n")[0].rstrip(".") or type(error).__name__
     where = f"{path}, {key}" if key else str(path)
-    return InputError(f"The file cannot be read: {said}.", where=where, hint="Fetch or save it again.")
+    return InputError(f"The file cannot be read: {message}.", where=where, hint="Fetch or save it again.")

@@ -118,8 +118,8 @@ def read_table(path: Path, decimal: str | None = None) -> Table:
         rows = _limited(path, _delimited_rows(table))
         semicolons = table.dialect.decimal_comma
     if not rows:
-        said = "The file has a header but no rows." if columns else "The file holds no rows."
-        raise InputError(said, where=str(path), hint=HINT)
+        message = "The file has a header but no rows." if columns else "The file holds no rows."
+        raise InputError(message, where=str(path), hint=HINT)
     return Table(
         path,
         columns,
@@ -146,8 +146,8 @@ def decimal_notes(semicolons: bool, decimal: str | None) -> tuple[str, ...]:
 def check_decimal(path: Path, decimal: str | None) -> None:
     """Refuse a decimal comma of a file that is neither CSV nor TSV."""
     if decimal == ",":
-        said = "The file is neither CSV nor TSV: its numbers have no decimal commas."
-        raise InputError(said, where=f"{path}, --decimal", hint="Leave out --decimal.")
+        message = "The file is neither CSV nor TSV: its numbers have no decimal commas."
+        raise InputError(message, where=f"{path}, --decimal", hint="Leave out --decimal.")
 
 
 def is_json(path: Path) -> bool:
@@ -164,8 +164,8 @@ def _limited(path: Path, blocks: Iterator[list[Row]]) -> list[Row]:
         found += block
         cells += sum(map(len, map(_VALUES, block)))
         if len(found) > MOST_ROWS or cells > MOST_CELLS:
-            said = f"There are more than {MOST_ROWS:,} rows or {MOST_CELLS:,} cells."
-            raise InputError(said, where=f"{path}:{found[-1].line}", hint=FEWER)
+            message = f"There are more than {MOST_ROWS:,} rows or {MOST_CELLS:,} cells."
+            raise InputError(message, where=f"{path}:{found[-1].line}", hint=FEWER)
     return found
 
 
@@ -179,7 +179,7 @@ def _json_rows(path: Path) -> Iterator[list[Row]]:
     head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
     if head.lstrip()[:1] == b"[":
         values = enumerate(_listed(path), start=1)
-        yield [Row(place, _object(value, f"{path}, entry {place}")) for place, value in values]
+        yield [Row(number, _object(value, f"{path}, entry {number}")) for number, value in values]
         return
     lines = ((line, content) for line, content in numbered_lines(path, hint=HINT) if content.strip())
     while block := list(islice(lines, _BLOCK)):

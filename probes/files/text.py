@@ -59,8 +59,8 @@ def _from_utf16(path: Path) -> str:
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
-        said = f"The byte 0x{error.object[error.start]:02x} at offset {error.start} is not UTF-16 text."
-        raise InputError(said, where=str(path), hint="Save it as UTF-8.") from None
+        message = f"The byte 0x{error.object[error.start]:02x} at offset {error.start} is not UTF-16 text."
+        raise InputError(message, where=str(path), hint="Save it as UTF-8.") from None
     if "\0" in text:
         where = f"{path}:{text.count(chr(10), 0, text.index(chr(0))) + 1}"
         raise InputError("The file holds a NUL byte: it is not text.", where=where, hint="Save it as UTF-8.")
@@ -137,16 +137,16 @@ def byte_blocks(
 
 def too_long(line: bytes, where: str, longest: int) -> InputError:
     """Return the refusal of a line that is longer than the limit."""
-    said = f"The line is longer than {longest:,} bytes."
-    return InputError(said, where=where, hint="Write one sentence or one row a line." + OLD_ENDS * (b"\r" in line))
+    message = f"The line is longer than {longest:,} bytes."
+    return InputError(message, where=where, hint="Write one sentence or one row a line." + OLD_ENDS * (b"\r" in line))
 
 
 def _check_head(path: Path, hint: str) -> None:
     head = read_head(path, wanted="text", hint=hint)
     found = magic(head)
     if found:
-        said = f"This is {found.what}, not text."
-        raise InputError(said, where=str(path), hint=f"{found.hint} {hint}".lstrip())
+        message = f"This is {found.what}, not text."
+        raise InputError(message, where=str(path), hint=f"{found.hint} {hint}".lstrip())
     wide = wide_encoding(head)
     if wide:
         raise InputError(f"The text is in {wide}.", where=f"{path}:1", hint=f"Save it as UTF-8. {IN_EXCEL}.")
@@ -156,7 +156,7 @@ def _checked(data: bytes, path: Path, lines: int) -> bytes:
     """Return the bytes if they are text; `lines` stand before them in the file."""
     zero = data.find(b"\0")
     if zero >= 0:
-        said, at = "The file holds a NUL byte: it is not text, or not in UTF-8.", zero
+        message, at = "The file holds a NUL byte: it is not text, or not in UTF-8.", zero
     else:
         try:
             if not data.isascii():
@@ -165,9 +165,9 @@ def _checked(data: bytes, path: Path, lines: int) -> bytes:
         except UnicodeDecodeError as error:
             at = error.start
             near = data[max(0, at - _AROUND) : at + _AROUND]
-            said = f"The byte 0x{data[at]:02x} is not UTF-8 text: {_likely(near)}."
+            message = f"The byte 0x{data[at]:02x} is not UTF-8 text: {_likely(near)}."
     line = lines + data.count(b"\n", 0, at) + 1
-    raise InputError(said, where=f"{path}:{line}", hint="Save it as UTF-8.")
+    raise InputError(message, where=f"{path}:{line}", hint="Save it as UTF-8.")
 
 
 def _likely(data: bytes) -> str:

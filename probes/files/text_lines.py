@@ -31,13 +31,13 @@ class Block(NamedTuple):
 
     def texts(self, lines: NDArray[np.int64]) -> list[str]:
         """Return some of the lines without surrounding white space."""
-        places = zip(self.starts[lines].tolist(), self.ends[lines].tolist(), strict=True)
-        return [self.data[start:end].decode().strip() for start, end in places]
+        spans = zip(self.starts[lines].tolist(), self.ends[lines].tolist(), strict=True)
+        return [self.data[start:end].decode().strip() for start, end in spans]
 
     def blank(self) -> NDArray[np.int64]:
         """Return the lines that hold nothing but white space."""
         values = np.frombuffer(self.data, np.uint8)
-        first, second, third = (values.take(self.starts + place, mode="clip").astype(np.int32) for place in range(3))
+        first, second, third = (values.take(self.starts + offset, mode="clip").astype(np.int32) for offset in range(3))
         # Only lines that begin as white space does need be looked at one by one.
         pair = (first << 16) + (second << 8)
         doubtful = np.flatnonzero(
@@ -81,9 +81,9 @@ class TextLines:
         if self._returns:
             yield f"{self._returns} of {self.count} lines end in CR LF; the CR was taken off."
 
-    def refusal(self, said: str, hint: str) -> InputError:
+    def refusal(self, message: str, hint: str) -> InputError:
         """Return the error that says what is wrong with the lines of the file as a whole."""
-        return InputError(said, where=str(self.path), hint=hint + OLD_ENDS * self._lone_returns)
+        return InputError(message, where=str(self.path), hint=hint + OLD_ENDS * self._lone_returns)
 
     def _see(self, data: bytes) -> None:
         if not self.size:

@@ -39,8 +39,8 @@ def read_toml(path: Path, *, hint: str) -> dict[str, Any]:
     except OSError as error:
         raise unreadable(path, error) from error
     if len(data) > MOST_BYTES:
-        said = f"The file has more than {MOST_BYTES:,} bytes, which no file of settings needs."
-        raise InputError(said, where=where, hint=hint)
+        message = f"The file has more than {MOST_BYTES:,} bytes, which no file of settings needs."
+        raise InputError(message, where=where, hint=hint)
     disguise = impostor(data[:512])
     if disguise:
         raise InputError(f"This is {disguise.what}, not TOML.", where=where, hint=disguise.hint)
@@ -48,13 +48,13 @@ def read_toml(path: Path, *, hint: str) -> dict[str, Any]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        said = f"The byte 0x{data[error.start]:02x} is not UTF-8 text."
-        raise InputError(said, where=f"{where}:{line}", hint="Save it as UTF-8.") from None
+        message = f"The byte 0x{data[error.start]:02x} is not UTF-8 text."
+        raise InputError(message, where=f"{where}:{line}", hint="Save it as UTF-8.") from None
     deep = _DEEP.search(text)
     if deep is not None:
         line = text.count("\n", 0, deep.start()) + 1
-        said = f"A key has more than {MOST_PARTS} parts with dots between them."
-        raise InputError(said, where=f"{where}:{line}", hint=hint)
+        message = f"A key has more than {MOST_PARTS} parts with dots between them."
+        raise InputError(message, where=f"{where}:{line}", hint=hint)
     try:
         return tomllib.loads(text)
     # A number of thousands of digits is no TOMLDecodeError, but another ValueError.

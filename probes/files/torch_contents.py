@@ -87,41 +87,41 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
         with warnings.catch_warnings(), torch.serialization.safe_globals([*_NUMBER_READERS, *standins]):
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
-            with _noted_places() as places:
+            with _noted_places() as ranges:
                 content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-            tree = _Tree(held, _MOST_VALUES + size, _MOST_VALUES + size // 8, places)
+            tree = _Tree(held, _MOST_VALUES + size, _MOST_VALUES + size // 8, ranges)
             found = tree.plain(content)
     except InputError:
         raise
     except Exception as error:
         raise _refusal(error, path) from None
-    asked = sum(tree.asked.values())
-    if asked > size:
-        raise damaged(f"its tensors would be {asked} bytes long in a file of {size}", path)
+    claimed = sum(tree.asked.values())
+    if claimed > size:
+        raise damaged(f"its tensors would be {claimed} bytes long in a file of {size}", path)
     return {"tree": found, "storages": tree.storages}
 
 
 @contextmanager
 def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
     """Record what is mapped or read meanwhile, as address, length and offset in the file."""
-    places: list[tuple[int, int, int]] = []
+    ranges: list[tuple[int, int, int]] = []
     from_file, set_from_file = torch.UntypedStorage.from_file, torch.UntypedStorage._set_from_file
 
     def mapped(*args: Any, **options: Any) -> Any:
         made = from_file(*args, **options)
-        places.append((made.data_ptr(), made.nbytes(), 0))
+        ranges.append((made.data_ptr(), made.nbytes(), 0))
         return made
 
     def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
         # Before the numbers stands how many there are.
         start = (file.tell() if offset is None else offset) + 8
         made = set_from_file(storage, file, offset, *args)  # type: ignore[no-untyped-call]
-        places.append((storage.data_ptr(), storage.nbytes(), start))
+        ranges.append((storage.data_ptr(), storage.nbytes(), start))
         return made
 
     storages = torch.UntypedStorage
     with patch.object(storages, "from_file", mapped), patch.object(storages, "_set_from_file", filled):
-        yield places
+        yield ranges
 
 
 class _Standin:
@@ -214,9 +214,9 @@ class _Tree:
 
     def stored(self, storage: Any, address: int, size: int) -> Any:
         """Return the bytes of a storage, or their offset in the file and their number."""
-        for start, length, place in self.places:
+        for start, length, offset in self.places:
             if size and start <= address and address + size <= start + length:
-                return (place + address - start, size)
+                return (offset + address - start, size)
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
@@ -227,13 +227,13 @@ def _key(value: Tensor) -> tuple[int, int]:
 
 def _refusal(error: Exception, where: str) -> Exception:
     """Return the refusal for any error that the reader raises on hostile bytes."""
-    said = str(error)
-    if isinstance(error, MemoryError) or "allocate memory" in said:
+    message = str(error)
+    if isinstance(error, MemoryError) or "allocate memory" in message:
         return MemoryError()
-    if isinstance(error, RecursionError) or said.startswith("NEEDLESS"):
-        return needless(_shown(said.removeprefix("NEEDLESS ")) if said.startswith("NEEDLESS") else _AGAIN, where)
+    if isinstance(error, RecursionError) or message.startswith("NEEDLESS"):
+        return needless(_shown(message.removeprefix("NEEDLESS ")) if message.startswith("NEEDLESS") else _AGAIN, where)
     if isinstance(error, pickle.UnpicklingError | RuntimeError):
-        wanted = re.search(r"GLOBAL (\S+)", said)
+        wanted = re.search(r"GLOBAL (\S+)", message)
         if wanted and isinstance(error, pickle.UnpicklingError):
             return refused(f"an object of {_shown(wanted[1])}", where)
         if _is_plain_pickle(Path(where)):

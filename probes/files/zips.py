@@ -89,30 +89,30 @@ def _raw_names(path: Path, start: int, length: int, count: int) -> Iterator[tupl
     with path.open("rb") as file:
         file.seek(start)
         data = file.read(length)
-    place = 0
+    offset = 0
     for _ in range(count):
-        head = data[place : place + _LONG_ENTRY]
+        head = data[offset : offset + _LONG_ENTRY]
         if len(head) < _LONG_ENTRY or not head.startswith(_ENTRY):
             raise ValueError("its list of entries is shorter than the file says")
         (flags,) = struct.unpack("<H", head[8:10])
         name, extra, comment = struct.unpack("<HHH", head[28:34])
-        end = place + _LONG_ENTRY + name
+        end = offset + _LONG_ENTRY + name
         if _has_other_name(data[end : end + extra]):
             raise ValueError("an entry has two names")
-        yield data[place + _LONG_ENTRY : end], flags
-        place = end + extra + comment
-    if place != length:
+        yield data[offset + _LONG_ENTRY : end], flags
+        offset = end + extra + comment
+    if offset != length:
         raise ValueError("its list of entries is longer than the file says")
 
 
 def _has_other_name(extra: bytes) -> bool:
     """Tell whether an extra field holds a name in Unicode, which some readers prefer."""
-    place = 0
-    while place + 4 <= len(extra):
-        kind, length = struct.unpack("<HH", extra[place : place + 4])
+    offset = 0
+    while offset + 4 <= len(extra):
+        kind, length = struct.unpack("<HH", extra[offset : offset + 4])
         if kind == _OTHER_NAME:
             return True
-        place += 4 + length
+        offset += 4 + length
     return False
 
 

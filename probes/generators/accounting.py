@@ -44,14 +44,14 @@ class Stage:
 
     def __post_init__(self) -> None:
         if not MIN_NOISE <= self.noise_multiplier < math.inf:
-            said = f"The noise multiplier is {self.noise_multiplier:g}; a budget follows from {MIN_NOISE:g} on."
-            raise InputError(said, where="--noise-multiplier", hint="Without noise there is no budget to claim.")
+            message = f"The noise multiplier is {self.noise_multiplier:g}; a budget follows from {MIN_NOISE:g} on."
+            raise InputError(message, where="--noise-multiplier", hint="Without noise there is no budget to claim.")
         if not 0 < self.sample_rate <= 1:
-            said = f"The sample rate is {self.sample_rate:g}, not above 0 and at most 1."
-            raise InputError(said, where="--sample-rate", hint="Give the size of a batch divided by that of the data.")
+            message = f"The sample rate is {self.sample_rate:g}, not above 0 and at most 1."
+            raise InputError(message, where="--sample-rate", hint="Give the size of a batch divided by that of the data.")
         if not 1 <= self.steps <= MAX_STEPS or self.steps != int(self.steps):
-            said = f"The number of steps is {self.steps}, not a whole number from 1 to {MAX_STEPS}."
-            raise InputError(said, where="--steps", hint="Give the number of steps of the optimiser.")
+            message = f"The number of steps is {self.steps}, not a whole number from 1 to {MAX_STEPS}."
+            raise InputError(message, where="--steps", hint="Give the number of steps of the optimiser.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +111,8 @@ def noise_for(epsilon: float, delta: float, sample_rate: float, steps: int) -> f
     while not enough(high):
         low, high = high, 2 * high
         if high > 1e9:
-            said = f"No noise reaches an epsilon of {epsilon:g} at delta {delta:g} by this accountant."
-            raise InputError(said, where="--epsilon", hint="Ask for a larger epsilon.")
+            message = f"No noise reaches an epsilon of {epsilon:g} at delta {delta:g} by this accountant."
+            raise InputError(message, where="--epsilon", hint="Ask for a larger epsilon.")
     while high - low > _CLOSE * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -167,5 +167,5 @@ def _log_integral(noise: float, rate: float, orders: Floats) -> Floats:
 
 def _check_delta(delta: float) -> None:
     if not 0 < delta < 1:
-        said = f"Delta is {delta:g}, not between 0 and 1."
-        raise InputError(said, where="--delta", hint="Take less than 1 / number of points, such as 1e-5.")
+        message = f"Delta is {delta:g}, not between 0 and 1."
+        raise InputError(message, where="--delta", hint="Take less than 1 / number of points, such as 1e-5.")

@@ -104,10 +104,10 @@ def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found
     except Exception as error:
         what = f"The network cannot be built: {first_line(error)}"
         raise InputError(what, where=str(where), hint=_TOGETHER) from error
-    asked, held = sum(weight.numel() for weight in net.parameters()), weights.stat().st_size
+    wanted, held = sum(weight.numel() for weight in net.parameters()), weights.stat().st_size
     # No parameter is stored in less than a byte.
-    if asked > held:
-        what = f"config.json describes {asked} parameters; the weights have {held} bytes in all."
+    if wanted > held:
+        what = f"config.json describes {wanted} parameters; the weights have {held} bytes in all."
         raise InputError(what, where=str(where), hint=_TOGETHER)
     tensors, _ = read_tensors(weights)
     check_plain(tensors, str(weights))
@@ -154,14 +154,14 @@ def _unet_shape(settings: Mapping[str, object], shape: tuple[int, ...] | None, w
         hint = "Supported are models that predict as many channels as a point has (no learned variances)."
         raise InputError(what, where=f"{where}, keys in_channels, out_channels", hint=hint)
     sides = size if isinstance(size, tuple) else (size, size)
-    told = len(sides) == 2 and all(type(side) is int and side > 0 for side in sides)
-    asked = known_shape(shape, where) if shape is not None or not told else (channels, *sides)
-    if len(asked) != 3 or asked[0] != channels or (told and asked[1:] != sides):
-        shown = ["x".join(map(str, one)) for one in (asked, (channels, *(sides if told else ("?", "?"))))]
+    known = len(sides) == 2 and all(type(side) is int and side > 0 for side in sides)
+    wanted = known_shape(shape, where) if shape is not None or not known else (channels, *sides)
+    if len(wanted) != 3 or wanted[0] != channels or (known and wanted[1:] != sides):
+        shown = ["x".join(map(str, one)) for one in (wanted, (channels, *(sides if known else ("?", "?"))))]
         what = f"The points are {shown[0]}; the model was made for {shown[1]} (channels, height, width)."
         hint = "Give points as the model was trained on them."
         raise InputError(what, where=f"{where}, keys in_channels, sample_size", hint=hint)
-    return asked
+    return wanted
 
 
 def _today(name: str) -> str:
@@ -186,7 +186,7 @@ def _weights_file(folder: Path, root: Path) -> Path:
 def _check_inside(path: Path, root: Path) -> None:
     """Refuse a link out of the model's folder; the hub's cache links from snapshots/<revision> to blobs."""
     target = Path(os.path.realpath(path))
-    cached = any(place.name == "snapshots" and target.parent == place.parent / "blobs" for place in path.parents)
+    cached = any(parent.name == "snapshots" and target.parent == parent.parent / "blobs" for parent in path.parents)
     if not target.is_relative_to(root.resolve()) and not cached:
         what = f"{path.name} is a link that leaves the model's folder."
         raise InputError(what, where=str(path), hint="Copy the file itself into the folder.")

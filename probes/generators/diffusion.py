@@ -55,9 +55,9 @@ class Denoiser:
 
     def levels(self, t: Tensor, dimensions: int) -> tuple[Tensor, Tensor]:
         """Return sqrt(abar_t) and sqrt(1 - abar_t), float32, with as many axes behind the first as points have."""
-        kept = torch.from_numpy(self.alphas_bar)[t.cpu()]
+        abar = torch.from_numpy(self.alphas_bar)[t.cpu()]
         form = (-1, *[1] * dimensions)
-        signal, spread = (root.float().to(t.device).view(form) for root in (kept.sqrt(), (1 - kept).sqrt()))
+        signal, spread = (root.float().to(t.device).view(form) for root in (abar.sqrt(), (1 - abar).sqrt()))
         return signal, spread
 
     def q_sample(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
@@ -222,10 +222,10 @@ def _shaped(settings: Mapping[str, object], where: str) -> NDArray[np.float64]:
 def _shares(values: object, where: str) -> NDArray[np.float64]:
     if not isinstance(values, list) or not 2 <= len(values) <= _MOST_STEPS:
         raise InputError(f"This is no list of 2 to {_MOST_STEPS} numbers.", where=where, hint=_AS_TRAINED)
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         # By exact type, for true is an int too; NaN fails the comparison.
         if type(value) not in (int, float) or not 0 <= value <= 1:
-            what = f"Number {place} is {ascii(value)[:40]}, not one between 0 and 1."
+            what = f"Number {index} is {ascii(value)[:40]}, not one between 0 and 1."
             raise InputError(what, where=where, hint=_AS_TRAINED)
     return np.array(values, dtype=np.float64)
 

@@ -240,28 +240,28 @@ def _layers(state: Mapping[str, Tensor]) -> int:
     return sum(name.startswith("blocks.") and name.endswith(".weight") for name in state)
 
 
-def _shape(kept: Tensor | None, asked: tuple[int, ...] | None, size: int, name: str) -> tuple[int, ...]:
+def _shape(stored: Tensor | None, wanted: tuple[int, ...] | None, size: int, name: str) -> tuple[int, ...]:
     saved = None
-    if kept is not None:
-        saved = tuple(kept.tolist()) if kept.ndim == 1 and kept.dtype == torch.int64 else ()
+    if stored is not None:
+        saved = tuple(stored.tolist()) if stored.ndim == 1 and stored.dtype == torch.int64 else ()
         if not 1 <= len(saved) <= _MOST_AXES or min(saved) < 1 or math.prod(saved) != size:
             raise InputError(
                 f"point_shape in the weights is not the shape of {size} numbers.",
                 where=f"--arch {name}",
                 hint="Save the weights of the network again.",
             )
-    if asked is None:
+    if wanted is None:
         return saved or (size,)
-    if math.prod(asked) != size or not (saved is None or _same(asked, saved)):
+    if math.prod(wanted) != size or not (saved is None or _same(wanted, saved)):
         raise InputError(
-            f"The points have the shape {asked}, the network is for {saved or f'{size} numbers'}.",
+            f"The points have the shape {wanted}, the network is for {saved or f'{size} numbers'}.",
             where=f"--arch {name}",
             hint="Give the points that the network was trained on, in their shape.",
         )
-    return asked
+    return wanted
 
 
-def _same(asked: tuple[int, ...], saved: tuple[int, ...]) -> bool:
+def _same(wanted: tuple[int, ...], saved: tuple[int, ...]) -> bool:
     """Tell whether two shapes of one size are known to put the numbers of a point in the same order."""
-    one, two = (tuple(side for side in shape if side > 1) for shape in (asked, saved))
+    one, two = (tuple(side for side in shape if side > 1) for shape in (wanted, saved))
     return one == two or min(len(one), len(two)) <= 1

@@ -114,20 +114,20 @@ def load_generator(
     """
     found = _find(path, "mlp-generator", arch, factory, allow_code, shape)
     latent = _latent(found.net, latent, path)
-    net, given, notes = _probe(found.net, latent, path)
-    if shape is not None and shape != given:
+    net, made, notes = _probe(found.net, latent, path)
+    if shape is not None and shape != made:
         raise InputError(
-            f"The generator gives points of shape {given}, the points to score have {shape}.",
+            f"The generator gives points of shape {made}, the points to score have {shape}.",
             where=str(path),
             hint="Give the points that the network was trained on.",
         )
     return LoadedGenerator(
         module=net,
         latent=latent,
-        shape=given,
+        shape=made,
         path=str(path),
         family=found.family,
-        sha256=sha256_json([found.family, found.content, latent, list(given)]),
+        sha256=sha256_json([found.family, found.content, latent, list(made)]),
         parameters=sum(weight.numel() for weight in net.parameters()),
         notes=(*found.notes, *notes),
     )
@@ -149,10 +149,10 @@ def load_discriminator(
         Where the file is missing, damaged, would run code, or does not fit.
     """
     found = _find(path, "mlp-discriminator", arch, factory, allow_code, shape)
-    given = _apply(found.net, torch.zeros(2, *shape), path)
-    if given.numel() != 2:
+    logits = _apply(found.net, torch.zeros(2, *shape), path)
+    if logits.numel() != 2:
         raise InputError(
-            f"The discriminator gives {tuple(given.shape)} for two points of shape {shape}, not one number each.",
+            f"The discriminator gives {tuple(logits.shape)} for two points of shape {shape}, not one number each.",
             where=str(path),
             hint="Is this the file of another network?",
         )
@@ -306,12 +306,12 @@ def _probe(net: nn.Module, latent: int, path: Path) -> tuple[nn.Module, tuple[in
     return net, tuple(made.shape[1:]), notes
 
 
-def _apply(net: nn.Module, given: Tensor, path: Path) -> Tensor:
+def _apply(net: nn.Module, batch: Tensor, path: Path) -> Tensor:
     hint = "Check the length of the latent vector and the shape of the points, or take an earlier checkpoint."
     try:
         # A network of the user may draw noise of its own.
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            made = net(given)
+            made = net(batch)
     except Exception as error:
         raise InputError(f"The network cannot be applied: {first_line(error)}", where=str(path), hint=hint) from error
     if not isinstance(made, Tensor) or not made.is_floating_point() or not bool(torch.isfinite(made).all()):

@@ -72,18 +72,18 @@ class PointSet:
 
     def digests(self) -> tuple[str, ...]:
         """Return the SHA-256 of each point: of its shape and its float32 bytes."""
-        return tuple(self.hashes[place : place + 32].hex() for place in range(0, len(self.hashes), 32))
+        return tuple(self.hashes[index : index + 32].hex() for index in range(0, len(self.hashes), 32))
 
-    def take(self, places: NDArray[np.integer]) -> "PointSet":
+    def take(self, indices: NDArray[np.integer]) -> "PointSet":
         """Return the points of some indices, in ascending order."""
-        chosen = np.asarray(places, dtype=np.int64)
+        chosen = np.asarray(indices, dtype=np.int64)
         if len(chosen) and (chosen[0] < 0 or chosen[-1] >= len(self) or (np.diff(chosen) <= 0).any()):
             raise ValueError(f"places that do not rise, or are not among {len(self)} points")
-        hashes = b"".join(self.hashes[32 * place : 32 * place + 32] for place in chosen.tolist())
+        hashes = b"".join(self.hashes[32 * index : 32 * index + 32] for index in chosen.tolist())
         return replace(
             self,
             sha256=_content(self.shape, self.pixels, hashes),
-            names=tuple(self.names[place] for place in chosen.tolist()),
+            names=tuple(self.names[index] for index in chosen.tolist()),
             rows=partial(_gathered, self, chosen),
             hashes=hashes,
         )
@@ -167,9 +167,9 @@ def _content(shape: tuple[int, ...], pixels: bool, hashes: bytes) -> str:
     return sha256_json({"shape": shape, "pixels": pixels, "points": hashlib.sha256(hashes).hexdigest()})
 
 
-def _gathered(points: PointSet, places: NDArray[np.int64], start: int, stop: int) -> Singles:
+def _gathered(points: PointSet, indices: NDArray[np.int64], start: int, stop: int) -> Singles:
     """Read points of ascending indices run by run, so that a packed file is read forwards and nothing unused."""
-    chosen = places[start:stop]
+    chosen = indices[start:stop]
     runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1) if len(chosen) else []
     values = np.empty((len(chosen), *points.shape), dtype=np.float32)
     done = 0

@@ -198,7 +198,7 @@ def _shaped(denoiser: Denoiser) -> Denoiser:
 
 def _shadow(job: _Job) -> dict[Request, Floats]:
     """Train one shadow model unless it is cached, and score all points; on one core, for equal bits anywhere."""
-    denoiser, recipe, model, kept, cache, ask = job.denoiser, job.recipe, job.model, job.kept, job.cache, job.ask
+    denoiser, recipe, model, keep, cache, ask = job.denoiser, job.recipe, job.model, job.kept, job.cache, job.ask
     values = _read(job)
     seed, device = int(ask["seed"]), str(ask["device"])
     own_seed = int(stream(seed, f"shadow {model}").initial_seed() % 2**31)
@@ -207,7 +207,7 @@ def _shadow(job: _Job) -> dict[Request, Floats]:
     schedule = [float(value) for value in denoiser.alphas_bar]
     # The hash of the audited model stands for all that a network computes and its layers do not show.
     key = [VERSION, denoiser.sha256, version("torch"), shapes, schedule, denoiser.prediction, job.content]
-    key += [kept.tolist(), own_seed]
+    key += [keep.tolist(), own_seed]
     key += [recipe.steps, recipe.batch, recipe.rate, device.partition(":")[0]]
     held = cache.read(KIND, key)
     if held is not None and held.keys() == module.state_dict().keys():
@@ -215,10 +215,10 @@ def _shadow(job: _Job) -> dict[Request, Floats]:
     else:
         fit_denoiser(
             module.to(device),
-            np.ascontiguousarray(values[kept]),
+            np.ascontiguousarray(values[keep]),
             alphas_bar=denoiser.alphas_bar,
             steps=recipe.steps,
-            batch=min(recipe.batch, int(kept.sum())),
+            batch=min(recipe.batch, int(keep.sum())),
             rate=recipe.rate,
             seed=own_seed,
             prediction=denoiser.prediction,

@@ -326,9 +326,9 @@ def contradiction(
     folder: ModelFolder, mismatched: list[tuple[str, Sequence[int], Sequence[int]]], known: Iterable[str]
 ) -> InputError:
     """Return the refusal that says which size differs, and which keys of the configuration have the other one."""
-    name, held, asked = mismatched[0]
-    keys = [key for key in known if folder.config.get(key) in set(asked) - set(held)]
-    sizes = [" x ".join(str(size) for size in shape) for shape in (held, asked)]
+    name, held, wanted = mismatched[0]
+    keys = [key for key in known if folder.config.get(key) in set(wanted) - set(held)]
+    sizes = [" x ".join(str(size) for size in shape) for shape in (held, wanted)]
     more = f"; {len(mismatched) - 1} more parameters differ" if len(mismatched) > 1 else ""
     return InputError(
         f"{name} is {sizes[0]} in the weights, config.json asks for {sizes[1]}{more}.",

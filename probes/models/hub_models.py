@@ -79,12 +79,12 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
     """
     with _described(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = loader.from_config(copy.deepcopy(config), trust_remote_code=False)
-    asked = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
+    parameters = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
     held = sum(path.stat().st_size for path in folder.weights)
     # No parameter is stored in less than a byte.
-    if asked > held:
+    if parameters > held:
         raise InputError(
-            f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
+            f"config.json describes {parameters} parameters; the weights have {held} bytes in all.",
             where=str(folder.path / "config.json"),
             hint=TOGETHER,
         )

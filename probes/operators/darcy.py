@@ -101,8 +101,8 @@ def stiffness(coefficient: NDArray[np.floating]) -> sparse.csc_array:
     columns = np.concatenate([node[1:].ravel(), node[:, 1:].ravel()])
     faces = -np.concatenate([down[1:-1].ravel(), across[:, 1:-1].ravel()])
     values = np.concatenate([centre.ravel(), faces, faces])
-    places = np.concatenate([node.ravel(), rows, columns]), np.concatenate([node.ravel(), columns, rows])
-    return sparse.csc_array((values, places), shape=(centre.size, centre.size))
+    positions = np.concatenate([node.ravel(), rows, columns]), np.concatenate([node.ravel(), columns, rows])
+    return sparse.csc_array((values, positions), shape=(centre.size, centre.size))
 
 
 def _field(size: int, seed: int, number: int) -> NDArray[np.float64]:

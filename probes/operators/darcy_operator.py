@@ -99,8 +99,8 @@ def _batches(
         for grid, fields in enumerate(inputs)
         for part in torch.randperm(len(fields), generator=stream).split(batch)
     ]
-    for place in torch.randperm(len(parts), generator=stream).tolist():
-        grid, part = parts[place]
+    for index in torch.randperm(len(parts), generator=stream).tolist():
+        grid, part = parts[index]
         axes = [axis for axis in (2, 3) if torch.rand((), generator=stream) < 0.5]
         # A mirrored flow is a flow, and mirrored nodes of a closed grid are its nodes.
         yield inputs[grid][part].flip(axes), targets[grid][part].flip(axes)

@@ -105,18 +105,18 @@ class Fields:
                 values = channels.read(start, min(start + few, last))
                 wrong = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
                 if wrong.any():
-                    place = start + int(wrong.argmax())
+                    sample = start + int(wrong.argmax())
                     raise InputError(
-                        f"The sample {place} of {channels.key!r} holds a NaN or an infinite value.",
-                        where=f"{self.path}, {channels.key}[{place}]",
+                        f"The sample {sample} of {channels.key!r} holds a NaN or an infinite value.",
+                        where=f"{self.path}, {channels.key}[{sample}]",
                         hint="Mend or remove the sample (32-bit floats end at 3.4e38).",
                     )
                 empty = ~values.any(axis=tuple(range(1, values.ndim)))
                 if channels is self.targets and empty.any():
-                    place = start + int(empty.argmax())
+                    sample = start + int(empty.argmax())
                     raise InputError(
-                        f"The target {place} is zero everywhere: an error relative to it is not defined.",
-                        where=f"{self.path}, {channels.key}[{place}]",
+                        f"The target {sample} is zero everywhere: an error relative to it is not defined.",
+                        where=f"{self.path}, {channels.key}[{sample}]",
                         hint="Remove the sample.",
                     )
 

@@ -80,21 +80,21 @@ def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: Gri
     """
     sizes = tuple(sizes)
     if (stored, kind) == ("closed", "open"):
-        kept = tuple(size - 1 for size in sizes)
+        inner = tuple(size - 1 for size in sizes)
     elif stored == kind:
-        kept = sizes
+        inner = sizes
     else:
         raise InputError(
             f"The data lie on {_article(stored)} grid, which holds no {kind} grid.",
             where="--grid",
             hint=f"Use --grid {stored}.",
         )
-    ratio = _ratio(kind, kept, resolution)
+    ratio = _ratio(kind, inner, resolution)
     if ratio is None:
-        raise _not_nested(kind, kept, resolution, sizes)
+        raise _not_nested(kind, inner, resolution, sizes)
     # Of `ratio` cells that make a larger one, the middle one has its node where the larger one has it.
     start = (ratio - 1) // 2 if kind == "cell" else 0
-    return tuple(slice(start, size, ratio) for size in kept)
+    return tuple(slice(start, size, ratio) for size in inner)
 
 
 def restricted(x: Values, slices: Sequence[slice]) -> Values:
@@ -105,8 +105,8 @@ def restricted(x: Values, slices: Sequence[slice]) -> Values:
     >>> restricted(np.arange(8).reshape(1, 8), coarsened("open", (8,), 4, "open")).tolist()
     [[0, 2, 4, 6]]
     """
-    places: Any = (..., *slices)
-    chosen: Values = x[places]
+    index: Any = (..., *slices)
+    chosen: Values = x[index]
     return chosen
 
 
@@ -131,7 +131,7 @@ def detect(targets: NDArray[Any]) -> GridKind | None:
         return None
     sides = set()
     for axis in range(2, values.ndim):
-        first, next_first, next_last, last = (_rms(values.take(place, axis)) / whole for place in (0, 1, -2, -1))
+        first, next_first, next_last, last = (_rms(values.take(index, axis)) / whole for index in (0, 1, -2, -1))
         if min(next_first, next_last) <= _FAINT or not _on_boundary(first, next_first):
             return None
         if _on_boundary(last, next_last):

@@ -67,7 +67,7 @@ class RadialSpectrum:
         self._window = _hann(self.sizes, kind).to(device) if view == "hann" else None
 
     def _axis(self, size: int, *, half: bool) -> tuple[Tensor, Tensor]:
-        """Return the absolute wavenumbers of an axis, and how many coefficients of the full transform each counts for."""
+        """Return the absolute wavenumbers of an axis, and how many coefficients of the transform each counts for."""
         if self.view == "even":
             waves = torch.arange(size, dtype=torch.float64) / 2
         else:
@@ -169,5 +169,5 @@ def _mixed(matrix: Tensor, field: Tensor) -> Tensor:
     return torch.view_as_complex(mixed) if field.is_complex() else mixed
 
 
-def _binned(power: Tensor, places: Tensor, count: int) -> Tensor:
-    return power.new_zeros(len(power), count).index_add_(1, places, power.flatten(1))
+def _binned(power: Tensor, bins: Tensor, count: int) -> Tensor:
+    return power.new_zeros(len(power), count).index_add_(1, bins, power.flatten(1))

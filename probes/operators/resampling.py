@@ -155,8 +155,8 @@ def _resampled(x: Tensor, size: int, kind: GridKind, method: Method) -> Tensor:
 
 def _between(x: Tensor, size: int) -> Tensor:
     """Return the straight line through both ends of each line, at the nodes of a closed grid."""
-    places = torch.linspace(0, 1, size, dtype=x.dtype, device=x.device)
-    return x[..., :1] * (1 - places) + x[..., -1:] * places
+    nodes = torch.linspace(0, 1, size, dtype=x.dtype, device=x.device)
+    return x[..., :1] * (1 - nodes) + x[..., -1:] * nodes
 
 
 def _period(x: Tensor, size: int, *, centred: bool) -> Tensor:

@@ -174,14 +174,14 @@ def score_denoiser(
         Where the device runs out of memory.
     """
     _check(denoiser, points, requests)
-    places = np.arange(len(points), dtype=np.int64) if indices is None else indices
+    numbers = np.arange(len(points), dtype=np.int64) if indices is None else indices
     found = {request: np.empty(len(points), dtype=np.float64) for request in requests}
-    with progress.phase(label, len(points), "points") as advance, _placed(denoiser, device) as placed:
-        target = Target(denoiser=placed, batch=batch, device=device, dtype=dtype)
+    with progress.phase(label, len(points), "points") as advance, _placed(denoiser, device) as moved:
+        target = Target(denoiser=moved, batch=batch, device=device, dtype=dtype)
         for start in range(0, len(points), CHUNK):
             part = slice(start, min(start + CHUNK, len(points)))
             x = _block(points, part)
-            chunk = Points(x=torch.from_numpy(x), indices=places[part], seed=seed, draws=draws)
+            chunk = Points(x=torch.from_numpy(x), indices=numbers[part], seed=seed, draws=draws)
             for request, scores in _chunk(target, chunk, list(found), cache).items():
                 found[request][part] = scores
             advance(len(x))
@@ -255,8 +255,8 @@ def _block(points: PointSet | NDArray[np.float32], part: slice) -> NDArray[np.fl
     x = np.array(x, dtype=np.float32)
     bad = ~np.isfinite(x).reshape(len(x), -1).all(axis=1)
     if bad.any():
-        met = f"Point {part.start + int(bad.argmax())} holds a number that is not finite."
-        raise InputError(met, where="points", hint="Mend the point, or leave it out.")
+        message = f"Point {part.start + int(bad.argmax())} holds a number that is not finite."
+        raise InputError(message, where="points", hint="Mend the point, or leave it out.")
     return x
 
 

@@ -134,15 +134,15 @@ def _losses(target: Target, clean: Tensor, noise: Tensor, steps: Sequence[int]) 
     """Return losses of versions of points, (steps, versions, b), from both as (versions, b, *shape)."""
     versions, count = noise.shape[:2]
     found = torch.empty(len(steps) * versions, count, dtype=torch.float64)
-    place = 0
+    done = 0
     for pairs in _fused(list(product(steps, range(versions))), target.batch // count):
         times = np.repeat([step for step, _ in pairs], count)
         rows = [version for _, version in pairs]
         fresh = noise[rows].flatten(0, 1)
         x = target.denoiser.q_sample(clean[rows].flatten(0, 1), fresh, torch.from_numpy(times).to(noise.device))
         errors = (target.epsilon(x, times) - fresh).flatten(1).square().mean(dim=1)
-        found[place : place + len(pairs)] = errors.cpu().double().view(-1, count)
-        place += len(pairs)
+        found[done : done + len(pairs)] = errors.cpu().double().view(-1, count)
+        done += len(pairs)
     return found.view(len(steps), versions, count)
 
 
@@ -233,7 +233,7 @@ def _neighbours(points: Points) -> Tensor:
     crops = []
     for share in np.linspace(*_STRENGTHS, FLUCTUATIONS):
         sides = [int(side * share) for side in x.shape[2:]]
-        top, left = ((side - kept) // 2 for side, kept in zip(x.shape[2:], sides, strict=True))
+        top, left = ((side - inner) // 2 for side, inner in zip(x.shape[2:], sides, strict=True))
         crop = x[:, :, top : top + sides[0], left : left + sides[1]]
         crops.append(functional.interpolate(crop, size=x.shape[2:], mode="bilinear", antialias=True))
     return torch.stack(crops)

@@ -56,19 +56,19 @@ def log_kernel_means(
         Where a bandwidth is not above 0, or so small that no float64 holds the exponent.
     """
     if not len(bandwidths) or not all(0 < h < math.inf for h in bandwidths):
-        met = f"The bandwidths {list(bandwidths)} are not all above 0."
-        raise InputError(met, where="bandwidths", hint="Give positive numbers.")
+        message = f"The bandwidths {list(bandwidths)} are not all above 0."
+        raise InputError(message, where="bandwidths", hint="Give positive numbers.")
     scales = np.array([-0.5 / h / h for h in bandwidths])
     top = np.full((len(bandwidths), len(x)), -np.inf)
     total = np.zeros_like(top)
     done = 0
     with (progress or Silent()).phase(label, len(x), "points") as advance:
-        for place, squared in squared_distances(x, others):
+        for rows, squared in squared_distances(x, others):
             for which, scale in enumerate(scales):
                 with np.errstate(over="ignore", invalid="ignore"):
-                    _add(top[which, place], total[which, place], squared * scale)
-            advance(place.stop - done)
-            done = place.stop
+                    _add(top[which, rows], total[which, rows], squared * scale)
+            advance(rows.stop - done)
+            done = rows.stop
     found = top + np.log(total / len(others))
     if not np.isfinite(found).all():
         raise InputError(

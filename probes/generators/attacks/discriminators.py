@@ -41,8 +41,8 @@ def shadow_discriminator(
     network = _trained([_scaled(side, centre, spread) for side in sides], seed, progress or Silent())
     scores = np.empty(len(x))
     with torch.no_grad():
-        for place, own in blocks(x, 4096):
-            scores[place] = network(_scaled(own, centre, spread))[:, 0].numpy()
+        for part, own in blocks(x, 4096):
+            scores[part] = network(_scaled(own, centre, spread))[:, 0].numpy()
     return scores
 
 

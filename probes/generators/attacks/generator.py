@@ -160,9 +160,9 @@ def _generate(generator: nn.Module, z: Tensor, shape: tuple[int, ...]) -> Tensor
     return made.flatten(1)
 
 
-def _called(network: nn.Module, given: Tensor, role: str) -> Tensor:
+def _called(network: nn.Module, batch: Tensor, role: str) -> Tensor:
     try:
-        made = network(given)
+        made = network(batch)
     except RuntimeError as error:
         raise InputError(f"The {role} cannot be applied: {first_line(error)}", where=role, hint=_HINT) from error
     if not isinstance(made, Tensor) or not made.is_floating_point():

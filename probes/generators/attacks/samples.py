@@ -60,8 +60,8 @@ def taken(points: Points, most: int, rng: np.random.Generator) -> Singles:
     """Return flattened points; where there are more than `most`, a random subset in their order."""
     if len(points) <= most:
         return flat(points, 0, len(points))
-    places = np.sort(rng.permutation(len(points))[:most])
-    part = points.take(places) if isinstance(points, PointSet) else points[places]
+    chosen = np.sort(rng.permutation(len(points))[:most])
+    part = points.take(chosen) if isinstance(points, PointSet) else points[chosen]
     return flat(part, 0, most)
 
 
@@ -77,8 +77,8 @@ def check_widths(points: Points, others: Points) -> None:
         raise InputError("There are no points on one side.", where="points, others", hint="Give at least one point.")
     if width(points) != width(others):
         shapes = [side.shape if isinstance(side, PointSet) else side.shape[1:] for side in (points, others)]
-        met = f"Points of the shape {shapes[0]} are compared with {shapes[1]}."
-        raise InputError(met, where="points, others", hint="Give one shape.")
+        message = f"Points of the shape {shapes[0]} are compared with {shapes[1]}."
+        raise InputError(message, where="points, others", hint="Give one shape.")
 
 
 def nearest(x: Points, samples: Points, *, progress: Progress | None = None, label: str = "Nearest samples") -> Floats:
@@ -95,11 +95,11 @@ def nearest(x: Points, samples: Points, *, progress: Progress | None = None, lab
     found = np.empty(len(x))
     centre = next(blocks(x, ROWS))[1].mean(0, dtype=np.float64)
     with (progress or Silent()).phase(label, len(x), "points") as advance:
-        for place, rows in blocks(x, ROWS):
+        for part, rows in blocks(x, ROWS):
             own, best = _prepared(rows, centre), np.full(len(rows), np.inf)
             for _, columns in blocks(samples, COLUMNS):
                 best = _nearer(own, _prepared(columns, centre), best)
-            found[place] = -best
+            found[part] = -best
             advance(len(rows))
     return found
 
@@ -132,11 +132,11 @@ def monte_carlo(x: Points, samples: Points, *, quantile: float = 0.5, progress: 
     counts = np.zeros(len(x))
     done = 0
     with (progress or Silent()).phase("Near samples", len(x), "points") as advance:
-        for place, part in squared_distances(x, samples):
+        for rows, part in squared_distances(x, samples):
             # What float64's rounding cannot tell from the radius lies on it.
-            counts[place] += (part <= radius + 1e-12 * float(part.max())).sum(1)
-            advance(place.stop - done)
-            done = place.stop
+            counts[rows] += (part <= radius + 1e-12 * float(part.max())).sum(1)
+            advance(rows.stop - done)
+            done = rows.stop
     return counts / len(samples)
 
 
@@ -145,7 +145,7 @@ def squared_distances(x: Points, others: Points) -> Iterator[tuple[slice, Floats
     check_widths(x, others)
     # A centre that float32 holds: points that are all the same are 0 apart, not rounding.
     centre = next(blocks(x, ROWS))[1].mean(0, dtype=np.float64).astype(np.float32).astype(np.float64)
-    for place, rows in blocks(x, ROWS // 2):
+    for which, rows in blocks(x, ROWS // 2):
         left = rows - centre
         squares = np.einsum("ij,ij->i", left, left)
         for _, columns in blocks(others, COLUMNS // 2):
@@ -154,7 +154,7 @@ def squared_distances(x: Points, others: Points) -> Iterator[tuple[slice, Floats
             part *= -2
             part += squares[:, None]
             part += np.einsum("ij,ij->i", right, right)
-            yield place, np.maximum(part, 0, out=part)
+            yield which, np.maximum(part, 0, out=part)
 
 
 def _prepared(rows: Singles, centre: Floats) -> knn.Points:

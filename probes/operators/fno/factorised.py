@@ -28,7 +28,7 @@ def kind(parts: Mapping[str, Tensor]) -> str:
     'Tucker'
     """
     factors = {name for name in parts if re.fullmatch(r"factors\.factor_\d{1,2}", name)}
-    numbered = factors == {f"factors.factor_{place}" for place in range(len(factors))}
+    numbered = factors == {f"factors.factor_{index}" for index in range(len(factors))}
     rest = tuple(sorted(set(parts) - factors))
     if not factors:
         return "dense" if rest == ("tensor",) else ""
@@ -64,7 +64,7 @@ def dense(parts: Mapping[str, Tensor], *, where: str) -> Tensor:
         names = ", ".join(sorted(parts)[:6])
         raise _wrong(f"The parts {names} are those of no dense, Tucker, CP or TT tensor.", where)
     values = {name: _complex(name, part, where) for name, part in parts.items()}
-    factors = [values[f"factors.factor_{place}"] for place in range(len(values) - (form != "TT"))]
+    factors = [values[f"factors.factor_{index}"] for index in range(len(values) - (form != "TT"))]
     if form == "Tucker":
         return _tucker(values["core"], factors, where)
     if form == "CP":

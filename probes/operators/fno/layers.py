@@ -56,8 +56,8 @@ def coordinates(kind: GridKind, sizes: Sequence[int]) -> Tensor:
     axes = []
     for size in sizes:
         # As numpy's linspace does it in double precision; every release rounds to float32 in the end.
-        places = torch.arange(size, dtype=torch.float64)
-        axis = {"open": places / size, "closed": places / max(size - 1, 1), "cell": (places + 0.5) / size}[kind]
+        nodes = torch.arange(size, dtype=torch.float64)
+        axis = {"open": nodes / size, "closed": nodes / max(size - 1, 1), "cell": (nodes + 0.5) / size}[kind]
         axes.append(axis.float())
     return torch.stack(torch.meshgrid(*axes, indexing="ij"))
 
@@ -129,14 +129,14 @@ class Pointwise(nn.Module):
             Prefix of the stages between its layers; empty: as `name`.
         """
         last = len(self.weights) - 1
-        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.matmul(weight, x.flatten(2)).unflatten(2, x.shape[2:])
             if bias.numel():
                 x = x + bias.view(-1, *[1] * (x.dim() - 2))
-            number = str(place) if last > 1 else ""
-            label = name if place == last else f"{inner or name}.hidden{number}"
+            number = str(index) if last > 1 else ""
+            label = name if index == last else f"{inner or name}.hidden{number}"
             listener.stage(label, x, (Part(before, weight),), bias if bias.numel() else None)
-            if place < last:
+            if index < last:
                 before = f"{inner or name}.activated{number}"
                 listener.activation(before, x, self.function)
                 x = self.function(x)
@@ -230,8 +230,8 @@ class SpectralConv(nn.Module):
 
     def _places(self, axis: int, size: int, moved: int) -> Tensor:
         moved += int(self.lowered_at_even and size % 2 == 0 and len(self.frequencies[axis]) % 2 == 1)
-        places: Tensor = (torch.tensor(self.frequencies[axis], device=self.weight.device) - moved) % size
-        return places
+        nodes: Tensor = (torch.tensor(self.frequencies[axis], device=self.weight.device) - moved) % size
+        return nodes
 
 
 class Norm(nn.Module):

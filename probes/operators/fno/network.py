@@ -154,8 +154,8 @@ class FourierOperator(nn.Module):
     @property
     def modes(self) -> tuple[int, ...]:
         """The highest frequency that any block keeps, on each axis."""
-        kept = [[max(map(abs, axis)) for axis in block.spectral.frequencies] for block in self._blocks]
-        return tuple(max(axis) for axis in zip(*kept, strict=True))
+        highest = [[max(map(abs, axis)) for axis in block.spectral.frequencies] for block in self._blocks]
+        return tuple(max(axis) for axis in zip(*highest, strict=True))
 
     @property
     def outputs(self) -> int:
@@ -188,8 +188,8 @@ class FourierOperator(nn.Module):
         """Append the coordinates and lift every point: (n, fields, *grid) to (n, width, *grid)."""
         if self.layout.coordinates != "none":
             kind: GridKind = grid if self.layout.coordinates == "grid" else self.layout.coordinates
-            places = coordinates(kind, fields.shape[2:]).to(fields)
-            fields = torch.cat([fields, places.expand(len(fields), *places.shape)], dim=1)
+            nodes = coordinates(kind, fields.shape[2:]).to(fields)
+            fields = torch.cat([fields, nodes.expand(len(fields), *nodes.shape)], dim=1)
         listener.stage("input", fields)
         lifted: Tensor = self.lift(fields, "lift", "input", listener)
         return lifted
@@ -228,8 +228,8 @@ class FourierOperator(nn.Module):
 
     def _passed(self, x: Tensor, listener: Listener) -> tuple[Tensor, str]:
         before = "lift"
-        for place, block in enumerate(self.blocks):
-            x, before = block(x, f"block{place}", before, listener)
+        for index, block in enumerate(self.blocks):
+            x, before = block(x, f"block{index}", before, listener)
         return x, before
 
 

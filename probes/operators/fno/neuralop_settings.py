@@ -125,11 +125,11 @@ def told(tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, w
     names = [f"n_modes_{axis}" for axis in axes] or ["n_modes"]
     channels = ["in_channels", "out_channels"]
     names += ["hidden_channels", *channels] if axes or release == "0.3" else [*channels, "hidden_channels"]
-    given = settings.get("args", ())
-    if not isinstance(given, list | tuple) or len(given) > len(names):
+    positional = settings.get("args", ())
+    if not isinstance(positional, list | tuple) or len(positional) > len(names):
         # Of further ones the metadata hold the default, beside the value.
         raise settings.wrong("args", "it has more arguments without names than are read.", "Pass them by name.")
-    return release, Settings({**metadata, **dict(zip(names, given, strict=False))}, where)
+    return release, Settings({**metadata, **dict(zip(names, positional, strict=False))}, where)
 
 
 def _release(tensors: Mapping[str, Tensor], recorded: Mapping[str, object]) -> Release:
@@ -187,7 +187,7 @@ def check_tensors(tensors: Mapping[str, Tensor], where: str) -> None:
         if shown:
             raise InputError(f"The tensor {name} shows {shown[0]}, not reproduced here.", where=where, hint=RETRAIN)
         if value.dtype not in _SINGLE:
-            kept = str(value.dtype).removeprefix("torch.")
-            raise InputError(f"{name} is of {kept}.", where=where, hint="Save the model in single precision.")
+            kind = str(value.dtype).removeprefix("torch.")
+            raise InputError(f"{name} is of {kind}.", where=where, hint="Save the model in single precision.")
         if not bool(torch.isfinite(value).all()):
             raise InputError(f"{name} holds values that are not finite.", where=where, hint="Save the model again.")
