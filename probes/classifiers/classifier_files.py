@@ -21,7 +21,7 @@ from probes.core.errors import InputError, first_line
 from probes.core.hashing import sha256_file, sha256_json
 from probes.files.names import nearest_name, suggest
 from probes.files.pickles import is_torchscript
-from probes.files.weights import bare
+from probes.files.weights import without_prefixes
 from probes.models.architectures import ARCHITECTURES, build, fit, guess_architecture, input_shape, normalisation
 from probes.models.checkpoints import Checkpoint, read_checkpoint
 from probes.models.programs import call_factory, load_program
@@ -33,7 +33,7 @@ _MEANS, _STDS = ("0.mean", "0.means", "0.mu"), ("0.std", "0.stds", "0.sds", "0.s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Loaded:
     """A network before its normalisation is put in front; `content` is a hash of all that it computes with.
 
     `origin` says where mean and standard deviation are from.
@@ -132,7 +132,7 @@ def _check_options(
         )
 
 
-def _finish(reference: str, found: _Found, mean: tuple[float, ...], std: tuple[float, ...]) -> Classifier:
+def _finish(reference: str, found: _Loaded, mean: tuple[float, ...], std: tuple[float, ...]) -> Classifier:
     net, notes = found.net, list(found.notes)
     for parameter in net.parameters():
         parameter.requires_grad_(False)
@@ -186,10 +186,10 @@ def _hash_tensors(net: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _from_weights(path: Path, arch: str | None) -> _Found:
+def _from_weights(path: Path, arch: str | None) -> _Loaded:
     checkpoint = read_checkpoint(path)
     _check_tensors(checkpoint, path)
-    tensors, inside = _split(bare(checkpoint.tensors), path)
+    tensors, inside = _split(without_prefixes(checkpoint.tensors), path)
     notes = _notes_on(checkpoint)
     named = checkpoint.arch if checkpoint.arch in ARCHITECTURES else ""
     if arch and named and arch != named:
@@ -217,7 +217,7 @@ def _from_weights(path: Path, arch: str | None) -> _Found:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
     mean, std = inside or published or ((), ())
     origin = "those in the checkpoint" if inside else f"those published with this layout of {arch}"
-    return _Found(
+    return _Loaded(
         net=net,
         family=arch,
         content=_hash_tensors(net),
@@ -268,7 +268,7 @@ def _split(
             raise InputError(
                 what, where=str(path), hint="Give --mean and --std, with the weights of the network alone."
             )
-    return bare(tensors, more=_PREFIXES), inside
+    return without_prefixes(tensors, more=_PREFIXES), inside
 
 
 def _safe(text: str) -> str:
@@ -280,7 +280,7 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.4g}" for value in values)
 
 
-def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Found:
+def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Loaded:
     exported = path.suffix.lower() == ".pt2"
     family = "exported program" if exported else "TorchScript"
     if not allow_code:
@@ -296,10 +296,10 @@ def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Found:
             hint="Leave the option out.",
         )
     net = load_program(path, exported=exported)
-    return _Found(net=net, family=family, content=sha256_file(path), notes=("Code from the checkpoint was run.",))
+    return _Loaded(net=net, family=family, content=sha256_file(path), notes=("Code from the checkpoint was run.",))
 
 
-def _from_factory(path: Path, factory: str) -> _Found:
+def _from_factory(path: Path, factory: str) -> _Loaded:
     net, complete, made_from = call_factory(factory, path)
     notes = [f"Code of {factory} was run; the hash covers its file, not what that imports."]
     if not complete:
@@ -307,7 +307,7 @@ def _from_factory(path: Path, factory: str) -> _Found:
         _check_tensors(checkpoint, path)
         tensors = checkpoint.tensors
         if not tensors.keys() & net.state_dict().keys():
-            tensors = bare(tensors, more=_PREFIXES)
+            tensors = without_prefixes(tensors, more=_PREFIXES)
         try:
             net.load_state_dict(fit(net, tensors, factory))
         except InputError as error:
@@ -321,14 +321,14 @@ def _from_factory(path: Path, factory: str) -> _Found:
         notes += _notes_on(checkpoint)
     net = net.to("cpu", torch.float32)
     content = sha256_json([_hash_tensors(net), *made_from])
-    return _Found(net=net, family=f"factory {factory}", content=content, notes=tuple(notes))
+    return _Loaded(net=net, family=f"factory {factory}", content=content, notes=tuple(notes))
 
 
-def _from_folder(path: Path, arch: str | None, *, standardised: bool) -> _Found:
+def _from_folder(path: Path, arch: str | None, *, standardised: bool) -> _Loaded:
     if arch:
         raise InputError("A folder names its own architecture.", where=f"--arch {arch}", hint="Leave the option out.")
     model = load_image_model(path, standardised=standardised)
-    return _Found(
+    return _Loaded(
         net=model.net,
         family=model.folder.family,
         content=model.folder.sha256,

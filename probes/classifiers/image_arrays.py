@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.files.arrays import Archive, StoredArray, open_archive
+from probes.files.file_kinds import unexpected_kind
 from probes.files.json_values import json_text
 from probes.files.names import suggest
 from probes.files.number_rows import NumberRows, counts_up, is_plain_number
-from probes.files.sniffing import impostor
 
 _KINDS = "USiufb"
 _SAVE = "Save both: numpy.savez_compressed(file, x=images, y=labels)."
@@ -89,7 +89,7 @@ def _is_archive(path: Path) -> bool:
             where=str(path),
             hint=_SAVE,
         )
-    if head and path.suffix.lower() == ".npz" and head[:2] != b"PK" and impostor(head) is None:
+    if head and path.suffix.lower() == ".npz" and head[:2] != b"PK" and unexpected_kind(head) is None:
         message = "The NPZ file is damaged: it is no zip archive."
         raise InputError(message, where=str(path), hint="Fetch or save it again.")
     return head[:2] == b"PK"
@@ -202,7 +202,7 @@ def _read_csv(path: Path, layout: str, shape: Shape | None) -> Arrays:
         shape=found,
         layout=f"CSV rows {'h,w' if channels == 1 else ','.join(layout)}{semicolons}",
         columns={},
-        locate=partial(_place, file),
+        locate=partial(_location, file),
     )
 
 
@@ -258,7 +258,7 @@ def _row_shape(count: int, expected: Shape | None, where: str) -> Shape:
     )
 
 
-def _place(file: NumberRows, index: int, position: int | None) -> str:
+def _location(file: NumberRows, index: int, position: int | None) -> str:
     """Return line and column of a value in a CSV, for an error; the file is read again."""
     line, _ = next(islice(file.rows(), index, None))
     return f"{file.path}:{line}, column {1 if position is None else position + 2}"

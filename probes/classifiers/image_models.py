@@ -18,7 +18,7 @@ from probes.files.text import read_text
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder, find_model
 
-_MEND = "config.json and the weights must belong together; save the folder again with save_pretrained."
+_HINT = "config.json and the weights must belong together; save the folder again with save_pretrained."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
     folder = find_model(str(path))
     processor, source = _read_processor(folder.path)
     if processor.get("do_flip_channel_order"):
-        raise _odd(source, "do_flip_channel_order", "reverses the order of the channels")
+        raise _refusal(source, "do_flip_channel_order", "reverses the order of the channels")
     model, notes = _load(folder)
     shape = _shape(folder.config, processor)
     mean, std = ((), ()) if standardised else _standardisation(processor, source, shape[0] if shape else 3)
@@ -84,16 +84,16 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
 def _load(folder: ModelFolder) -> tuple[Any, list[str]]:
     loader = transformers().AutoModelForImageClassification
     config = hub_models.configuration(folder)
-    with hub_models.told("image classifier", folder, _MEND):
-        meta = hub_models.described(loader, config, folder)
-        limits = hub_models.numbers_of(folder)
+    with hub_models.loading_errors("image classifier", folder, _HINT):
+        meta = hub_models.empty_model(loader, config, folder)
+        limits = hub_models.integer_keys(folder)
         loaded = hub_models.load_model(meta, config, folder, limits=limits, dtype="float32")
     lacking = loaded.lacking
     if lacking:
         raise InputError(
             f"The weights lack {len(lacking)} parameters that config.json asks for, such as {lacking[0]}.",
             where=str(folder.path),
-            hint=f"{_MEND} A model without a trained head is no classifier.",
+            hint=f"{_HINT} A model without a trained head is no classifier.",
         )
     return loaded.model, [f"Not used of the weights: {', '.join(loaded.unused[:8])}."] if loaded.unused else []
 
@@ -130,7 +130,7 @@ def _standardisation(
             hint="Fetch preprocessor_config.json too, or give --mean and --std (0,0,0 and 1,1,1 for none).",
         )
     if processor.get("include_top"):
-        raise _odd(source, "include_top", "standardises the channels twice")
+        raise _refusal(source, "include_top", "standardises the channels twice")
     factor = processor.get("rescale_factor", 1 / 255) if processor.get("do_rescale", True) else 1.0
     scale = 255 * _numbers(factor, source, "rescale_factor", 1)[0]
     offset = 1.0 if processor.get("rescale_offset") else 0.0
@@ -139,7 +139,7 @@ def _standardisation(
         means = _numbers(processor["image_mean"], source, "image_mean", channels)
         stds = _numbers(processor.get("image_std"), source, "image_std", channels)
     if scale <= 0 or min(stds) <= 0:
-        raise _odd(source, "image_std", "or rescale_factor is not above 0")
+        raise _refusal(source, "image_std", "or rescale_factor is not above 0")
     if (means, stds, offset) == ((0.0,) * channels, (1.0,) * channels, 0.0) and abs(scale - 1) < 1e-6:
         return (), ()
     # 255 * (1 / 255) differs from 1 in its last bits only, which would show in the mean.
@@ -150,7 +150,7 @@ def _standardisation(
 def _numbers(value: Any, source: Path, key: str, count: int) -> tuple[float, ...]:
     items: list[Any] = value if isinstance(value, list) else [value] * count
     if len(items) != count or not all(type(item) in (int, float) and abs(item) < 1e6 for item in items):
-        raise _odd(source, key, f"is {str(value)[:60]}, not {count} finite numbers")
+        raise _refusal(source, key, f"is {str(value)[:60]}, not {count} finite numbers")
     return tuple(float(item) for item in items)
 
 
@@ -174,7 +174,7 @@ def _names(model: Any) -> tuple[str, ...]:
     return () if unnamed or len(known) != len(names) else known
 
 
-def _odd(path: Path, key: str, what: str) -> InputError:
+def _refusal(path: Path, key: str, what: str) -> InputError:
     return InputError(
         f"{key} {what}.",
         where=f"{path}, key {key}",

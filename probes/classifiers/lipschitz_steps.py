@@ -154,18 +154,18 @@ class _Reader:
     def __init__(self, graph: fx.GraphModule) -> None:
         self.graph = graph
         self.steps: list[Step] = []
-        self.places: dict[fx.Node, int] = {}
+        self.indices: dict[fx.Node, int] = {}
 
     def read(self) -> tuple[Step, ...]:
         for node in self.graph.graph.nodes:
             if node.op == "placeholder":
-                if self.places:
+                if self.indices:
                     raise InputError(
                         "The network has several inputs.",
                         where=str(node.target),
                         hint="Wrap it so that its forward takes the images alone.",
                     )
-                self.places[node] = -1
+                self.indices[node] = -1
             elif node.op == "output":
                 self._output(node)
             elif not _constant(node):
@@ -175,14 +175,14 @@ class _Reader:
 
     def _output(self, node: fx.Node) -> None:
         result = node.args[0]
-        if not isinstance(result, fx.Node) or len(_size(result)) != 2 or self.places.get(result, -1) < 0:
+        if not isinstance(result, fx.Node) or len(_size(result)) != 2 or self.indices.get(result, -1) < 0:
             raise InputError(
                 "The network does not return one tensor of logits, shape (batch, classes), made from its input.",
                 where="its output",
                 hint="Wrap it so that its forward returns the logits alone.",
             )
         # What is computed and thrown away must not stand for the logits.
-        self.steps = self.steps[: self.places[result] + 1]
+        self.steps = self.steps[: self.indices[result] + 1]
 
     def _step(self, node: fx.Node) -> None:
         if not _size(node):
@@ -227,10 +227,10 @@ class _Reader:
         if node.kwargs or len(node.args) != 2:
             raise self._refusal(node)
         value, factor = node.args
-        if node.target in _PRODUCTS and not (isinstance(value, fx.Node) and value in self.places):
+        if node.target in _PRODUCTS and not (isinstance(value, fx.Node) and value in self.indices):
             value, factor = factor, value
         factor = factor.meta.get("constant") if isinstance(factor, fx.Node) else factor
-        if not (isinstance(value, fx.Node) and value in self.places) or not isinstance(factor, int | float | Tensor):
+        if not (isinstance(value, fx.Node) and value in self.indices) or not isinstance(factor, int | float | Tensor):
             raise self._refusal(node)
         factors = torch.as_tensor(factor, dtype=torch.float64)
         constant = of_scaling(factors if node.target in _PRODUCTS else 1 / factors)
@@ -283,25 +283,25 @@ class _Reader:
     ) -> None:
         full = math.prod(_size(node))
         step = Step(
-            name=self._place(node),
+            name=self._location(node),
             kind=kind or self._kind(node),
-            sources=tuple(self.places[source] for source in sources),
+            sources=tuple(self.indices[source] for source in sources),
             # A number that is used m times over counts sqrt(m) times in l2.
             spreads=tuple(math.sqrt(full / math.prod(_size(source))) if broadcast else 1.0 for source in sources),
             combine=combine,
             constant=constant,
         )
-        self.places[node] = len(self.steps)
+        self.indices[node] = len(self.steps)
         self.steps.append(step)
 
     def _dependent(self, values: Sequence[Any]) -> list[fx.Node]:
-        return [value for value in values if isinstance(value, fx.Node) and value in self.places]
+        return [value for value in values if isinstance(value, fx.Node) and value in self.indices]
 
     def _input(self, node: fx.Node) -> fx.Node:
         """Return the tensor that an operation reads first; no other of its arguments may depend on the picture."""
         first = node.args[0] if node.args else None
         others = [source for source in node.all_input_nodes if source is not first]
-        if not isinstance(first, fx.Node) or first not in self.places or not all(map(_constant, others)):
+        if not isinstance(first, fx.Node) or first not in self.indices or not all(map(_constant, others)):
             raise self._refusal(node)
         return first
 
@@ -319,13 +319,13 @@ class _Reader:
             if len(source.users) > 1:
                 raise InputError(
                     f"{self._kind(node)} changes in place what is used elsewhere too.",
-                    where=f"layer {self._place(node)}",
+                    where=f"layer {self._location(node)}",
                     hint="Use the operation that makes a new tensor.",
                 )
             # A view may copy in one memory layout, and not in another.
             source = source.meta.get("alias") or (source.args[0] if source.target in _VIEWS else None)
 
-    def _place(self, node: fx.Node) -> str:
+    def _location(self, node: fx.Node) -> str:
         if node.op == "call_module":
             earlier = 0
             for other in self.graph.graph.nodes:
@@ -346,7 +346,7 @@ class _Reader:
     def _refusal(self, node: fx.Node) -> InputError:
         return InputError(
             f"No Lipschitz constant is known for {self._kind(node)}: the network has no proven bound.",
-            where=f"layer {self._place(node)}",
+            where=f"layer {self._location(node)}",
             hint="The page docs/audits/lipschitz.md lists the layers and operations that have one.",
         )
 

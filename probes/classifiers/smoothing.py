@@ -35,7 +35,7 @@ _SAVE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class VoteCounts:
     """Counts over the first `draws` draws of a stream, each of shape (classes,) and whole numbers.
 
     Parameters
@@ -51,9 +51,9 @@ class Tally:
     sums: "Tensor"
     squares: "Tensor"
 
-    def __add__(self, other: "Tally") -> "Tally":
+    def __add__(self, other: "VoteCounts") -> "VoteCounts":
         """Return the sum of the counts."""
-        return Tally(
+        return VoteCounts(
             self.draws + other.draws,
             self.votes + other.votes,
             self.sums + other.sums,
@@ -104,7 +104,7 @@ class Sampler:
         with torch.inference_mode():
             return int(self._logits(pixels.to(self.device)[None]).argmax())
 
-    def tally(self, pixels: "Tensor", index: int, stream: Stream, start: int, stop: int) -> Tally:
+    def count_votes(self, pixels: "Tensor", index: int, stream: Stream, start: int, stop: int) -> VoteCounts:
         """Count the draws `start` <= i < `stop` of a stream around an image of shape (c, h, w), float32.
 
         Raises
@@ -116,7 +116,7 @@ class Sampler:
 
         self.prepare(pixels)
         image = pixels.to(self.device)
-        total = Tally(0, *(torch.zeros(self.classes, dtype=torch.int64, device=self.device) for _ in range(3)))
+        total = VoteCounts(0, *(torch.zeros(self.classes, dtype=torch.int64, device=self.device) for _ in range(3)))
         held: list[Tensor] = []
         with torch.inference_mode():
             for first in range(start - start % BLOCK, stop, self.batch):
@@ -127,7 +127,7 @@ class Sampler:
                 if last >= stop or len(held) * self.batch >= HELD:
                     total = total + self._count(torch.cat(held))
                     held.clear()
-        return Tally(total.draws, total.votes.cpu(), total.sums.cpu(), total.squares.cpu())
+        return VoteCounts(total.draws, total.votes.cpu(), total.sums.cpu(), total.squares.cpu())
 
     def _noisy(self, image: "Tensor", index: int, stream: Stream, first: int, last: int) -> "Tensor":
         """Return the image under the noise of whole blocks of draws, channels last in memory."""
@@ -145,7 +145,7 @@ class Sampler:
         logits: Tensor = self.module(batch.to(self.dtype))
         return logits.float()
 
-    def _count(self, logits: "Tensor") -> Tally:
+    def _count(self, logits: "Tensor") -> VoteCounts:
         if not bool(logits.isfinite().all()):
             raise InputError(
                 f"The logits are not finite under noise of {self.noise.scale}.",
@@ -154,7 +154,7 @@ class Sampler:
             )
         soft = logits.softmax(1).mul_(ONE).long()
         votes = logits.argmax(1).bincount(minlength=self.classes)
-        return Tally(len(logits), votes, soft.sum(0), soft.square_().sum(0))
+        return VoteCounts(len(logits), votes, soft.sum(0), soft.square_().sum(0))
 
     def _fastest(self, image: "Tensor") -> int:
         """Return the batch size with the most draws a second, found in about half a second."""
@@ -212,7 +212,7 @@ class ImageCounts:
     pixels: "Tensor"
     advance: Advance = field(default=lambda draws: None)
     seconds: float = 0.0
-    _known: dict[Stream, dict[int, Tally]] = field(default_factory=lambda: {stream: {} for stream in STREAMS})
+    _known: dict[Stream, dict[int, VoteCounts]] = field(default_factory=lambda: {stream: {} for stream in STREAMS})
     _clean: int = -1
     _fresh: bool = False
     _saved: float = field(default_factory=time.monotonic)
@@ -222,7 +222,7 @@ class ImageCounts:
         if stored is None:
             return
         try:
-            known = {stream: _tallies(stored, stream) for stream in STREAMS}
+            known = {stream: _stored_counts(stored, stream) for stream in STREAMS}
             self.seconds, self._clean = float(stored["seconds"]), int(stored["clean"])
         except (KeyError, ValueError, RuntimeError):
             # Not an entry that this code wrote: draw again.
@@ -236,29 +236,29 @@ class ImageCounts:
         self.advance(1)
         return self._clean
 
-    def until(self, stream: Stream, draws: int) -> Tally:
+    def until(self, stream: Stream, draws: int) -> VoteCounts:
         """Return the counts of the first `draws` draws of a stream, drawing those that are not known yet."""
         known = self._known[stream]
         start = max((stop for stop in known if stop <= draws), default=0)
-        tally = known.get(start)
+        counts = known.get(start)
         self.advance(start)
-        while tally is None or tally.draws < draws:
-            tally = self._grown(stream, tally, draws)
-            if time.monotonic() - self._saved > _SAVE and tally.draws < draws:
-                known[tally.draws] = tally
+        while counts is None or counts.draws < draws:
+            counts = self._grown(stream, counts, draws)
+            if time.monotonic() - self._saved > _SAVE and counts.draws < draws:
+                known[counts.draws] = counts
                 self.save()
                 # It serves a killed run alone; kept, each save would be longer than the last.
-                del known[tally.draws]
-        known[draws] = tally
-        return tally
+                del known[counts.draws]
+        known[draws] = counts
+        return counts
 
-    def _grown(self, stream: Stream, tally: Tally | None, draws: int) -> Tally:
+    def _grown(self, stream: Stream, counts: VoteCounts | None, draws: int) -> VoteCounts:
         """Continue a stream for about a second, and return all its counts."""
         sampler = self.sampler()
         sampler.prepare(self.pixels)
-        start = tally.draws if tally else 0
+        start = counts.draws if counts else 0
         began = time.perf_counter()
-        more = sampler.tally(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
+        more = sampler.count_votes(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
         taken = time.perf_counter() - began
         # A last, short piece would tell less of the speed than the pieces before it.
         if more.draws == sampler.piece:
@@ -266,7 +266,7 @@ class ImageCounts:
         self.seconds += taken
         self._fresh = True
         self.advance(more.draws)
-        return tally + more if tally else more
+        return counts + more if counts else more
 
     def save(self) -> None:
         """Write new counts to the cache."""
@@ -286,6 +286,6 @@ class ImageCounts:
         self._fresh = False
 
 
-def _tallies(stored: "dict[str, Tensor]", stream: Stream) -> dict[int, Tally]:
+def _stored_counts(stored: "dict[str, Tensor]", stream: Stream) -> dict[int, VoteCounts]:
     parts = [stored[f"{stream}.{name}"] for name in ("votes", "sums", "squares")]
-    return {row[0]: Tally(*row) for row in zip(stored[f"{stream}.draws"].tolist(), *parts, strict=True)}
+    return {row[0]: VoteCounts(*row) for row in zip(stored[f"{stream}.draws"].tolist(), *parts, strict=True)}

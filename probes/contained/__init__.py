@@ -5,7 +5,7 @@ of it behind walls: limits of memory and of processor time, no network, no other
 those that it was given and the installed libraries. What comes back is read as data: nothing is unpickled.
 """
 
-from probes.contained.blocks import within as within
+from probes.contained.block_limits import within as within
 from probes.contained.client import Session as Session
 from probes.contained.client import call as call
 from probes.contained.client import warm as warm

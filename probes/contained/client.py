@@ -18,7 +18,7 @@ from typing import Any
 
 from probes.contained.limits import ContainedError, LimitError, Limits
 from probes.contained.server import Job
-from probes.contained.wire import Garbled, read_answer, send_request
+from probes.contained.wire import MalformedAnswer, read_answer, send_request
 from probes.core.errors import MilesError
 from probes.core.worker_processes import ONE_CORE
 
@@ -26,7 +26,7 @@ _DEFAULT = Limits()
 _SLACK = 2**26
 """Bytes of an answer beyond the memory that a child may take: it had some at its start."""
 _BUFFER = 2**21
-_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_ENABLE_INSTRUCTIONS",
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_ENABLE_INSTRUCTIONS",
          "ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE", "PYTHONHASHSEED", "PYTHONHOME")  # fmt: skip
 """Variables that children see; the others may hold secrets."""
 
@@ -175,15 +175,15 @@ class _Line:
         try:
             send_request(self._socket, request)
         except OSError:
-            raise self._gone() from None
+            raise self._limit_error() from None
 
     def answer(self) -> Any:
         """Return the next answer; close the line where it is incomplete, since no later one could be recognised."""
         try:
             return read_answer(self._socket, self._limits.memory + _SLACK)
         except (EOFError, ConnectionError):
-            raise self._gone() from None
-        except Garbled as error:
+            raise self._limit_error() from None
+        except MalformedAnswer as error:
             self.close()
             raise LimitError("died", f"its reader answers nonsense: {error}") from None
         except TimeoutError:
@@ -199,7 +199,7 @@ class _Line:
     def close(self) -> None:
         self._close()
 
-    def _gone(self) -> LimitError:
+    def _limit_error(self) -> LimitError:
         self.close()
         status = self._server.status(self._number)
         if status == -signal.SIGXCPU:
@@ -265,7 +265,7 @@ def _start() -> _Server:
     # Not among the first three, where the streams of the server come to stand.
     handle = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
     try:
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | ONE_CORE
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | ONE_CORE
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         code = f"from probes.contained.server import serve; serve({handle})"
         process = subprocess.Popen(

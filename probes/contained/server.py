@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from probes.contained import walls
+from probes.contained import sandbox
 from probes.contained.limits import Limits
 from probes.contained.wire import read_request, send_answer, send_error
 
@@ -120,8 +120,8 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
         os.chdir(job.folder)
         function = getattr(importlib.import_module(job.module), job.function)
         # Before files are closed off: it is read from one what the process has.
-        walls.limit_memory(job.limits.memory)
-        walls.close_off(job.reads)
+        sandbox.limit_memory(job.limits.memory)
+        sandbox.close_off(job.reads)
         result = _answer(line, job, function, job.args, send_result=not job.session)
         while job.session and result is not None:
             name, args = read_request(line)
@@ -139,7 +139,7 @@ def _answer(
     line: socket.socket, job: Job, function: Callable[..., Any], args: Sequence[Any], *, send_result: bool = True
 ) -> Any:
     """Call a function and send its result, or what it raised; return the result."""
-    walls.limit_time(job.limits.seconds, last=not job.session)
+    sandbox.limit_time(job.limits.seconds, last=not job.session)
     try:
         result = function(*args)
         send_answer(line, result if send_result else None)

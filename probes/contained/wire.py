@@ -30,7 +30,7 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, RuntimeError, A
 _ALIGNMENT = 64
 
 
-class Garbled(ValueError):
+class MalformedAnswer(ValueError):
     """An answer that is malformed."""
 
 
@@ -79,25 +79,25 @@ def read_answer(sock: socket.socket, most: int) -> Any:
     ------
     EOFError
         Where the child is gone.
-    Garbled
+    MalformedAnswer
         Where it sent something else.
     ContainedError, MilesError
         What the job ended in.
     """
     size = int.from_bytes(_read(sock, _LENGTH), "little")
     if size > min(most, _HEAD):
-        raise Garbled(f"an answer of {size} bytes")
+        raise MalformedAnswer(f"an answer of {size} bytes")
     try:
         head = json.loads(_read(sock, size))
         sizes = [int(length) for length in head["blobs"]]
         if min(sizes, default=0) < 0 or sum(sizes) > most:
-            raise Garbled(f"an answer of {sum(sizes)} bytes")
+            raise MalformedAnswer(f"an answer of {sum(sizes)} bytes")
         blobs = [_read_blob(sock, length) for length in sizes]
         if "error" in head:
             raise _error(head)
         return _decode(head["tree"], blobs, {})
     except _NONSENSE as error:
-        raise Garbled(str(error)) from error
+        raise MalformedAnswer(str(error)) from error
 
 
 def _error(head: dict[str, Any]) -> Exception:
@@ -206,24 +206,24 @@ def _decode(tree: Any, blobs: list[Any], known: dict[int, Any]) -> Any:
         case "a":
             index, kind, shape = inner
             if not _DTYPE.fullmatch(kind):
-                raise Garbled("an array of an unknown kind")
+                raise MalformedAnswer("an array of an unknown kind")
             return np.frombuffer(blobs[index], dtype=np.dtype(kind)).reshape(shape)
         case "T":
             index, kind, shape = inner
             return _decode_tensor(index, kind, shape, blobs, known)
-    raise Garbled("an unknown kind of value")
+    raise MalformedAnswer("an unknown kind of value")
 
 
 def _decode_tensor(index: int, kind: str, shape: list[int], blobs: list[Any], known: dict[int, Any]) -> Any:
     import torch
 
     if kind not in _TENSORS:
-        raise Garbled("a tensor of an unknown kind")
+        raise MalformedAnswer("a tensor of an unknown kind")
     dtype = getattr(torch, kind)
     if index not in known:
         data = blobs[index]
         if not len(data) and 0 not in shape:
-            raise Garbled("a tensor without its numbers")
+            raise MalformedAnswer("a tensor without its numbers")
         flat = torch.frombuffer(data, dtype=dtype) if len(data) else torch.empty(0, dtype=dtype)
         known[index] = flat.reshape(shape)
     return known[index]

@@ -177,10 +177,10 @@ def _connected(backend: str, *errors: type[BaseException]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise _gone(backend, error) from error
+        raise _lost_cluster(backend, error) from error
 
 
-def _gone(backend: str, error: BaseException) -> IncompleteError:
+def _lost_cluster(backend: str, error: BaseException) -> IncompleteError:
     return IncompleteError(
         f"The {backend} cluster is gone: {first_line(error)}",
         where="--scheduler",
@@ -229,7 +229,7 @@ class _RayPool:
         except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError, exceptions.NodeDiedError) as error:
             raise LostError("its worker died") from error
         except exceptions.RayError as error:
-            raise _gone("Ray", error) from error
+            raise _lost_cluster("Ray", error) from error
         return outcome
 
     def close(self, *, at_once: bool) -> None:
@@ -245,14 +245,14 @@ def _start_ray(ray: Any, address: str | None, count: int) -> None:
         ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
         return
     if address != "auto":
-        _knock(address)
+        _check_listening(address)
     try:
         ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         raise _unreachable("Ray", address, error) from error
 
 
-def _knock(address: str) -> None:
+def _check_listening(address: str) -> None:
     """Check that an HTTP/2 server listens at the address: Ray itself would try for minutes, then end the process."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     try:

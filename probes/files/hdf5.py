@@ -116,7 +116,7 @@ def read_hdf5(path: Path, most: int) -> tuple[dict[str, Stored], dict[str, Refus
         try:
             arrays[name] = _array(file, name, limits, reverse=reverse)
         except Refusal as refusal:
-            refused[name] = refusal.kept()
+            refused[name] = refusal.without_traceback()
     if samples:
         first = _array(file, samples[0], limits, reverse=False)
         arrays["data"] = Hdf5Samples(file, samples, first, limits)
@@ -160,7 +160,7 @@ def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator
         try:
             node = _node(file, name)
         except Refusal as refusal:
-            refused[name] = refusal.kept()
+            refused[name] = refusal.without_traceback()
             continue
         if not isinstance(node, h5py.Group):
             yield name

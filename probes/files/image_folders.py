@@ -19,7 +19,7 @@ from probes.contained import LimitError, Limits, Session
 from probes.core.errors import InputError
 from probes.files.images import FORMATS, Decoder, Header
 from probes.files.opening import read_head, unreadable
-from probes.files.safe_paths import Places, is_folder
+from probes.files.safe_paths import RootedPaths, is_folder
 
 Shape = tuple[int, int, int]
 Bytes = NDArray[np.uint8]
@@ -55,7 +55,7 @@ class ImageFolder:
     """The files below one folder, of which some are images of some of Pillow's formats."""
 
     def __init__(self, root: Path, formats: Sequence[str]) -> None:
-        self.root, self._formats, self._places = root, tuple(formats), Places(root)
+        self.root, self._formats, self._paths = root, tuple(formats), RootedPaths(root)
         self.suffixes = tuple(suffix for name in formats for suffix in FORMATS[name])
 
     def entries(self, folder: Path) -> Entries:
@@ -91,7 +91,7 @@ class ImageFolder:
         if Path(name).is_absolute() or name != name.encode("utf-8", "replace").decode():
             raise InputError(f"The path {name!r} is absolute, or not in UTF-8.", where=where, hint=OUTSIDE)
         try:
-            return self._places.resolve(name, where)
+            return self._paths.resolve(name, where)
         except InputError as error:
             raise InputError(error.message, where=where, hint=OUTSIDE) from None
 
@@ -137,7 +137,7 @@ class ImageFolder:
 
     def _ask(self, method: str, files: Sequence[ImageFile], *args: Any) -> list[Any]:
         """Return the answer of a contained process to each file, or why the file is refused."""
-        answers: list[Any] = [_fault(file) for file in files]
+        answers: list[Any] = [_refusal_of(file) for file in files]
         good = [index for index, refusal in enumerate(answers) if refusal is None]
         if not good:
             return answers
@@ -149,7 +149,7 @@ class ImageFolder:
             if len(files) > 1:
                 # One of them is at fault, and which one is to be told.
                 return [answer for file in files for answer in self._ask(method, [file], *args)]
-            return [_beyond(files[0], error)]
+            return [_limit_refusal(files[0], error)]
         for index, answer in zip(good, found, strict=True):
             refused = isinstance(answer, dict)
             answers[index] = (
@@ -197,7 +197,7 @@ def _reader(root: str, inode: int, formats: tuple[str, ...], process: int) -> Se
     return Session(Decoder, formats, reads=[Path(root)], limits=_LIMITS, loads=_LOADS)
 
 
-def _fault(file: ImageFile) -> InputError | None:
+def _refusal_of(file: ImageFile) -> InputError | None:
     try:
         read_head(file.path, wanted="an image", hint="Fetch it again, or leave it out.", where=file.where)
     except InputError as error:
@@ -205,7 +205,7 @@ def _fault(file: ImageFile) -> InputError | None:
     return None
 
 
-def _beyond(file: ImageFile, error: LimitError) -> InputError:
+def _limit_refusal(file: ImageFile, error: LimitError) -> InputError:
     return InputError(
         f"The image cannot be decoded within the limits for strangers' files: {error.text}.",
         where=file.where,

@@ -170,7 +170,7 @@ class Stream(_Headed):
     header: Header
     part: Part | None = None
     _file: Bytes | None = field(default=None, init=False)
-    _place: int = field(default=0, init=False)
+    _position: int = field(default=0, init=False)
     _whole: NDArray[Any] | None = field(default=None, init=False)
 
     def __del__(self) -> None:
@@ -189,13 +189,13 @@ class Stream(_Headed):
     def values(self, start: int, stop: int) -> NDArray[Any]:
         """Return values by their places in the file."""
         width = self.dtype.itemsize
-        if self._file is None or start < self._place:
+        if self._file is None or start < self._position:
             self._close()
-            self._file, self._place = self.opener(), 0
+            self._file, self._position = self.opener(), 0
             _skip(self._file, self.header.start)
         try:
             # Read and dropped: seeking in what is packed would unpack it all the same.
-            _skip(self._file, (start - self._place) * width)
+            _skip(self._file, (start - self._position) * width)
             data = np.empty((stop - start) * width, dtype=np.uint8)
             filled = 0
             for block in _blocks(self._file, len(data)):
@@ -205,7 +205,7 @@ class Stream(_Headed):
             # What failed half-way stands nowhere known.
             self._close()
             raise
-        self._place = stop
+        self._position = stop
         return data.view(self.dtype)
 
     def straight(self, start: int, stop: int) -> NDArray[Any]:
@@ -245,5 +245,5 @@ def read_npy(path: Path, most: int) -> tuple[dict[str, Plain], dict[str, Refusal
         try:
             header = read_header(file, path.stat().st_size)
         except Refusal as refusal:
-            return {}, {"array": refusal.kept()}, "NPY"
+            return {}, {"array": refusal.without_traceback()}, "NPY"
     return {"array": Plain(path, header, header.start)}, {}, "NPY"

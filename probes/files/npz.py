@@ -47,7 +47,7 @@ def read_npz(path: Path, most: int) -> tuple[dict[str, Stream], dict[str, Refusa
             try:
                 arrays[name] = _member(archive, path, info, most)
             except Refusal as refusal:
-                refused[name] = refusal.kept()
+                refused[name] = refusal.without_traceback()
     return arrays, refused, "NPZ"
 
 

@@ -95,11 +95,11 @@ class NumberRows:
             values = self._parsed(text)
             # A short row is filled with NaN, which a file can also hold in words.
             if values.dtype.kind not in "iuf" or values.shape[1] != len(self.first) or np.isnan(values[:, -1]).any():
-                raise self.fault()
+                raise self.refusal()
             found = True
             yield values
         if not found or (self.decimal_comma and not self._clear):
-            raise self.fault()
+            raise self.refusal()
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each row of numbers."""
@@ -107,7 +107,7 @@ class NumberRows:
         first = [] if self.header else [(file.header_line, file.header)]
         return ((line, [field.strip() for field in fields]) for line, fields in chain(first, file.rows()))
 
-    def fault(self) -> InputError:
+    def refusal(self) -> InputError:
         """Return the refusal of the first wrong field or row of the file."""
         comma: tuple[str, str] | None = None
         point, line = False, 0
@@ -131,7 +131,9 @@ class NumberRows:
             return InputError("The file has a header but no rows.", where=str(self.path), hint=hint)
         if comma and not self._clear:
             content, where = comma
-            message = f"{content!r} may be {content.replace(',', '')} or {content.replace(',', '.')}: every comma in this "
+            message = (
+                f"{content!r} may be {content.replace(',', '')} or {content.replace(',', '.')}: every comma in this "
+            )
             hint = "Write numbers with a decimal point, and without commas between thousands."
             return InputError(f"{message}file has three digits behind it.", where=where, hint=hint)
         hint = "Write plain numbers and commas."
@@ -156,7 +158,7 @@ class NumberRows:
             self.decimal_comma |= "," in text
             self._clear = self._clear or bool(self.decimal_comma and _DECIMAL.search(text))
             if self._point and self.decimal_comma:
-                raise self.fault()
+                raise self.refusal()
         try:
             frame = pd.read_csv(
                 io.StringIO(text, newline=""),
@@ -172,4 +174,4 @@ class NumberRows:
             )
             return np.asarray(frame.to_numpy())
         except (ValueError, OverflowError):
-            raise self.fault() from None
+            raise self.refusal() from None

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.names import nearest_name
-from probes.files.sniffing import impostor
 
 HEAD = 512
 """Bytes at the beginning by which a web page or a pointer without content is known."""
@@ -65,7 +65,7 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
         raise unreadable(path, error, where) from error
     if not head:
         raise InputError("The file is empty.", where=where or str(path), hint=hint)
-    disguise = impostor(head)
+    disguise = unexpected_kind(head)
     if disguise:
         raise InputError(f"This is {disguise.what}, not {wanted}.", where=where or str(path), hint=disguise.hint)
     return head
@@ -75,7 +75,7 @@ def advise(error: InputError, path: Path, hint: str) -> None:
     """Give the refusal of a text another hint, unless the file is a web page or a pointer."""
     try:
         with path.open("rb") as file:
-            disguise = impostor(file.read(HEAD))
+            disguise = unexpected_kind(file.read(HEAD))
     except (OSError, ValueError):
         disguise = None
     if not disguise:

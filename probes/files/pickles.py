@@ -23,7 +23,7 @@ _MEMORY, _SECONDS, _SPEED = 2**29, 5, 2**25
 """Of a file, besides twice its size; seconds besides those that so many bytes take each."""
 _AHEAD = 2**30
 """Bytes of a file whose numbers are read while the child looks at what they are."""
-_ODD = "it is cut off, or not a file written by torch.save"
+_NOT_TORCH = "it is cut off, or not a file written by torch.save"
 
 
 class Other:
@@ -94,7 +94,7 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
         return _Rebuilt(names, storages).value(found["tree"])
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError):
         # Whoever answered has read the file, which may have taken it over.
-        raise damaged(_ODD, where) from None
+        raise damaged(_NOT_TORCH, where) from None
 
 
 def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
@@ -113,7 +113,7 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     try:
         entries = zips.entries(path)
     except InputError:
-        raise damaged(_ODD, where) from None
+        raise damaged(_NOT_TORCH, where) from None
     if any(entry.filename.endswith(".npy") for entry in entries):
         raise InputError(
             "This is an NPZ of arrays, not a checkpoint.",
@@ -129,10 +129,10 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     if any(entry.filename.endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
         # Numbers of another machine have to be turned around, which torch does where it does not map the file.
         return None
-    return _places(path, entries)
+    return _by_offset(path, entries)
 
 
-def _places(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile.ZipInfo]:
+def _by_offset(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile.ZipInfo]:
     found: dict[int, zipfile.ZipInfo] = {}
     with reading(path), path.open("rb") as file:
         for entry in entries:
@@ -160,7 +160,7 @@ def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, offset: i
     if records is not None:
         room = records[offset].file_size if offset in records else 0
     if not 0 <= size <= room:
-        raise damaged(_ODD, str(path))
+        raise damaged(_NOT_TORCH, str(path))
     data = torch.empty(size, dtype=torch.uint8)
     view = data.numpy().data
     with reading(path), path.open("rb", buffering=0) as file:
@@ -170,7 +170,7 @@ def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, offset: i
             filled += count
     # Checksums are not compared, as torch does not: it can be told not to write any.
     if filled < len(view):
-        raise damaged(_ODD, str(path))
+        raise damaged(_NOT_TORCH, str(path))
     return data
 
 

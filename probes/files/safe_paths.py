@@ -68,7 +68,7 @@ def check_name(name: str, where: str) -> None:
         raise InputError(f"{name!r} is a folder, not a recording.", where=where, hint="Name the file of the recording.")
 
 
-class Places:
+class RootedPaths:
     """Paths below one root; each folder is resolved once, since that costs many calls of the system."""
 
     def __init__(self, root: Path) -> None:

@@ -19,7 +19,7 @@ class Refusal(Exception):
         super().__init__(reason)
         self.reason, self.hint = reason, hint
 
-    def kept(self) -> "Refusal":
+    def without_traceback(self) -> "Refusal":
         """Return a copy without the traceback, whose frames would keep files open."""
         return Refusal(self.reason, self.hint)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from string import ascii_letters
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import IN_EXCEL, binary_kind, wide_encoding
 from probes.files.opening import read_head, unreadable
-from probes.files.sniffing import IN_EXCEL, magic, wide_encoding
 
 LONGEST_LINE = 2**26
 """Bytes of the longest line that is read, where a reader sets no other limit."""
@@ -143,7 +143,7 @@ def too_long(line: bytes, where: str, longest: int) -> InputError:
 
 def _check_head(path: Path, hint: str) -> None:
     head = read_head(path, wanted="text", hint=hint)
-    found = magic(head)
+    found = binary_kind(head)
     if found:
         message = f"This is {found.what}, not text."
         raise InputError(message, where=str(path), hint=f"{found.hint} {hint}".lstrip())

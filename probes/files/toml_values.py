@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.opening import check_ordinary, unreadable
-from probes.files.sniffing import impostor
 
 MOST_BYTES = 1_000_000
 """Bytes of a file that is read."""
@@ -41,7 +41,7 @@ def read_toml(path: Path, *, hint: str) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
         message = f"The file has more than {MOST_BYTES:,} bytes, which no file of settings needs."
         raise InputError(message, where=where, hint=hint)
-    disguise = impostor(data[:512])
+    disguise = unexpected_kind(data[:512])
     if disguise:
         raise InputError(f"This is {disguise.what}, not TOML.", where=where, hint=disguise.hint)
     try:

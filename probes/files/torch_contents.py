@@ -87,7 +87,7 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
         with warnings.catch_warnings(), torch.serialization.safe_globals([*_NUMBER_READERS, *standins]):
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
-            with _noted_places() as ranges:
+            with _recorded_ranges() as ranges:
                 content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
             tree = _Tree(held, _MOST_VALUES + size, _MOST_VALUES + size // 8, ranges)
             found = tree.plain(content)
@@ -95,14 +95,14 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
         raise
     except Exception as error:
         raise _refusal(error, path) from None
-    claimed = sum(tree.asked.values())
+    claimed = sum(tree.claimed.values())
     if claimed > size:
         raise damaged(f"its tensors would be {claimed} bytes long in a file of {size}", path)
     return {"tree": found, "storages": tree.storages}
 
 
 @contextmanager
-def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
+def _recorded_ranges() -> Iterator[list[tuple[int, int, int]]]:
     """Record what is mapped or read meanwhile, as address, length and offset in the file."""
     ranges: list[tuple[int, int, int]] = []
     from_file, set_from_file = torch.UntypedStorage.from_file, torch.UntypedStorage._set_from_file
@@ -138,11 +138,11 @@ class _Tree:
     held: bool
     most: int
     most_parts: int
-    places: list[tuple[int, int, int]]
+    ranges: list[tuple[int, int, int]]
     count: int = 0
     parts: int = 0
     loose: int = 0
-    asked: dict[tuple[int, int], int] = field(default_factory=dict)
+    claimed: dict[tuple[int, int], int] = field(default_factory=dict)
     storages: list[Any] = field(default_factory=list)
     known: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -204,7 +204,7 @@ class _Tree:
         if not self.held:
             return ("odd", kind, list(value.shape))
         value = value.detach()
-        self.asked[_key(value)] = value.untyped_storage().nbytes()
+        self.claimed[_key(value)] = value.untyped_storage().nbytes()
         value = value.resolve_conj().resolve_neg()
         storage, key = value.untyped_storage(), _key(value)
         if key not in self.known:
@@ -214,7 +214,7 @@ class _Tree:
 
     def stored(self, storage: Any, address: int, size: int) -> Any:
         """Return the bytes of a storage, or their offset in the file and their number."""
-        for start, length, offset in self.places:
+        for start, length, offset in self.ranges:
             if size and start <= address and address + size <= start + length:
                 return (offset + address - start, size)
         return torch.empty(0, dtype=torch.uint8).set_(storage)

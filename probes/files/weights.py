@@ -85,7 +85,7 @@ def check_held(tensors: Mapping[str, Any], where: str) -> None:
             )
 
 
-def bare(tensors: Mapping[str, _Value], *, more: Sequence[str] = ()) -> dict[str, _Value]:
+def without_prefixes(tensors: Mapping[str, _Value], *, more: Sequence[str] = ()) -> dict[str, _Value]:
     """Return tensors without the prefixes that wrappers around a network put before all of their names.
 
     Parameters
@@ -93,19 +93,19 @@ def bare(tensors: Mapping[str, _Value], *, more: Sequence[str] = ()) -> dict[str
     more
         Further prefixes, of attributes in which a format keeps its network, such as "model.".
 
-    >>> bare({"_orig_mod.module.weight": 1, "_orig_mod.module.bias": 2})
+    >>> without_prefixes({"_orig_mod.module.weight": 1, "_orig_mod.module.bias": 2})
     {'weight': 1, 'bias': 2}
     """
     tensors = dict(tensors)
     # Bounded, since every round copies all names, and a hostile one may be megabytes of a prefix.
     for _ in range(MOST_WRAPPERS):
         known = (*_PREFIXES, *more)
-        prefix = next((head for head in known if tensors and all(_goes_on(name, head) for name in tensors)), None)
+        prefix = next((head for head in known if tensors and all(_has_prefix(name, head) for name in tensors)), None)
         if prefix is None:
             break
         tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
     return tensors
 
 
-def _goes_on(name: str, prefix: str) -> bool:
+def _has_prefix(name: str, prefix: str) -> bool:
     return len(name) > len(prefix) and name.startswith(prefix)

@@ -48,7 +48,9 @@ class Stage:
             raise InputError(message, where="--noise-multiplier", hint="Without noise there is no budget to claim.")
         if not 0 < self.sample_rate <= 1:
             message = f"The sample rate is {self.sample_rate:g}, not above 0 and at most 1."
-            raise InputError(message, where="--sample-rate", hint="Give the size of a batch divided by that of the data.")
+            raise InputError(
+                message, where="--sample-rate", hint="Give the size of a batch divided by that of the data."
+            )
         if not 1 <= self.steps <= MAX_STEPS or self.steps != int(self.steps):
             message = f"The number of steps is {self.steps}, not a whole number from 1 to {MAX_STEPS}."
             raise InputError(message, where="--steps", hint="Give the number of steps of the optimiser.")

@@ -18,7 +18,7 @@ from probes.files.text import read_text
 from probes.generators.diffusers_folders import read_folder
 from probes.generators.diffusion import PREDICTIONS, SCHEDULES, Denoiser, Prediction, check_answer, schedule_from
 from probes.generators.generative_networks import NETWORKS, check_plain, guess_network, network_from
-from probes.models.found_networks import Found, Schedule, hash_tensors, known_shape, load_into, read_tensors
+from probes.models.network_weights import LoadedNetwork, Schedule, hash_tensors, known_shape, load_into, read_tensors
 from probes.models.programs import call_factory
 
 
@@ -123,7 +123,7 @@ def _named_schedule(schedule: str | None, path: Path) -> Schedule:
     return schedule_from(parse_json(read_text(file), schedule), schedule)
 
 
-def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -> Found:
+def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -> LoadedNetwork:
     tensors, notes = read_tensors(path)
     check_plain(tensors, str(path))
     name = arch or guess_network(tensors)
@@ -137,10 +137,10 @@ def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -
     except InputError as error:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
     own = known_shape(getattr(net, "shape", shape), path)
-    return Found(net=net, family=name, content=hash_tensors(net, str(path)), shape=own, notes=tuple(notes))
+    return LoadedNetwork(net=net, family=name, content=hash_tensors(net, str(path)), shape=own, notes=tuple(notes))
 
 
-def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> Found:
+def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> LoadedNetwork:
     net, complete, made_from = call_factory(factory, path)
     notes = [f"Code of {factory} was run; the hash covers its file, not what that imports."]
     if not complete:
@@ -153,4 +153,4 @@ def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> Fo
     net = net.to("cpu")
     content = sha256_json([hash_tensors(net, str(path)), *made_from])
     own = known_shape(shape, path)
-    return Found(net=net, family=f"factory {factory}", content=content, shape=own, notes=tuple(notes))
+    return LoadedNetwork(net=net, family=f"factory {factory}", content=content, shape=own, notes=tuple(notes))

@@ -26,7 +26,7 @@ from probes.files.text import read_text
 from probes.generators.diffusion import PREDICTIONS, Prediction, schedule_from
 from probes.generators.generative_networks import check_plain
 from probes.models.checkpoints import SUFFIXES
-from probes.models.found_networks import Found, hash_tensors, known_shape, load_into, read_tensors
+from probes.models.network_weights import LoadedNetwork, hash_tensors, known_shape, load_into, read_tensors
 
 _NETWORK, _WEIGHTS = "UNet2DModel", "diffusion_pytorch_model"
 _SCHEDULERS = re.compile(
@@ -40,7 +40,7 @@ _MOST_WIDE, _MOST_LAYERS, _MOST_PARTS = 2**16, 64, 64
 _TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
 
 
-def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple[int, ...] | None) -> Found:
+def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple[int, ...] | None) -> LoadedNetwork:
     """Return the denoiser of a pipeline's folder with its schedule, or of a network's folder without.
 
     Raises
@@ -84,7 +84,7 @@ def _check_index(index: Mapping[str, Any], where: str) -> None:
         raise InputError(f"The pipeline cannot be used. {what}", where=where, hint=hint)
 
 
-def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found:
+def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> LoadedNetwork:
     where = folder / "config.json"
     config = _object(where, root)
     if config.get("_class_name") != _NETWORK:
@@ -115,7 +115,7 @@ def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found
     made_from = sorted((key, str(value)) for key, value in settings.items())
     content = sha256_json([hash_tensors(net, str(weights)), made_from])
     notes = (f"Not used of config.json: {unused}.",) if unused else ()
-    return Found(net=net, family=_NETWORK, content=content, shape=points, notes=notes)
+    return LoadedNetwork(net=net, family=_NETWORK, content=content, shape=points, notes=notes)
 
 
 def _unet_class() -> Any:

@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from probes.core.errors import InputError, first_line
 from probes.core.hashing import sha256_json
+from probes.files.file_kinds import unexpected_kind
 from probes.files.names import nearest_name
 from probes.files.pickles import read_pickle
-from probes.files.sniffing import impostor
-from probes.files.weights import MOST_WRAPPERS, bare, entries, unwrap
+from probes.files.weights import MOST_WRAPPERS, entries, unwrap, without_prefixes
 from probes.generators.accountants import ACCOUNT
 from probes.generators.generative_networks import MlpGenerator, check_plain, guess_network, network_from
 from probes.models.architectures import fit
 from probes.models.checkpoints import SUFFIXES, load_state_dict
-from probes.models.found_networks import hash_tensors
+from probes.models.network_weights import hash_tensors
 from probes.models.programs import call_factory
 
 _GENERATORS = ("generator", "netG", "G_ema", "g_ema", "G", "generator_state_dict", "g")
@@ -62,7 +62,7 @@ class LoadedDiscriminator:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Loaded:
     net: nn.Module
     family: str
     content: str
@@ -169,7 +169,7 @@ def load_discriminator(
 
 def _find(
     path: Path, role: str, arch: str | None, factory: str | None, allow_code: bool, shape: tuple[int, ...] | None
-) -> _Found:
+) -> _Loaded:
     if arch is not None and factory is not None:
         raise InputError("Both an architecture and a factory are given.", where="--arch", hint="Give one of the two.")
     if factory is not None and not allow_code:
@@ -198,12 +198,12 @@ def _check_file(path: Path, *, any_suffix: bool) -> None:
             hint=f"Known: {', '.join(SUFFIXES)}.",
         )
     with path.open("rb") as file:
-        disguise = impostor(file.read(512))
+        disguise = unexpected_kind(file.read(512))
     if disguise:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
 
 
-def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...] | None) -> _Found:
+def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...] | None) -> _Loaded:
     tensors, notes = _read(path, role)
     check_plain(tensors, str(path))
     likely = guess_network(tensors)
@@ -220,10 +220,10 @@ def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...
         net = network_from(arch, tensors, shape)
     except InputError as error:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
-    return _Found(net, arch, hash_tensors(net, str(path)), notes)
+    return _Loaded(net, arch, hash_tensors(net, str(path)), notes)
 
 
-def _from_factory(path: Path, role: str, factory: str) -> _Found:
+def _from_factory(path: Path, role: str, factory: str) -> _Loaded:
     net, complete, made_from = call_factory(factory, path)
     notes: tuple[str, ...] = (f"Code of {factory} was run; the hash covers its file, not what that imports.",)
     if not complete:
@@ -241,7 +241,7 @@ def _from_factory(path: Path, role: str, factory: str) -> _Found:
                 hint="Give the weights of the network that --factory makes.",
             ) from error
     net = net.to("cpu", torch.float32)
-    return _Found(net, f"factory {factory}", sha256_json([hash_tensors(net, str(path)), *made_from]), notes)
+    return _Loaded(net, f"factory {factory}", sha256_json([hash_tensors(net, str(path)), *made_from]), notes)
 
 
 def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
@@ -263,7 +263,7 @@ def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
             hint=f"Save the state_dict() of the network. Names in the file: {keys}.",
         )
     notes = (f"Not used of the checkpoint: {', '.join(beside[:8])}.",) if beside else ()
-    return bare(tensors), notes
+    return without_prefixes(tensors), notes
 
 
 def _latent(net: nn.Module, asked: int | None, path: Path) -> int:

@@ -152,7 +152,7 @@ def read_number_rows(path: Path) -> Source:
     with np.errstate(over="ignore"):
         singles = np.concatenate([block.astype(np.float32) for block in file.blocks()])
     if not np.isfinite(singles).all():
-        raise file.fault()
+        raise file.refusal()
     return Source(
         shape=(len(file.first),),
         pixels=False,

@@ -130,7 +130,7 @@ def train_and_score(
     ask: dict[str, Any] = {"requests": tuple(requests), "seed": seed, "draws": draws, "batch": batch, "device": device}
     rows: dict[int, dict[Request, Floats]] = {}
     with (
-        _kept(values, cache) as key,
+        _points_in_cache(values, cache) as key,
         (progress or Silent()).phase("Training shadow models", count, "models") as advance,
     ):
         common: dict[str, Any] = {"denoiser": _shaped(denoiser), "points": key, "content": points.sha256, "ask": ask}
@@ -146,7 +146,7 @@ def train_and_score(
 
 
 @contextmanager
-def _kept(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
+def _points_in_cache(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
     """Write the points where every worker can read them, so that they are not sent with each job."""
     # Of this run alone: another may end first.
     key = uuid4().hex

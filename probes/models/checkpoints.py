@@ -21,7 +21,7 @@ from probes.files.opening import advise, read_head
 from probes.files.pickles import read_pickle
 from probes.files.safe_tensors import check_safetensors, read_safetensors
 from probes.files.text import read_text
-from probes.files.weights import bare, check_held, entries, unwrap
+from probes.files.weights import check_held, entries, unwrap, without_prefixes
 from probes.models.model_configs import check_config
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def load_state_dict(path: Path) -> "dict[str, Tensor]":
     InputError
         Where the file is no checkpoint, is damaged, or would run code.
     """
-    return bare(read_checkpoint(path).tensors)
+    return without_prefixes(read_checkpoint(path).tensors)
 
 
 def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:

@@ -28,7 +28,7 @@ _INFORMED = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
 
 @contextmanager
-def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]:
+def loading_errors(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]:
     """Turn whatever transformers raises on an untrusted folder into an error that names it."""
     try:
         yield
@@ -40,7 +40,7 @@ def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]
 
 
 @contextmanager
-def limited(what: str, file: Path) -> Iterator[None]:
+def within_limits(what: str, file: Path) -> Iterator[None]:
     """Turn an exceeded limit of memory or time into a refusal that names the file.
 
     Parameters
@@ -55,16 +55,16 @@ def limited(what: str, file: Path) -> Iterator[None]:
         raise InputError(f"The {what} cannot be made: {error.text}.", where=str(file), hint=_TRUST) from None
 
 
-def _described(folder: ModelFolder) -> AbstractContextManager[None]:
-    return limited("model that it describes", folder.path / "config.json")
+def _within_limits(folder: ModelFolder) -> AbstractContextManager[None]:
+    return within_limits("model that it describes", folder.path / "config.json")
 
 
-def numbers_of(folder: ModelFolder) -> list[str]:
+def integer_keys(folder: ModelFolder) -> list[str]:
     """Return the keys of a configuration that hold whole numbers, any of which may contradict the weights."""
     return [key for key, value in folder.config.items() if type(value) is int]
 
 
-def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str], bool] = lambda name: True) -> Any:
+def empty_model(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str], bool] = lambda name: True) -> Any:
     """Return the model that a configuration describes, without memory for its weights.
 
     Parameters
@@ -77,7 +77,7 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
     InputError
         Where it has more parameters than the weight files can hold.
     """
-    with _described(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with _within_limits(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = loader.from_config(copy.deepcopy(config), trust_remote_code=False)
     parameters = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
     held = sum(path.stat().st_size for path in folder.weights)
@@ -99,7 +99,7 @@ def configuration(folder: ModelFolder) -> Any:
     InputError
         Where it does not.
     """
-    with told("configuration", folder), _described(folder):
+    with loading_errors("configuration", folder), _within_limits(folder):
         return transformers().AutoConfig.from_pretrained(folder.path, **LOCAL)
 
 
@@ -120,7 +120,7 @@ def load_model(
     Parameters
     ----------
     meta, config
-        The model without weights, of `described`, and the configuration that it was made from.
+        The model without weights, of `empty_model`, and the configuration that it was made from.
     limits
         Keys of the configuration to be named where sizes contradict the weights.
     dtype
@@ -135,7 +135,7 @@ def load_model(
     if type(meta.config) is not type(config):
         config = config.get_text_config()
     # Loading draws numbers for what the weights lack.
-    with told("model", folder), torch.random.fork_rng(devices=[]):
+    with loading_errors("model", folder), torch.random.fork_rng(devices=[]):
         # What transformers says of sizes that differ points to a log that nobody sees.
         model, info = type(meta).from_pretrained(
             None, config=config, state_dict=read_weights(folder), **number, **_INFORMED, **LOCAL

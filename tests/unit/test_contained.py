@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm, within
-from probes.contained.wire import Garbled, read_answer
+from probes.contained.wire import MalformedAnswer, read_answer
 from probes.core.errors import InputError
 
 SMALL = Limits(memory=2**28, seconds=1)
@@ -335,7 +335,7 @@ def test_nonsense_from_a_child_is_known_as_such(head: object) -> None:
     with ours, theirs:
         data = json.dumps(head).encode()
         theirs.sendall(len(data).to_bytes(8, "little") + data + bytes(8))
-        with pytest.raises(Garbled):
+        with pytest.raises(MalformedAnswer):
             read_answer(ours, 2**20)
 
 

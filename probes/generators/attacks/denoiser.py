@@ -176,7 +176,7 @@ def score_denoiser(
     _check(denoiser, points, requests)
     numbers = np.arange(len(points), dtype=np.int64) if indices is None else indices
     found = {request: np.empty(len(points), dtype=np.float64) for request in requests}
-    with progress.phase(label, len(points), "points") as advance, _placed(denoiser, device) as moved:
+    with progress.phase(label, len(points), "points") as advance, _on_device(denoiser, device) as moved:
         target = Target(denoiser=moved, batch=batch, device=device, dtype=dtype)
         for start in range(0, len(points), CHUNK):
             part = slice(start, min(start + CHUNK, len(points)))
@@ -230,7 +230,7 @@ def check_requests(requests: Sequence[Request], steps: int) -> None:
 
 
 @contextmanager
-def _placed(denoiser: Denoiser, device: str) -> Iterator[Denoiser]:
+def _on_device(denoiser: Denoiser, device: str) -> Iterator[Denoiser]:
     """Yield the denoiser on a device, its network in evaluation mode; the caller's network is left as it was."""
     if device != "cpu":
         module: nn.Module = deepcopy(denoiser.module).to(device).eval()

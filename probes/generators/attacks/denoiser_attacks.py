@@ -60,7 +60,7 @@ class Target:
             Where the device runs out of memory.
         """
         times = torch.tensor(steps, dtype=torch.int64)
-        with self.asked(len(x)), torch.no_grad():
+        with self.network_calls(len(x)), torch.no_grad():
             parts = [
                 self.denoiser.epsilon(rows, part.to(x.device))
                 for rows, part in zip(x.split(self.batch), times.split(self.batch), strict=True)
@@ -70,7 +70,7 @@ class Target:
         return noise
 
     @contextmanager
-    def asked(self, rows: int) -> Iterator[None]:
+    def network_calls(self, rows: int) -> Iterator[None]:
         """Run the network in this number format, and turn its failures on so many rows into refusals."""
         kind, number = self.device.partition(":")[0], getattr(torch, self.dtype)
         try:
@@ -201,7 +201,7 @@ def secmi(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 def _move(target: Target, x: Tensor, start: int, end: int) -> Tensor:
-    with target.asked(len(x)), torch.no_grad():
+    with target.network_calls(len(x)), torch.no_grad():
         moved = torch.cat([target.denoiser.ddim_step(rows, start, end) for rows in x.split(target.batch)])
     target.check(moved, torch.full((len(x),), start))
     return moved
@@ -260,7 +260,7 @@ def gradnorm(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
     for row, step in enumerate(steps):
         for start in range(0, len(points.x), held):
             part = slice(start, start + held)
-            with target.asked(held):
+            with target.network_calls(held):
                 norms = gradients.norms(points.x[part], noise[part], step)
             target.check(norms[:, None], torch.full((len(norms),), step))
             scores[row, part] = -norms.cpu().double()

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.pickles import read_pickle
 from probes.files.safe_tensors import read_safetensors
-from probes.files.sniffing import impostor
-from probes.files.weights import bare, entries, unwrap
+from probes.files.weights import entries, unwrap, without_prefixes
 from probes.operators.fno.neuralop import STANDINS, is_neuralop
 
 SCALES = ("x_mean", "x_std", "y_mean", "y_std")
@@ -73,7 +73,7 @@ def read_content(path: Path) -> Content:
             where=where,
             hint="Check the path and its permissions.",
         ) from error
-    disguise = impostor(head)
+    disguise = unexpected_kind(head)
     if disguise or not head:
         what, hint = (disguise.what, disguise.hint) if disguise else ("empty", "Fetch it again.")
         raise InputError(f"The file is {what}, not weights.", where=where, hint=hint)
@@ -103,9 +103,11 @@ def _sorted_out(content: object, path: Path) -> Content:
     others |= {name: named.pop(name) for name in SCALES if name in named}
     other = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
     if other is not None or not named:
-        what = f"Its entry {safe(other)} is a {type(named[other]).__name__}" if other is not None else "It holds nothing"
+        what = (
+            f"Its entry {safe(other)} is a {type(named[other]).__name__}" if other is not None else "It holds nothing"
+        )
         raise InputError(f"{what}, where tensors by name should be.", where=where, hint=_CONVERT)
-    tensors = bare(named, more=_PREFIXES)
+    tensors = without_prefixes(named, more=_PREFIXES)
     metadata, beside = _metadata(tensors, inside, path)
     scales, notes = _scales(others, where)
     unused = sorted(safe(name) for name in others if name not in SCALES)

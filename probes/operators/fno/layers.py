@@ -209,13 +209,13 @@ class SpectralConv(nn.Module):
         sizes = x.shape[2:]
         hat = torch.fft.rfft(x, dim=-1)[..., : len(self.frequencies[-1])]
         for axis in range(len(sizes) - 2, -1, -1):
-            hat = torch.fft.fft(hat, dim=axis + 2).index_select(axis + 2, self._places(axis, sizes[axis], 0))
+            hat = torch.fft.fft(hat, dim=axis + 2).index_select(axis + 2, self._bins(axis, sizes[axis], 0))
         hat = self._mixed(hat)
         for axis in range(len(sizes) - 1):
             size = sizes[axis]
             whole = hat.new_zeros(*hat.shape[: axis + 2], size, *hat.shape[axis + 3 :])
             moved = int(self.shifted_at_odd and size % 2 == 1)
-            hat = torch.fft.ifft(whole.index_copy(axis + 2, self._places(axis, size, moved), hat), dim=axis + 2)
+            hat = torch.fft.ifft(whole.index_copy(axis + 2, self._bins(axis, size, moved), hat), dim=axis + 2)
         y: Tensor = torch.fft.irfft(hat, n=sizes[-1], dim=-1)
         return y if self.bias is None else y + self.bias.view(-1, *[1] * len(sizes))
 
@@ -228,7 +228,7 @@ class SpectralConv(nn.Module):
         mixed: Tensor = flat.permute(1, 2, 0).unflatten(2, hat.shape[2:])
         return mixed
 
-    def _places(self, axis: int, size: int, moved: int) -> Tensor:
+    def _bins(self, axis: int, size: int, moved: int) -> Tensor:
         moved += int(self.lowered_at_even and size % 2 == 0 and len(self.frequencies[axis]) % 2 == 1)
         nodes: Tensor = (torch.tensor(self.frequencies[axis], device=self.weight.device) - moved) % size
         return nodes

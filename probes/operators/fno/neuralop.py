@@ -26,7 +26,7 @@ from probes.operators.fno.neuralop_settings import (
     Settings,
     check_settings,
     check_tensors,
-    told,
+    recorded_settings,
 )
 
 __all__ = ["STANDINS", "is_neuralop", "read_neuralop"]
@@ -72,7 +72,7 @@ def read_neuralop(
     """
     check_tensors(tensors, where)
     weights = Weights(tensors, where)
-    release, settings = told(tensors, metadata, where)
+    release, settings = recorded_settings(tensors, metadata, where)
     check_settings(settings, release)
     network = _Network(weights, settings, release, fixed_shift=fixed_shift)
     lift, projection = network.lift(), network.projection()

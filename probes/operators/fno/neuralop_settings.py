@@ -106,7 +106,9 @@ class Settings:
         return InputError(f"{key} is {value}: {why}", where=f"{self.where}, metadata, key {key}", hint=hint)
 
 
-def told(tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, where: str) -> tuple[Release, Settings]:
+def recorded_settings(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, where: str
+) -> tuple[Release, Settings]:
     """Return the release, and the settings with positional arguments put under their names.
 
     Raises

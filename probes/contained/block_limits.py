@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from probes.contained.limits import LimitError, Limits
-from probes.contained.walls import held_memory
+from probes.contained.sandbox import held_memory
 
 _AGAIN = 1.0
 """Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.pickles import read_pickle
-from probes.files.sniffing import impostor
-from probes.files.weights import bare, check_held, entries, unwrap
+from probes.files.weights import check_held, entries, unwrap, without_prefixes
 from probes.generators.accountants import ACCOUNT
 from probes.generators.diffusion import Prediction
 from probes.models.architectures import fit
@@ -26,7 +26,7 @@ Schedule = tuple[NDArray[np.float64], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LoadedNetwork:
     """A network, a hash of all that it computes with, and its schedule where it has one."""
 
     net: nn.Module
@@ -79,7 +79,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     if path.suffix.lower() == ".safetensors" or path.suffix.lower() not in SUFFIXES or not path.is_file():
         return load_state_dict(path), []
     with path.open("rb") as file:
-        disguise = impostor(file.read(512))
+        disguise = unexpected_kind(file.read(512))
     if disguise:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
     content, notes = read_pickle(path), list[str]()
@@ -94,4 +94,4 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
         what = f"The checkpoint holds no tensors by name, but a {type(found.content).__name__}."
         raise InputError(what, where=str(path), hint="Save model.state_dict().")
     check_held(tensors, str(path))
-    return bare(tensors), notes
+    return without_prefixes(tensors), notes
