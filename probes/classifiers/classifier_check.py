@@ -79,7 +79,7 @@ def check_classifier(
         raise _unusable(classifier, "it is in training mode, where a forward pass is not a function of the image")
     if (device, dtype) != ("cpu", "float32"):
         module = deepcopy(module).to(device=device, dtype=getattr(torch, dtype))
-    # Company that differs from the first image shows a dependence on it even where one image is given.
+    # Images that differ from the first one in the batch show a dependence on them, even if only one is given.
     batch = torch.cat([images[:8], 1 - images[:1]]).to(device=device, dtype=getattr(torch, dtype))
     first = _logits(classifier, module, batch)
     begin = perf_counter()

@@ -179,7 +179,7 @@ def _check_numbers(net: nn.Module, where: str) -> None:
 def _hash_tensors(net: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(net.state_dict().items()):
-        # Steps of training are counted there, on which nothing depends in eval mode.
+        # These count training steps, on which nothing depends in eval mode.
         if isinstance(value, Tensor) and not name.endswith("num_batches_tracked"):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode("utf-8", "surrogatepass"))
             digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)

@@ -25,7 +25,7 @@ def trace(module: nn.Module) -> fx.GraphModule:
         Where the network decides by its data what to compute, so that no one graph says what it does.
     """
     if hooked(module):
-        # Tracing reads the class's own forward and would pass over both in silence.
+        # Tracing reads the forward of the class and would silently ignore both.
         raise InputError(
             "The network has hooks or a forward put on it afterwards.",
             where=type(module).__name__,

@@ -81,7 +81,7 @@ def _is_archive(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(512)
     except OSError:
-        # Reading it as text says what is the matter.
+        # Reading it as text raises the refusal.
         return False
     if head.startswith(b"\x93NUMPY"):
         raise InputError(

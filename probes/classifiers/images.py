@@ -123,7 +123,7 @@ def load_images(
     """
     if layout not in ("hwc", "chw"):
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
-    # os.path takes a path that may not be looked at for no folder; the reader then says what is the matter.
+    # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
         return _from_folder(path, by, attributes, shape, class_names, resize, taken)
     arrays = read_arrays(path, layout=layout, shape=shape)

@@ -105,7 +105,7 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
             hint="Give the shape of one picture that it takes, channels first.",
         ) from error
     steps = _Reader(graph).read()
-    # Tracing does not see that x += y changes what another name holds, nor that a number was drawn by chance.
+    # Tracing does not see that x += y changes what another name refers to, nor that a number is random.
     if not torch.allclose(found, expected, rtol=1e-8, atol=1e-10):
         raise InputError(
             "The network does not compute what its graph of layers says: it changes values in place that it reads "
@@ -122,9 +122,9 @@ class _Shapes(ShapeProp):
     def run_node(self, n: fx.Node) -> Any:
         inputs = {node: self.env[node] for node in n.all_input_nodes}
         result = super().run_node(n)
-        # Names do not tell: a dropout in evaluation, say, returns its input itself.
+        # The name does not show it: a dropout in evaluation, for example, returns its input itself.
         n.meta["alias"] = next((node for node, value in inputs.items() if _share_memory(value, result)), None)
-        # A layer may bear the name of a method.
+        # A layer may have the name of a method.
         named = n.op == "call_method" and n.target in _SIZES
         sizes = named or (n.target is getattr and n.args[1] in ("shape", "ndim"))
         known = bool(n.all_input_nodes) and all(map(_constant, n.all_input_nodes))
@@ -181,7 +181,7 @@ class _Reader:
                 where="its output",
                 hint="Wrap it so that its forward returns the logits alone.",
             )
-        # What is computed and thrown away must not stand for the logits.
+        # A value that is computed and discarded must not be taken for the logits.
         self.steps = self.steps[: self.indices[result] + 1]
 
     def _step(self, node: fx.Node) -> None:

@@ -134,7 +134,7 @@ class Sampler:
         channels, height, width = image.shape
         if self._buffer.shape[1:] != (height, width, channels) or len(self._buffer) < last - first:
             self._buffer = self._buffer.new_empty((max(last - first, self.batch), height, width, channels))
-        # Which number of a stream a pixel meets depends on this order in memory: it is part of what a draw is.
+        # The order in memory decides which random number a pixel gets, so it is part of the definition of a draw.
         noisy = self._buffer[: last - first]
         for start in range(0, last - first, BLOCK):
             start_block(self._generator, self.seed, index, stream, (first + start) // BLOCK)
@@ -164,7 +164,7 @@ class Sampler:
         sizes = sorted({min(size, most) for size in BATCHES[self.device.type]})
         rates = {}
         with torch.inference_mode():
-            # The attribute itself is the loop's variable, for the trial reads it as a real run does.
+            # The loop sets the attribute itself, since a trial reads it as a real run does.
             for self.batch in sizes:
                 rates[self.batch] = _rate(lambda: self._trial(image), self.batch)
         return max(sizes, key=rates.__getitem__)
@@ -247,7 +247,7 @@ class ImageCounts:
             if time.monotonic() - self._saved > _SAVE and counts.draws < draws:
                 known[counts.draws] = counts
                 self.save()
-                # It serves a killed run alone; kept, each save would be longer than the last.
+                # Intermediate counts serve a killed run only; if they stayed, each save would be longer than the last.
                 del known[counts.draws]
         known[draws] = counts
         return counts
@@ -260,7 +260,7 @@ class ImageCounts:
         began = time.perf_counter()
         more = sampler.count_votes(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
         taken = time.perf_counter() - began
-        # A last, short piece would tell less of the speed than the pieces before it.
+        # A short last piece says less about the speed than the pieces before it.
         if more.draws == sampler.piece:
             sampler.piece = max(round(more.draws / taken / sampler.batch), 1) * sampler.batch
         self.seconds += taken

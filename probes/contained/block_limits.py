@@ -59,7 +59,7 @@ def _memory(size: int) -> Iterator[None]:
 
 @contextmanager
 def _time(seconds: float) -> Iterator[None]:
-    # Signals are the main thread's, and a profiler may have taken the clock.
+    # Only the main thread can handle signals, and a profiler may already use the timer.
     if threading.current_thread() is not threading.main_thread() or any(signal.getitimer(signal.ITIMER_PROF)):
         yield
         return

@@ -123,7 +123,7 @@ class Session:
 
 def warm(loads: Sequence[str] = ()) -> None:
     """Start the server before its first job, without waiting, and let it import heavy modules."""
-    # Nothing hangs on it: the first job says what is wrong.
+    # An error here is ignored: the first job reports it.
     with suppress(LimitError):
         _server().ask_to_load(loads)
 
@@ -154,7 +154,7 @@ class _Line:
             module=function.__module__,
             function=function.__name__,
             args=args,
-            # What a link leads to is what is opened.
+            # Access is granted to the target of a link, not to the link.
             reads=[os.path.realpath(path) for path in reads],
             loads=loads,
             limits=limits,
@@ -242,7 +242,7 @@ class _Server:
 
     def stop(self) -> None:
         self.control.close()
-        # It keeps nothing, and may be in the midst of a long import.
+        # The server keeps no state, and may be in the middle of a long import: kill it.
         self.process.kill()
         self.process.wait()
 
@@ -262,7 +262,7 @@ def _server() -> _Server:
 
 def _start() -> _Server:
     ours, theirs = socket.socketpair()
-    # Not among the first three, where the streams of the server come to stand.
+    # Not a descriptor below 3: those become the standard streams of the server.
     handle = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
     try:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | ONE_CORE
@@ -296,7 +296,7 @@ def _forget() -> None:
     for server in _RUNNING.values():
         with suppress(OSError):
             server.control.close()
-        # It is no child of the fork, which must not wait for it.
+        # The server is not a child of the fork, which must not wait for it.
         server.process.returncode = 0
     _RUNNING.clear()
 

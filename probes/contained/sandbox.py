@@ -27,7 +27,7 @@ _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/s
 
 def limit_memory(size: int) -> None:
     """Limit this process to so many bytes more than it holds now."""
-    # RLIMIT_DATA counts what is private and can be written; of the address space, libraries reserve any amount.
+    # RLIMIT_DATA counts private writable memory; RLIMIT_AS would count what libraries only reserve.
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     most = held_memory() + size
     hard = resource.getrlimit(kind)[1]
@@ -42,7 +42,7 @@ def limit_time(seconds: int, *, last: bool) -> None:
     most = int(used.ru_utime + used.ru_stime) + 1 + seconds
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    # A second more before the end without a word, so that it is known for what it is.
+    # The hard limit is a second later, so that the soft one is reported before the kernel kills the process.
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1 if last and hard == resource.RLIM_INFINITY else hard))
 
 
@@ -65,7 +65,7 @@ def held_memory() -> int:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     except (OSError, ValueError, IndexError):
         pages = 0
-    # Where the system does not say, as much as the largest library takes.
+    # Where the system does not tell, assume what the largest library takes.
     return pages * resource.getpagesize() or 2**31
 
 

@@ -61,7 +61,7 @@ class _Server:
             elif isinstance(request, int):
                 self.control.sendall(self.status(request).to_bytes(8, "little", signed=True))
             else:
-                # Whoever needs what cannot be imported is told so when it does.
+                # A job that needs the module fails with the error when it imports it.
                 with suppress(Exception):
                     self.load(request)
 
@@ -89,7 +89,7 @@ class _Server:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 del self.children[number]
-                # Nobody asks for one that answered.
+                # Nobody asks for the status of a child that answered.
                 self.ended = {**dict(list(self.ended.items())[-100:]), number: os.waitstatus_to_exitcode(status)}
 
     def status(self, number: int) -> int:
@@ -119,7 +119,7 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
         _keep_only(line.fileno())
         os.chdir(job.folder)
         function = getattr(importlib.import_module(job.module), job.function)
-        # Before files are closed off: it is read from one what the process has.
+        # Before files are closed off, since the memory in use is read from /proc.
         sandbox.limit_memory(job.limits.memory)
         sandbox.close_off(job.reads)
         result = _answer(line, job, function, job.args, send_result=not job.session)
@@ -128,10 +128,10 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
             _answer(line, job, getattr(result, name), args)
         status = 0
     except (EOFError, OSError):
-        # Nobody listens any more.
+        # The other end is closed.
         status = 0
     finally:
-        # Nothing of the server's own is to be run at this end.
+        # Exit handlers of the server must not run in the child.
         os._exit(status)
 
 

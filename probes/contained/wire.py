@@ -117,7 +117,7 @@ def _send(sock: socket.socket, head: dict[str, Any], blobs: list[memoryview]) ->
 
 
 def _read(sock: socket.socket, size: int) -> bytearray:
-    # Grown by what arrives, so that a size that is only claimed takes no memory.
+    # The buffer grows with what arrives, so that a false size takes no memory.
     data = bytearray()
     while len(data) < size:
         piece = sock.recv(min(size - len(data), _PIECE))
@@ -128,8 +128,8 @@ def _read(sock: socket.socket, size: int) -> bytearray:
 
 
 def _read_blob(sock: socket.socket, size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    # Pages of an empty array are taken as they are filled.
-    # Where torch would put it: results may depend on the place of numbers in memory.
+    # Pages of an empty array take memory only when they are filled.
+    # Aligned as torch does it: results may depend on the alignment in memory.
     room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     data = room[start : start + size]
@@ -183,7 +183,7 @@ def _tensor(value: Any, blobs: list[memoryview], known: dict[Any, int]) -> int:
     key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
     if tensor.numel() == 0 or key not in known:
         flat = tensor.reshape(-1)
-        # Of a single number the stride may be anything.
+        # The stride of a single number may be anything.
         flat = (
             flat if flat.stride(0) == 1 else torch.empty_like(flat, memory_format=torch.contiguous_format).copy_(flat)
         )

@@ -93,7 +93,7 @@ class Cache:
         except FileNotFoundError:
             return None
         except (SafetensorError, OSError, ValueError, RecursionError):
-            # Where it cannot be removed, the one who writes it again is told so.
+            # If it cannot be removed, writing it again will fail and say so.
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             return None
@@ -134,7 +134,7 @@ class Cache:
             raise _unwritable(self.folder, error) from error
         try:
             whole = {label: tensor.contiguous() for label, tensor in tensors.items()}
-            # One key: safetensors writes several of them in any order.
+            # A single key, since safetensors writes several in any order.
             save_file(whole, name, {_HASHES: json.dumps(_hashes(path, whole), sort_keys=True)})
             Path(name).replace(path)
         except Exception as error:
@@ -248,7 +248,7 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
     try:
         held = folder.stat()
     except OSError:
-        # Nothing is there yet, or the one who writes is told why it cannot be reached.
+        # The folder does not exist yet; or it cannot be reached, and writing will say why.
         return
     own = not hasattr(os, "getuid") or held.st_uid in (os.getuid(), 0)
     mode = stat.S_IMODE(held.st_mode)

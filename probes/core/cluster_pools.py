@@ -68,7 +68,7 @@ class _DaskPool:
         with ExitStack() as opened:
             address: Any = scheduler
             if address is None:
-                # A job that took its worker with it comes back to us, who count; jobs do not queue behind each other.
+                # A job whose worker died is retried by us, who count attempts; jobs do not queue behind each other.
                 own = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
                 opened.enter_context(dask.config.set({**own, "distributed.nanny.pre-spawn-environ": ONE_CORE}))
                 self._own = address = opened.enter_context(
@@ -92,7 +92,7 @@ class _DaskPool:
             alive = sum(self._client.nthreads().values())
         if self._own is None:
             return (self._lanes or alive) - busy
-        # While a worker is started anew, its job would wait behind another's and die with it.
+        # While a worker restarts, its job would be queued on another worker and lost with that one.
         return int(min(self._lanes, alive)) - busy
 
     def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
@@ -123,7 +123,7 @@ class _DaskPool:
 
     def close(self, *, at_once: bool) -> None:
         if at_once and self._own is not None:
-            # Asked to close, a worker first ends its job, or is given seconds to.
+            # A worker that is asked to close first finishes its job, or has some seconds to.
             for nanny in self._own.workers.values():
                 nanny.auto_restart = False
                 if nanny.pid:
@@ -158,8 +158,8 @@ def _dask_client(client: Any, address: Any) -> Any:
     except (OSError, ValueError) as error:
         refused = _unreachable("Dask", address, error)
     if refused is not None:
-        # What is left of a client stops its thread when it is collected. Were that while the next one starts its own,
-        # the two would wait for each other for ever. The error held on to it, so it is not raised from there.
+        # A client stops its thread when it is garbage-collected. If that happens while the next client starts its own,
+        # the two deadlock. The error refers to the client, so the new error is not raised from it.
         gc.collect()
         raise refused
     try:
@@ -198,17 +198,17 @@ def _unreachable(backend: str, address: str, error: BaseException) -> InputError
 
 class _RayPool:
     def __init__(self, lanes: int, scheduler: str | None) -> None:
-        # Ray would report its use to its makers, and warn of a change to come.
+        # No usage statistics, and no warning of a future change.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         import ray
 
         self._ray = ray
         self._ours = not ray.is_initialized()
-        # Ray lets jobs wait where there are more than cores.
+        # Ray queues jobs where there are more than cores.
         self._lanes = lanes or _ANY
         if self._ours:
-            # What Ray tells of dead workers goes to stdout, where a report may be.
+            # Ray prints about dead workers to stdout, where a report may be.
             ray._private.worker._worker_logs_enabled = False
             _start_ray(ray, scheduler, lanes)
         self._call = ray.remote(num_cpus=1, max_retries=0)(call)
@@ -241,7 +241,7 @@ class _RayPool:
 def _start_ray(ray: Any, address: str | None, count: int) -> None:
     quiet = {"logging_level": 50, "log_to_driver": False}
     if address is None:
-        # Without the word it would join one that it finds on this machine, or wait for one that is gone.
+        # Without "local" Ray would join a cluster that it finds on this machine, or wait for one that is gone.
         ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
         return
     if address != "auto":

@@ -42,5 +42,5 @@ def first_line(error: BaseException) -> str:
     >>> first_line(ValueError("no room\\nat all")), first_line(KeyError())
     ('no room', 'KeyError')
     """
-    # Libraries' own words may be pages long, and an assertion has none.
+    # Messages of libraries may be pages long, and an assertion may have none.
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -186,7 +186,7 @@ class _Run:
             outcome = pool.outcome(ticket)
         except LostError as error:
             if self._begun[index] < self._attempts:
-                # Behind all others: what took too much memory beside them may find it when they are done.
+                # Retried last: a job that ran out of memory beside others may succeed when they are done.
                 self._waiting.append(index)
             else:
                 self._lost[index] = str(error)

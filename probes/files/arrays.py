@@ -97,14 +97,14 @@ class StoredArray:
     def items(self, start: int, stop: int) -> list[Any]:
         """Return entries of the first axis as plain Python values."""
         values = self.rows(start, stop)
-        # numpy makes strings of any numbers.
+        # numpy accepts any numbers as characters of strings.
         if values.dtype.kind == "U" and values.size and values.view(_character(values)).max() > sys.maxunicode:
             raise damaged(self.path, ValueError("it holds what is no character"), self.name)
         return list(values.tolist())
 
     def _read(self, start: int, stop: int, how: Window | str | None, shape: tuple[int, ...]) -> NDArray[Any]:
         values = self.source.read(self.name, start, stop, how)
-        # Whoever answers has read the file, which may have taken it over.
+        # The child has read the file, which may have taken it over, so its answer is checked.
         if not isinstance(values, np.ndarray) or values.shape != shape:
             raise damaged(self.path, ValueError("it holds another shape than it promised"), self.name)
         return values
@@ -240,10 +240,10 @@ def _array(
 ) -> StoredArray:
     dtype = np.lib.format.descr_to_dtype(kind)
     if numbers:
-        # It needs no reader of zips any more.
+        # The values are read here, without a zip reader.
         start, size, crc, before = numbers
         header, part = Header(shape, fortran, dtype, before), Part(path, start, size, crc)
-        # Whoever tells this has read the file, which may have taken it over.
+        # The child that says this has read the file, which may have taken it over.
         if min(*numbers, *shape, 0) < 0 or dtype.hasobject or before + header.size != size:
             raise damaged(path, ValueError("its numbers contradict each other"), name)
         source = Contents(path, {name: Stream(part.open, header, part)}, {}, "NPZ")
@@ -252,15 +252,15 @@ def _array(
 
 def _form(path: Path, head: bytes) -> str:
     """Return the format that the first bytes show, or ""."""
-    # Before the signature MATLAB 7.3 puts a header of its own, of 512 bytes.
+    # MATLAB 7.3 puts a header of 512 bytes before the signature.
     if _HDF5 in (head[:8], head[512:520]):
         return "HDF5"
     if head.startswith(NPY):
         return "NPY"
-    # Version and byte order end the header of MATLAB 5.
+    # The header of MATLAB 5 ends with version and byte order.
     if head[124:126] in (b"\x00\x01", b"\x01\x00") and head[126:128] in (b"IM", b"MI"):
         return "MATLAB 5"
-    # torch.save writes a zip too, which is told by its entries, and wrote a bare pickle (0x80) before.
+    # torch.save writes a zip too, recognised by its entries; older releases wrote a bare pickle (0x80).
     if head.startswith(b"PK"):
         return "NPZ"
     return TORCH if head.startswith(b"\x80") or path.suffix.lower() in (".pt", ".pth") else ""

@@ -50,7 +50,7 @@ class Contents:
         except InputError:
             raise
         except MemoryError:
-            # numpy raises a kind of its own.
+            # numpy raises a subclass, which the other process may not know.
             raise MemoryError from None
         except Refusal as refusal:
             hint = refusal.hint or "Fetch or save it again."

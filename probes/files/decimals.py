@@ -81,7 +81,7 @@ class NumberColumn:
         """
         texts = [cell or "" for cell in cells]
         joined = "".join(texts)
-        # Millions of cells are written alike: they need no closer look once that is known.
+        # Columns have millions of cells of the same form, so once the form is known cells are not analysed.
         points, commas = "." in joined, "," in joined
         if (not points or (self._point and not commas)) and (not commas or (self._decimal and not points)):
             return

@@ -74,7 +74,7 @@ def find_dialect(suffix: str, header: str) -> Dialect:
     >>> find_dialect(".txt", "a,b\\tc").separator, find_dialect(".csv", "1,5;2,5").separator
     ('\\t', ';')
     """
-    # What stands between quotation marks separates nothing.
+    # Separators between quotation marks do not count.
     bare = "".join(header.split('"')[::2])
     order = ";" if _NUMBERS.fullmatch(bare) else ",;\t" if suffix == ".csv" else "\t,;"
     return Dialect("\t" if suffix in _TABS else next((mark for mark in order if mark in bare), ","))
@@ -208,7 +208,7 @@ class Delimited:
         wrong = None
         with _field_limit(self._longest):
             try:
-                # What is read before an error stays in the list.
+                # Rows read before an error stay in the list.
                 rows.extend(islice(self._reader, size))
             except csv.Error as error:
                 wrong = error
@@ -235,7 +235,7 @@ class Delimited:
 
     def _check_widths(self, block: Block) -> None:
         width = len(self.header)
-        # Rows are looked at one by one in uneven blocks only: a table may have ten million of them.
+        # Rows are checked one by one in uneven blocks only, as a table may have ten million of them.
         if {*map(len, block.rows)} <= {width}:
             return
         line, row = next(pair for pair in zip(block.lines, block.rows, strict=True) if len(pair[1]) != width)

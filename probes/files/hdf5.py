@@ -221,7 +221,7 @@ def _check_storage(data: Any, most: int, held: int) -> None:
         if number not in _FILTERS:
             raise Refusal(f"is packed by filter {number}, which needs a plug-in", "Repack it: h5repack -f GZIP=4.")
     stored, needed = data.id.get_storage_size(), math.prod(data.shape) * data.dtype.itemsize
-    # For what was never written HDF5 makes up fill values: a few bytes could promise terabytes of zeros.
+    # HDF5 invents fill values for data never written: a few bytes could promise terabytes of zeros.
     whole = stored > 0 or needed == 0
     if data.chunks:
         chunk = math.prod(data.chunks) * data.dtype.itemsize

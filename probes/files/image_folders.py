@@ -147,7 +147,7 @@ class ImageFolder:
         except LimitError as error:
             _reader.cache_clear()
             if len(files) > 1:
-                # One of them is at fault, and which one is to be told.
+                # One of them caused it: read them one by one to name it.
                 return [answer for file in files for answer in self._ask(method, [file], *args)]
             return [_limit_refusal(files[0], error)]
         for index, answer in zip(good, found, strict=True):
@@ -177,7 +177,7 @@ class ImageRun:
         return answer
 
     def _fetch(self, index: int) -> None:
-        # A single image costs no other one.
+        # One bad image does not affect others.
         self._size = min(2 * self._size, batch_size(self._shape)) if index == self._next else 1
         start = self._order.index(index) if index in self._order else len(self._order)
         chosen = self._order[start : start + self._size] or [index]

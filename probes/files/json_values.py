@@ -67,7 +67,7 @@ def _whole(largest: int, digits: str) -> int:
 
 @cache
 def _decoder(once: bool, largest: int | None) -> json.JSONDecoder:
-    # Kept: making one takes longer than reading a line with it.
+    # Cached, since making a decoder takes longer than reading a line with it.
     whole = None if largest is None else partial(_whole, largest)
     return json.JSONDecoder(object_pairs_hook=_once if once else None, parse_int=whole)
 

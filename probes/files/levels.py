@@ -30,8 +30,6 @@ _TURNING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], " ") | dict.fromkeys(_TURNING, "")
 _RESERVED = str.maketrans({"&": "+", "=": ":"})
 
-ValueMap = Mapping[str, Mapping[str, str]]
-
 
 @dataclass(frozen=True, slots=True)
 class Note:

@@ -50,7 +50,7 @@ def read_header(file: IO[bytes], size: int) -> Header:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(file)
-    # On one axis both orders are the same, and numpy may note either.
+    # With one axis both orders are the same, and numpy may write either.
     header = Header(shape, fortran and len(shape) > 1, dtype, file.tell())
     if dtype.hasobject:
         raise Refusal("holds Python objects, which are not unpickled here", "Save plain numbers.")
@@ -194,7 +194,7 @@ class Stream(_Headed):
             self._file, self._position = self.opener(), 0
             _skip(self._file, self.header.start)
         try:
-            # Read and dropped: seeking in what is packed would unpack it all the same.
+            # Read and discarded: seeking in compressed data would unpack it as well.
             _skip(self._file, (start - self._position) * width)
             data = np.empty((stop - start) * width, dtype=np.uint8)
             filled = 0
@@ -202,7 +202,7 @@ class Stream(_Headed):
                 data[filled : filled + len(block)] = np.frombuffer(block, dtype=np.uint8)
                 filled += len(block)
         except BaseException:
-            # What failed half-way stands nowhere known.
+            # After a failure the position in the stream is unknown.
             self._close()
             raise
         self._position = stop
@@ -215,7 +215,7 @@ class Stream(_Headed):
         return Plain(self.part.path, self.header, self.part.start + self.header.start).values(start, stop)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An open file stays where it was opened.
+        # An open file is not sent to another process.
         return type(self), (self.opener, self.header, self.part)
 
     def _close(self) -> None:

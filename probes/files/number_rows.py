@@ -166,7 +166,7 @@ class NumberRows:
                 sep=self.separator,
                 decimal="," if self.decimal_comma else ".",
                 dtype=self._dtype,
-                # NA is a fault here, not a number that is missing.
+                # NA is an error here, not a missing number.
                 keep_default_na=False,
                 skipinitialspace=True,
                 # Read in pieces, one column could get several types.

@@ -99,7 +99,7 @@ def reading(path: Path) -> Iterator[None]:
 
 def unreadable(path: Path, error: Exception, where: str = "") -> InputError:
     """Return the refusal of a file that the system cannot read."""
-    # The text of an error of the system ends with the path, which stands in `where`.
+    # The message of a system error ends with the path, which `where` already names.
     why = getattr(error, "strerror", None) or error
     hint = "Check the path and its permissions."
     return InputError(f"The file cannot be read: {why}.", where=where or str(path), hint=hint)

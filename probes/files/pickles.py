@@ -93,7 +93,7 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
             storages.append(one)
         return _Rebuilt(names, storages).value(found["tree"])
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError):
-        # Whoever answered has read the file, which may have taken it over.
+        # The child has read the file, which may have taken it over, so its answer is checked.
         raise damaged(_NOT_TORCH, where) from None
 
 
@@ -127,7 +127,7 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     if size > held:
         raise damaged(f"its entries would be {size} bytes long in a file of {held}", where)
     if any(entry.filename.endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
-        # Numbers of another machine have to be turned around, which torch does where it does not map the file.
+        # Numbers of the other byte order are swapped by torch, which it does only where it does not map the file.
         return None
     return _by_offset(path, entries)
 
@@ -168,7 +168,7 @@ def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, offset: i
         filled = 0
         while filled < len(view) and (count := file.readinto(view[filled:])):
             filled += count
-    # Checksums are not compared, as torch does not: it can be told not to write any.
+    # Like torch, do not compare check sums: it may have written none.
     if filled < len(view):
         raise damaged(_NOT_TORCH, str(path))
     return data

@@ -37,7 +37,7 @@ def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
     homes = (Path(root), *Path(root).parents)
     if any(home.name == "snapshots" and Path(target).parent == home.parent / "blobs" for home in homes):
         return
-    # The first link on the way is what a person has to put right.
+    # Name the first link on the way: it is the one to repair.
     links = [step for step in (path, *path.parents) if step.is_symlink() and folder in step.parents]
     link = links[-1] if links else path
     raise InputError(

@@ -260,7 +260,7 @@ class CellBlock:
             if "_" not in (plain := "".join(texts)) and plain.isascii():
                 return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
         except ValueError:
-            # An empty cell, or a wrong one: each is looked at.
+            # There is an empty or a wrong cell: check each.
             pass
         values = [text.strip() for text in texts]
         for index, text in enumerate(values):

@@ -62,7 +62,7 @@ class Recording:
                 hint="Give WAV, FLAC, OGG, MP3 or NIST SPHERE; convert others first.",
             ) from None
         except TypeError:
-            # What soundfile raises for a suffix that means samples without a header.
+            # soundfile raises it for a suffix that means samples without a header.
             raise InputError(
                 "The file has no header that says rate and channels.", where=where, hint="Convert it to WAV."
             ) from None
@@ -144,7 +144,7 @@ def check_sound(path: Path, where: str) -> os.stat_result:
     try:
         head = read_head(path, wanted="a recording", hint="Name a file of sound, or drop the row.", where=where)
     except InputError as error:
-        # os.path takes a path that may not be looked at for no folder.
+        # For a path without permission os.path says that it is no folder.
         if os.path.isdir(path.parent):  # noqa: PTH112
             raise
         missing = f"Its folder {path.parent} is missing too; is --audio-root right?"
@@ -180,7 +180,7 @@ def _check_wave(file: BinaryIO, size: int, where: str) -> None:
                     hint="The file was cut off: fetch or export it again.",
                 )
             return
-        # Chunks of a RIFF file begin at even places.
+        # Chunks of a RIFF file begin at even offsets.
         begin += 8 + length + length % 2
     raise InputError(
         f"The file has more than {_MOST_CHUNKS} chunks before its sound.", where=where, hint="Export it again as WAV."

@@ -38,7 +38,7 @@ class Block(NamedTuple):
         """Return the lines that hold nothing but white space."""
         values = np.frombuffer(self.data, np.uint8)
         first, second, third = (values.take(self.starts + offset, mode="clip").astype(np.int32) for offset in range(3))
-        # Only lines that begin as white space does need be looked at one by one.
+        # Only lines whose first byte may be white space are checked one by one.
         pair = (first << 16) + (second << 8)
         doubtful = np.flatnonzero(
             (first <= ord(" ")) | np.isin(np.where(first < 0xE0, pair, pair + third), _SPACE_CODES)

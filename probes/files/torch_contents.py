@@ -113,7 +113,7 @@ def _recorded_ranges() -> Iterator[list[tuple[int, int, int]]]:
         return made
 
     def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
-        # Before the numbers stands how many there are.
+        # The count of the numbers precedes them.
         start = (file.tell() if offset is None else offset) + 8
         made = set_from_file(storage, file, offset, *args)  # type: ignore[no-untyped-call]
         ranges.append((storage.data_ptr(), storage.nbytes(), start))
@@ -153,7 +153,7 @@ class _Tree:
             return value
         if isinstance(value, Tensor):
             return self.tensor(value)
-        # By the classes themselves: a file may write methods onto objects.
+        # Methods are taken from the classes: a file may set attributes of objects.
         if isinstance(value, dict):
             keys, values = list(dict.keys(value)), list(dict.values(value))
             return ("dict", [self.key(key) for key in keys], [self.plain(one) for one in values])
@@ -182,7 +182,7 @@ class _Tree:
     def key(self, value: Any) -> Any:
         """Return a key as a tree; the text of a tensor can be longer than anything."""
         self.counted(value)
-        # Hashes of texts are salted, but for that of the empty one.
+        # Hashes of texts are salted, except that of the empty text.
         texts = type(value) is tuple and all(type(one) is str and one for one in value)
         self.loose += type(value) in (tuple, float) and not texts
         if self.loose > _MOST_LOOSE:

@@ -118,7 +118,7 @@ def noise_for(epsilon: float, delta: float, sample_rate: float, steps: int) -> f
     while high - low > _CLOSE * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    # The upper end is the one at which the budget was seen to hold.
+    # The upper end is the one for which the budget was checked to hold.
     return high
 
 
@@ -135,7 +135,7 @@ def renyi(noise_multiplier: float, sample_rate: float) -> Floats:
     logs = np.empty(len(orders))
     logs[whole] = _log_whole(noise_multiplier, sample_rate, orders[whole])
     logs[~whole] = _log_integral(noise_multiplier, sample_rate, orders[~whole])
-    # Rounding can leave log A just below 0, which no divergence is.
+    # Rounding can make log A slightly negative, which a divergence cannot be.
     divergences: Floats = np.maximum(logs, 0.0) / (orders - 1)
     return divergences
 

@@ -250,7 +250,7 @@ def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         return load_state_dict(path), ()
     content = read_pickle(path)
     roles = _GENERATORS if role == "mlp-generator" else _DISCRIMINATORS
-    # Roles before wrappers: a checkpoint of training holds both networks.
+    # The key of the role first, then wrappers: a training checkpoint holds both networks.
     found = unwrap(content, first=roles, levels=MOST_WRAPPERS)
     beside = [ascii(name)[1:-1][:80] for name in found.beside if name != ACCOUNT]
     named = entries(found.content) if isinstance(found.content, Mapping) else {}

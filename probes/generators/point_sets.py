@@ -210,7 +210,7 @@ def _survey(source: Source) -> tuple[tuple[float, float], bytes]:
 
 
 def _source(path: Path) -> Source:
-    # os.path takes a path that may not be looked at for no folder; the reader then says what is the matter.
+    # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
         return read_image_files(path)
     try:
@@ -219,7 +219,7 @@ def _source(path: Path) -> Source:
         with path.open("rb") as file:
             head = file.read(6)
     except (OSError, ValueError):
-        # Reading it as text says what is the matter.
+        # Reading it as text raises the refusal.
         head = b""
     if head == b"\x93NUMPY" or head[:2] == b"PK":
         return _from_arrays(path)
@@ -285,7 +285,7 @@ def _converted(array: StoredArray, shape: tuple[int, ...], last: bool, start: in
     values = array.rows(start, stop)
     if last:
         values = values.transpose(0, 3, 1, 2)
-    # What float32 does not hold becomes infinite, and is told with its row.
+    # Values beyond float32 become infinite, and are refused with their row.
     with np.errstate(over="ignore"):
         singles = np.array(values, dtype=np.float32, order="C").reshape(stop - start, *shape)
     if values.dtype == np.uint8:

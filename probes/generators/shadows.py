@@ -148,7 +148,7 @@ def train_and_score(
 @contextmanager
 def _points_in_cache(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
     """Write the points where every worker can read them, so that they are not sent with each job."""
-    # Of this run alone: another may end first.
+    # The key is of this run alone, since another run may end first and remove its points.
     key = uuid4().hex
     cache.write(POINTS, key, {"values": torch.from_numpy(np.ascontiguousarray(values))})
     try:
@@ -168,10 +168,10 @@ def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
     made = deepcopy(module)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(seed)
-        # What is still no number at the end was not drawn.
+        # A weight that is still NaN at the end was not drawn.
         for weight in made.parameters():
             weight.fill_(torch.nan)
-        # Children first: a parent's own way of drawing them stands.
+        # Children first, so that a parent's own initialisation of them has the last word.
         for layer in reversed(list(made.modules())):
             reset = getattr(layer, "reset_parameters", None) or getattr(layer, "_reset_parameters", None)
             if callable(reset):
@@ -191,7 +191,7 @@ def _shaped(denoiser: Denoiser) -> Denoiser:
     """Return the denoiser on the CPU without gradients and weights, as it is sent to a worker."""
     module = deepcopy(denoiser.module).cpu()
     for weight in module.parameters():
-        # One number that stands for all: shadows draw their own.
+        # One number, expanded to the shape: shadow models draw their own weights.
         weight.data = weight.new_zeros(()).expand(weight.shape)
     return replace(denoiser, module=module)
 

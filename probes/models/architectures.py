@@ -189,7 +189,7 @@ def _shown(tensor: Tensor) -> str:
 
 
 def _some(items: Sequence[str]) -> str:
-    # Names are a stranger's text: a control character among them would reach the terminal.
+    # Names are untrusted text: a control character in them would reach the terminal.
     shown = [ascii(item)[1:-1][:80] for item in items[:_MOST_SHOWN]]
     return ", ".join(shown) + (", ..." if len(items) > _MOST_SHOWN else "")
 

@@ -192,7 +192,7 @@ def _download(reference: str) -> Path:
 
 
 def _check_folder(folder: Path, reference: str) -> ModelFolder:
-    # Before anything is read through one.
+    # Links are checked before anything is read through one.
     check_links(folder)
     config = _read_config(folder)
     check_config(folder, config)
@@ -242,7 +242,7 @@ def _read_json(path: Path) -> object:
             raise InputError(f"It has more than {_LARGEST_JSON} bytes.", where=str(path), hint=_AGAIN)
         return parse_json(read_text(path), str(path), largest=LARGEST_SETTING)
     except InputError as error:
-        # The readers' advice is about tables.
+        # The hint of the reader is about tables.
         advise(error, path, _AGAIN)
         raise
 

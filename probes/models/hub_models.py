@@ -136,7 +136,7 @@ def load_model(
         config = config.get_text_config()
     # Loading draws numbers for what the weights lack.
     with loading_errors("model", folder), torch.random.fork_rng(devices=[]):
-        # What transformers says of sizes that differ points to a log that nobody sees.
+        # For sizes that differ, transformers refers to a log that is not shown.
         model, info = type(meta).from_pretrained(
             None, config=config, state_dict=read_weights(folder), **number, **_INFORMED, **LOCAL
         )

@@ -22,7 +22,7 @@ _STEERING: Mapping[str, tuple[tuple[object, ...], str]] = {
     "fusion_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "kernel_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "transformers_weights": ((None,), "names a file to load in place of the one that is checked"),
-    # Another config.json, which could have the one before.
+    # Another config.json, which could again have the key above.
     "configuration_files": ((None,), "names a file to load in place of the one that is checked"),
     "quantization_config": ((None, {}), "says that the weights are quantised"),
     "use_pretrained_backbone": ((None, False), "asks for weights from elsewhere"),

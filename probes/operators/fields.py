@@ -257,7 +257,7 @@ def _guess(
         if name in archive.refused:
             archive.find(name)
     if found:
-        # Say of the likeliest one why it does not fit.
+        # Report why the likeliest array does not fit.
         shape = archive.find(found[0]).shape
         raise misfit(found[0], shape, network, allowed, f"{archive.path}, {found[0]}")
     raise InputError(

@@ -19,7 +19,7 @@ import contained_jobs as jobs
 import pytest
 import torch
 
-from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm, within
+from probes.contained import ContainedError, LimitError, Limits, Session, call, system_calls, warm, within
 from probes.contained.wire import MalformedAnswer, read_answer
 from probes.core.errors import InputError
 
@@ -146,7 +146,7 @@ def test_no_call_is_listed_that_reaches_others(machine: str) -> None:
         "truncate": (76, 45), "fchmod": (91, 52), "setxattr": (188, 5), "io_setup": (206, 0), "reboot": (169, 142),
     }  # fmt: skip
     place = ["x86_64", "aarch64"].index(machine)
-    listed = {*calls._ALLOWED[machine], *calls._JUDGED[machine]}
+    listed = {*system_calls._ALLOWED[machine], *system_calls._JUDGED[machine]}
     assert not [name for name, numbers in denied.items() if numbers[place] in listed]
 
 

@@ -218,7 +218,7 @@ def check_requests(requests: Sequence[Request], steps: int) -> None:
     """
     for request in requests:
         _attack(request.attack)
-        # SecMI needs a step to come from and one to go on to.
+        # SecMI needs a step before and a step after.
         beside = stride(steps) if request.attack == "secmi" else 0
         lowest, highest = min(1, beside), steps - 1 - beside
         if not lowest <= request.timestep <= highest:
@@ -251,7 +251,7 @@ def _block(points: PointSet | NDArray[np.float32], part: slice) -> NDArray[np.fl
         x = 2 * block - 1 if points.pixels else block
     else:
         x = points[part]
-    # A copy: what lies in a file is not ours to write to, and torch takes nothing else.
+    # A copy, since mapped files are read-only and torch wants writable arrays.
     x = np.array(x, dtype=np.float32)
     bad = ~np.isfinite(x).reshape(len(x), -1).all(axis=1)
     if bad.any():
@@ -286,7 +286,7 @@ def _key(target: Target, points: Points, request: Request) -> dict[str, object]:
     content = hashlib.sha256(f"{tuple(points.x.shape)} ".encode())
     content.update(points.x.numpy().data)
     chance: list[object] = []
-    # Without noise, other seeds, draws and places find the same entry.
+    # An attack without noise has the same entry for all seeds, draws and indices.
     if attack.noisy:
         content.update(np.ascontiguousarray(points.indices).data)
         chance = [points.seed, points.draws, version("numpy")]

@@ -83,7 +83,7 @@ def _add(top: Floats, total: Floats, exponents: Floats) -> None:
     """Add a block of exponents to sums that are stored as exp(top) * total."""
     high = np.maximum(top, exponents.max(1))
     with np.errstate(invalid="ignore"):
-        # Of two infinities the difference is no number; it stays in the sum and is told at the end.
+        # The difference of two infinities is NaN, which stays in the sum and is reported at the end.
         total *= np.exp(top - high)
         total += np.exp(exponents - high[:, None]).sum(1)
     top[:] = high

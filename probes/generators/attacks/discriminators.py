@@ -36,7 +36,7 @@ def shadow_discriminator(
     rng = np.random.default_rng(seed)
     sides = [taken(side, MOST, rng) for side in (samples, reference)]
     centre = np.mean([side.mean(0, dtype=np.float64) for side in sides], axis=0)
-    # Points that are all the same have no spread, and any scale does.
+    # Points that are all equal have no spread; any scale will do.
     spread = np.sqrt(np.mean([np.square(side - centre).mean() for side in sides])) or 1.0
     network = _trained([_scaled(side, centre, spread) for side in sides], seed, progress or Silent())
     scores = np.empty(len(x))

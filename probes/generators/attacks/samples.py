@@ -133,7 +133,7 @@ def monte_carlo(x: Points, samples: Points, *, quantile: float = 0.5, progress: 
     done = 0
     with (progress or Silent()).phase("Near samples", len(x), "points") as advance:
         for rows, part in squared_distances(x, samples):
-            # What float64's rounding cannot tell from the radius lies on it.
+            # Distances within float64 rounding of the radius count as inside.
             counts[rows] += (part <= radius + 1e-12 * float(part.max())).sum(1)
             advance(rows.stop - done)
             done = rows.stop
@@ -172,7 +172,7 @@ def _nearer(own: knn.Points, others: knn.Points, best: Floats) -> Floats:
     best = np.minimum(best, knn.exact(own, others, everyone, pick.numpy()))
     near = bounds <= torch.from_numpy(np.nextafter(best.astype(np.float32), np.float32(np.inf)))[:, None]
     near[everyone, pick] = False
-    # Of a heap that rounding cannot tell apart, its first will do.
+    # Where too many samples are equally near up to rounding, the first will do.
     near[near.sum(1) > CROWD] = False
     row, column = near.nonzero(as_tuple=True)
     np.minimum.at(best, row.numpy(), knn.exact(own, others, row.numpy(), column.numpy()))

@@ -196,7 +196,7 @@ class _Network:
         last = index == self.count - 1
         activated = not last
         if self.release == "0.2":
-            # Release 0.2 compares the place with what is left of the layers: its later half has no activation.
+            # Release 0.2 compares the index with the remaining layers, so the later half has no activation.
             activated = self.has_mlp or 2 * index < self.count
         elif self.release == "0.3":
             activated = self.has_mlp or not last

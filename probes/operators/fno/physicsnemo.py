@@ -204,7 +204,7 @@ def _cannot(key: str, value: object, where: str, hint: str) -> InputError:
 def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "model.pt"
-        # Only the archive is read in here: what goes wrong with the weights says so itself.
+        # Only the archive is read in this block: errors in the weights have messages of their own.
         with _opened(path) as (sizes, open_member):
             _check_sizes(sizes, path)
             both = [_object(open_member(name), f"{path}, {name}") for name in _NAMES[:2]]
@@ -270,12 +270,12 @@ def _opened(path: Path) -> Iterator[tuple[_Sizes, _Member]]:
             with tarfile.open(path, "r:") as tar:
                 yield _tar_members(tar, path)
         else:
-            # In words of this format where the file has no list of entries at all.
+            # A message about this format, where the file has no list of entries at all.
             listed = zips.entries(path) if zipfile.is_zipfile(path) else []
             with zipfile.ZipFile(path) as archive:
                 yield _zip_members(archive, listed, path)
     except (*damaged, OSError) as error:
-        # An archive may send its reader to a place before its beginning; a disk that is full is none of its doing.
+        # An archive may contain offsets before its beginning; a full disk is another error.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise InputError(
@@ -301,7 +301,7 @@ def _tar_members(tar: tarfile.TarFile, path: Path) -> tuple[_Sizes, _Member]:
         if index == _MEMBER_LIMIT:
             raise _crowded(path)
         name = member.name.removeprefix("./")
-        # Links and sparse files are no files of the library's making.
+        # The library writes no links and no sparse files.
         if name in _NAMES and member.isreg() and not member.issparse():
             if name in found:
                 raise _twice(name, path)
