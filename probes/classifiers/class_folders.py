@@ -1,7 +1,7 @@
 """Labelled images of a folder: by class folders, or by a metadata table.
 
 A folder may hold splits (`test`, `validation`, `train`), of which one is taken. Only headers are read here: an
-image is decoded when its pixels are asked for. What would change pixels silently (another size, 16 bits, several
+image is decoded when its pixels are read. What would change pixels silently (another size, 16 bits, several
 frames) is refused with the file's name.
 """
 
@@ -83,7 +83,7 @@ def read_folder(
     resize
         Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them.
     taken
-        The images that will be looked at, by their places in the list; no other one is opened.
+        The indices of the images that will be used; no other image is opened.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Arrays:
     columns
         Other values, one per image.
     locate
-        Where a value stands: the image, and its place in it, or None for the label.
+        Names the location of a value by the index of its image and its index in it, or None for the label.
     """
 
     values: NDArray[Any]

@@ -1,7 +1,7 @@
 """Load labelled images from arrays, CSV or a folder: pixels in [0, 1], labels and groups.
 
 NPZ arrays, CSV rows and folders become one record. Arrays keep the type in which they are stored; an image turns
-into float32 in [0, 1] when it is asked for, always into the same bytes. Whatever is decided about the scale is said
+into float32 in [0, 1] when it is read, always into the same bytes. Whatever is decided about the scale is reported
 in a note, because a radius is in the units of the pixels.
 """
 
@@ -48,7 +48,7 @@ class Images:
     class_names
         Of folders: name of label i.
     attributes
-        Value per image of each column that was asked for; `unknown` where there is none.
+        Value per image of each column of `by`; `unknown` where there is none.
     stored
         Smallest and largest value as stored.
     divisor

@@ -1,7 +1,7 @@
 """Trace a network into the operations on its picture, each with its l2 Lipschitz constant.
 
 The network is traced, its batch normalisations are folded, and every operation that depends on the picture
-becomes a step. One without a proven constant is refused by name and place: never is it taken for 1.
+becomes a step. One without a proven constant is refused by name and layer: it is never taken for 1.
 """
 
 import copy
@@ -37,7 +37,7 @@ _VIEWS = (
 )  # fmt: skip
 """They keep each number once, or leave some out; many give another look at the same memory."""
 _SIZES = ("size", "dim", "numel")
-"""They tell the shape of the picture, which is fixed, and nothing of its pixels."""
+"""They depend on the shape of the picture, which is fixed, and not on its pixels."""
 _CHANGING = (operator.iadd, operator.isub, operator.imul, operator.itruediv)
 
 
@@ -48,7 +48,7 @@ class Step:
     Parameters
     ----------
     name, kind
-        Where it stands, with #2 at the second use of one layer, and the class or function that it is.
+        Its path in the network, with #2 at the second use of one layer, and its class or function.
     sources, spreads
         The steps that it reads, -1 for the picture, and by how much broadcasting stretches what each gives.
     combine

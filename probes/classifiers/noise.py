@@ -19,7 +19,7 @@ BLOCK = 16
 """Draws whose noise is made together; batches are whole blocks."""
 _WORDS = 624
 _HEAD = 24
-"""Where the words of the Mersenne Twister stand in the state of a CPU generator of torch, each in 8 bytes."""
+"""Offsets of the words of the Mersenne Twister in the state of a CPU generator of torch, each in 8 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

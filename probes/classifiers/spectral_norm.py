@@ -34,7 +34,7 @@ the iteration is the cheaper one from about four cores on.
 ITERATIONS = 7
 """Gram iterations: the bound is then at most r^(1/256) times the norm for rank r, 2.8 % above it for 1024."""
 STEPS = 600
-"""Steps of the power iteration, unless it stands still before."""
+"""Steps of the power iteration, unless it converges before."""
 _STILL = 1e-12
 _CHUNK = 2**22
 """Complex numbers of the symbol held at once, 64 MB."""
@@ -193,7 +193,7 @@ def symbol_grid(convolution: Convolution) -> tuple[Pair, Pair]:
     - circular padding: N = n, which is the operator itself where s divides n and the padding gives n / s outputs;
       where it gives fewer, rows are left out, and where s does not divide n, all rows are kept (stride 1): then it
       is a bound;
-    - zeros: N = n + k - 1 rounded up to a multiple of s. No window then meets the input from two sides,
+    - zeros: N = n + k - 1 rounded up to a multiple of s. No window then overlaps the input from two sides,
       so that the operator is a part (some rows and columns) of the periodic one.
 
     Examples
@@ -257,7 +257,7 @@ def symbol(convolution: Convolution, grid: Pair, stride: Pair) -> Iterator[Tenso
     The N/s-point transform of y and the N-point transform of x have norms sqrt(N/s) |y| and sqrt(N) |x|.
     So the operator has the norm of the matrices [A(f) ... A(f + (s-1) N/s)] / sqrt(s), side by side; with
     stride s on both axes they are divided by s. Real weights give the same norms at f and -f: half of the
-    frequencies suffice. The transform is computed from the few taps alone, so any part of it can be had.
+    frequencies suffice. The transform is computed from the few taps alone, so any part of it can be computed alone.
 
     Yields
     ------

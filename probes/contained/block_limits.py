@@ -12,7 +12,7 @@ from probes.contained.limits import LimitError, Limits
 from probes.contained.sandbox import held_memory
 
 _AGAIN = 1.0
-"""Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
+"""Seconds of computing after which a block that did not end is interrupted again."""
 
 
 class _Expired(BaseException):

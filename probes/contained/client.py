@@ -57,7 +57,7 @@ def call(
     MilesError
         What the function raised, if it was one.
     LimitError
-        Where the child met a limit or died.
+        Where the child exceeded a limit or died.
     ContainedError
         What else the function raised.
 

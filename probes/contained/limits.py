@@ -34,7 +34,7 @@ class ContainedError(Exception):
     kind
         Name of the class of what was raised.
     text
-        Its message, in the words of whoever raised it.
+        Its message, as it was raised.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -43,7 +43,7 @@ class ContainedError(Exception):
 
 
 class LimitError(ContainedError):
-    """A contained job met a limit, or its process died.
+    """A contained job exceeded a limit, or its process died.
 
     Parameters
     ----------

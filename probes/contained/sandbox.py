@@ -1,6 +1,6 @@
 """Confine this process: limits, no network, no other program, and no files but a few (Linux: landlock, seccomp).
 
-Where the kernel lacks one of them, the others stand.
+Where the kernel lacks one of them, the others still hold.
 """
 
 import ctypes

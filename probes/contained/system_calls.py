@@ -58,11 +58,11 @@ _THREAD, _NAMESPACES = 0x10000, 0x7E020000
 _NAMED, _GROWING = 0x21, 0x100
 """Flags of mmap: shared without a file, and a stack; neither counts among the memory that is limited."""
 _PROCESS = (3, 15, 16, 21, 23, 39, 42, 0x53564D41)
-"""What prctl may do: name threads and memory, and tell what is so."""
+"""Allowed operations of prctl: name threads and memory, and read settings."""
 _HANDLE = (0, 1, 2, 3, 4, 1030)
 """What fcntl may do: copy a handle, and read and set its flags; not send signals, nor lock."""
 _DEVICE = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-"""What ioctl may do: ask whether a file is a terminal, and how much stands in it, and set the flags of a handle."""
+"""Allowed operations of ioctl: test for a terminal, read the bytes available, and set the flags of a descriptor."""
 
 
 def allow_calls(system: ctypes.CDLL) -> None:

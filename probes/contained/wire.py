@@ -1,6 +1,6 @@
 """Messages between a process and the contained children that work for it.
 
-What goes to a child is pickled: it comes from us. What comes back is JSON and plain numbers, whoever wrote it: a child
+Requests to a child are pickled, since they are ours. Answers are JSON and plain numbers only: a child
 that a hostile file has taken over can answer nonsense, and no more.
 """
 

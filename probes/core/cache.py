@@ -2,7 +2,7 @@
 
 An entry is one safetensors file, written under a temporary name and renamed, so that a run killed at
 any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes. Each entry
-carries hashes of its tensors, so that one which was damaged or stands under another key is computed again. Who can
+carries hashes of its tensors, so that one which was damaged or is stored under another key is computed again. Who can
 write the folder can make hashes too: it is trusted, so it has to be its user's own.
 The JSON files of `probes.language_models.model_results` may stand beside them; they are counted and cleared here too.
 """
@@ -63,7 +63,7 @@ class Cache:
         return cls(folder)
 
     def path(self, kind: str, key: object) -> Path:
-        """Return where the entry of a key stands, whether it is there or not."""
+        """Return the path of the entry of a key, whether it exists or not."""
         name = sha256_json(key)
         return self.folder / kind / name[:2] / f"{name}.safetensors"
 
@@ -289,7 +289,7 @@ def _hashes(path: Path, tensors: "Mapping[str, Tensor]") -> dict[str, str]:
 
 
 def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> str:
-    """Return the hash of a tensor, of what it is called, and of the entry that it stands in."""
+    """Return the hash of a tensor, of its name, and of the entry that holds it."""
     import torch
 
     about = json.dumps([path.stem, path.parts[-3], *labels, label, str(tensor.dtype), list(tensor.shape)])

@@ -1,4 +1,4 @@
-"""The two ways in which a run can end without a report, both of them told to the user in one panel.
+"""The two ways in which a run can end without a report, both of them shown to the user in one panel.
 
 Anything else that is raised is a bug of ours and keeps its traceback.
 """

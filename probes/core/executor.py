@@ -1,6 +1,6 @@
 """Run one function over many small jobs: in this process, in processes of this machine, or on a cluster.
 
-A worker that dies costs the job that it had in hand, which is tried again, and no other. A job is to be small (numbers
+A worker that dies loses only its current job, which is tried again. A job is to be small (numbers
 and paths, never arrays): it is pickled, sent to a worker, and once more wherever its worker died.
 """
 
@@ -94,9 +94,9 @@ def run_jobs(
     function
         Found by the workers under its name, as all of a module are; on a cluster its module is installed there too.
     done
-        Called here with the place of a job and its result as each ends, in any order.
+        Called in this process with the index of a job and its result as each ends, in any order.
     attempts
-        How often a job is begun, at most, whose worker dies. A named Dask scheduler may begin it more often by its
+        How often a job whose worker dies is started, at most. A named Dask scheduler may begin it more often by its
         own setting `allowed-failures`.
 
     Raises

@@ -1,9 +1,9 @@
 """List the arrays of a file, and read a few samples of one without the others.
 
-NPZ, NPY, HDF5, MATLAB and torch files are told apart by content. Nothing is unpickled beyond tensors; headers are
+NPZ, NPY, HDF5, MATLAB and torch files are distinguished by content. Nothing is unpickled beyond tensors; headers are
 compared with what is there, and what is read may take only so much as the size of the file allows. NPZ, HDF5 and
-MATLAB files are opened in a contained child, which hands over names, shapes and the samples that are asked for; what
-stands in an NPZ as it is, is read where the child says that it stands.
+MATLAB files are opened in a contained child, which hands over names, shapes and the samples that are needed;
+uncompressed members of an NPZ are read here, at the offsets that the child gives.
 """
 
 import math
@@ -197,7 +197,7 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
     forms
         Those that are wanted.
     hint
-        The mend where it has another one.
+        The hint where it has another form.
 
     Raises
     ------

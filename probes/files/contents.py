@@ -1,4 +1,4 @@
-"""Open a file of arrays, here or in a contained child, and read what is asked for."""
+"""Open a file of arrays, here or in a contained child, and read parts of them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -138,7 +138,7 @@ class Delimited:
         Raises
         ------
         InputError
-            Where a name stands twice.
+            Where a name occurs twice.
         """
         names = tuple(name.strip() or f"column {index}" for index, name in enumerate(self.header, start=1))
         twice = next((name for name, times in Counter(names).items() if times > 1), None)

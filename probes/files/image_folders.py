@@ -29,9 +29,9 @@ _LIMITS = Limits(memory=5 * 2**28, seconds=20)
 """What decoding may take: a WebP of 2^26 pixels takes 1.1 GiB of memory."""
 _LOADS = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Png", "Jpeg", "Bmp", "WebP", "Tiff", "Ppm", "Gif")))
 _HEADERS = 256
-"""Headers that are asked for at a time."""
+"""Headers that are read at a time."""
 _VALUES = 2**22
-"""Values of pixels that are asked for at a time, where these are more than one image."""
+"""Values of pixels that are read at a time, where these are more than one image."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False,
     Parameters
     ----------
     once
-        No key may stand twice in one object.
+        No key may occur twice in one object.
     lone
         Strings may hold what no text in UTF-8 can: NUL, or half a surrogate pair.
     largest

@@ -173,7 +173,7 @@ class Levels:
         Raises
         ------
         InputError
-            Where that cannot be told.
+            Where that is not clear.
         """
         if self._labels:
             texts = {clean(value) for value in values}
@@ -192,7 +192,7 @@ class Levels:
         Raises
         ------
         InputError
-            Where two values that the file tells apart would become one level.
+            Where two different values of the file would become one level.
         """
         text = clean(value)
         if text in self.mapping:
@@ -237,7 +237,7 @@ class Levels:
         Raises
         ------
         InputError
-            Where bins were asked for and no value is a number.
+            Where bins are given and no value is a number.
         """
         if self._labels and self._not_numeric and not self._binned and not self._outside:
             raise InputError(

@@ -18,7 +18,7 @@ _BLOCK = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before the values of an array.
+    """The header of an array, which precedes its values.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class _Headed:
 
 @dataclass(frozen=True, slots=True)
 class Plain(_Headed):
-    """An array whose values stand as they are in a file, from its byte `start` on; each call opens the file."""
+    """An array whose values are stored uncompressed in a file, from its byte `start` on; each call opens the file."""
 
     path: Path
     header: Header
@@ -96,7 +96,7 @@ class Plain(_Headed):
         return cut(self.values(start * width, stop * width).reshape(stop - start, *self.shape[1:]), window)
 
     def values(self, start: int, stop: int) -> NDArray[Any]:
-        """Return values by their places in the file."""
+        """Return values by their indices in the order of the file."""
         data = np.empty((stop - start) * self.dtype.itemsize, dtype=np.uint8)
         with self.path.open("rb", buffering=0) as file:
             file.seek(self.start + start * self.dtype.itemsize)
@@ -163,7 +163,7 @@ class Stream(_Headed):
     opener
         Opens it at its header.
     part
-        Where it stands in a file as it is, if it does.
+        Its range in the file, if it is stored uncompressed.
     """
 
     opener: Callable[[], Bytes]
@@ -187,7 +187,7 @@ class Stream(_Headed):
         return cut(self.values(start * width, stop * width).reshape(stop - start, *self.shape[1:]), window)
 
     def values(self, start: int, stop: int) -> NDArray[Any]:
-        """Return values by their places in the file."""
+        """Return values by their indices in the order of the file."""
         width = self.dtype.itemsize
         if self._file is None or start < self._position:
             self._close()

@@ -13,7 +13,7 @@ from probes.files.zips import entries
 MOST_ARRAYS = 2**12
 """Members that an NPZ may have."""
 TORCH = "torch"
-"""The form of a zip that torch wrote, whose arrays are not read here."""
+"""The form of a zip of torch.save, whose arrays are not read here."""
 _FIXED = 30
 
 

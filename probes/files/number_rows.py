@@ -45,7 +45,7 @@ class NumberRows:
     Parameters
     ----------
     is_header
-        Tells of the fields of the first row, and where it stands, whether it names the columns.
+        Says whether the first row, given its fields and its location, names the columns.
     largest
         What a number may be at most, without its sign.
     row

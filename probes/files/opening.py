@@ -89,7 +89,7 @@ def reading(path: Path) -> Iterator[None]:
     Raises
     ------
     InputError
-        In the place of an error of the system.
+        Instead of an error of the system.
     """
     try:
         yield

@@ -22,7 +22,7 @@ _HEAD = 30
 _MEMORY, _SECONDS, _SPEED = 2**29, 5, 2**25
 """Of a file, besides twice its size; seconds besides those that so many bytes take each."""
 _AHEAD = 2**30
-"""Bytes of a file whose numbers are read while the child looks at what they are."""
+"""Bytes of the largest file whose numbers are read here while the child checks it."""
 _NOT_TORCH = "it is cut off, or not a file written by torch.save"
 
 
@@ -52,7 +52,7 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
     Parameters
     ----------
     standins
-        What to put in the place of further dotted names that the file holds.
+        Replacements for further dotted names in the file.
     held
         False leaves the numbers of all tensors out.
 
@@ -181,7 +181,7 @@ class _Rebuilt:
         self._names, self._storages = names, storages
 
     def value(self, tree: Any) -> Any:
-        """Return the value that a tree stands for."""
+        """Return the value that a tree represents."""
         if not isinstance(tree, tuple):
             return tree
         kind, *parts = tree

@@ -1,7 +1,7 @@
 """Resolve the paths in untrusted files and folders, so that none leads out of its folder.
 
-A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the writer's
-own word and is taken as it stands. What a folder itself holds may not be a link out of it.
+A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the
+writer's choice and is taken as it is. What a folder itself holds may not be a link out of it.
 """
 
 import os

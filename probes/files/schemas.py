@@ -85,7 +85,7 @@ class Schema:
     Parameters
     ----------
     one_of
-        Groups of columns that stand for one another.
+        Groups of alternative columns.
     most_rows
         Rows after which nothing more is read.
     hint, fewer

@@ -24,7 +24,7 @@ LARGE = 2**26
 LONG = 2**27
 """Frames that a header promises from which on a file is decoded in a contained process: 2.3 hours at 16 kHz."""
 UNKNOWN_LENGTH = 2**62
-"""libsndfile gives a stream that does not tell its length 2**63 - 1 frames."""
+"""Frames from which on the length is unknown: for such a stream libsndfile reports 2**63 - 1."""
 _MEMORY, _SECONDS = 2**28, 60
 _BLOCK = 2**18
 _VALUES = 2**20

@@ -95,7 +95,7 @@ def _has_commas(name: str, rows: Sequence[Row], lines: Sequence[int], column: Nu
 def read_table(path: Path, decimal: str | None = None) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
-    Cells are given as they stand: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
+    Cells are given as they are: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
     names the mark, `decimal`.
 
     Raises

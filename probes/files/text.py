@@ -103,7 +103,7 @@ def byte_blocks(
     longest
         Bytes of a line after which nothing more is read.
     seen
-        Called with all bytes as they stand in the file.
+        Called with all bytes as they are in the file.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _check_head(path: Path, hint: str) -> None:
 
 
 def _checked(data: bytes, path: Path, lines: int) -> bytes:
-    """Return the bytes if they are text; `lines` stand before them in the file."""
+    """Return the bytes if they are text; `lines` is the number of lines before them."""
     zero = data.find(b"\0")
     if zero >= 0:
         message, at = "The file holds a NUL byte: it is not text, or not in UTF-8.", zero

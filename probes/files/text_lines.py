@@ -14,7 +14,7 @@ from probes.files.text import MARK, OLD_ENDS, byte_blocks, too_long
 LONGEST_LINE = 2**20
 """Bytes of the longest line that is read."""
 HINT = "Give UTF-8 text with one sentence a line."
-"""The mend for most of what a text file can have wrong."""
+"""The hint for most errors of a text file."""
 
 _BLOCK = 2**22
 _NEWLINE, _RETURN = b"\n", b"\r"
@@ -52,7 +52,7 @@ class TextLines:
     Parameters
     ----------
     count, size, characters
-        Lines, bytes as they stand in the file, and characters without the ends of lines.
+        Lines, bytes as they are in the file, and characters without the ends of lines.
     digest
         SHA-256 of the bytes.
     """

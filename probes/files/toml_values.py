@@ -19,7 +19,7 @@ _DEEP = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOS
 
 
 def read_toml(path: Path, *, hint: str) -> dict[str, Any]:
-    """Return what stands in a TOML file; an empty one is an empty dictionary.
+    """Return the content of a TOML file; an empty one is an empty dictionary.
 
     Parameters
     ----------

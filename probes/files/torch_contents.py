@@ -28,7 +28,7 @@ _NUMBERS = {
     "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
 }  # fmt: skip
 _MOST_LOOSE, _LARGEST_KEY = 2**13, 2**60
-"""Keys whose hashes a file can choose, so that telling them apart takes the square of their number in steps."""
+"""Keys whose hashes a file can choose: they may all collide, which takes steps by the square of their number."""
 _AGAIN = "the same parts again and again, or one in another"
 _SCALARS = (str, int, float, bool, bytes)
 
@@ -64,13 +64,13 @@ _NUMBER_READERS: list[tuple[Any, str]] = [
 def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str, Any]:
     """Return the content of a file as a tree of pairs (kind, parts), and its storages.
 
-    A storage is its bytes, or the place of its bytes in the file and their number: whoever asked reads them there,
+    A storage is its bytes, or the offset of its bytes in the file and their number: the caller reads them there,
     which is faster than handing them over.
 
     Parameters
     ----------
     names
-        Dotted names that may stand for themselves in the file.
+        Dotted names that are allowed in the file and returned as names.
     held
         Whether tensors come with their numbers.
     mapped

@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """A state dict, the keys that it was found below, and what stands beside it."""
+    """A state dict, the keys that it was found below, and the other entries beside it."""
 
     content: object
     keys: tuple[str, ...] = ()

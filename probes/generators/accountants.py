@@ -1,7 +1,7 @@
 """Read the history of private training in a file: noise, sample rate and number of steps.
 
 Opacus' `PrivacyEngine.save_checkpoint` writes the history of its accountant beside the weights, as (noise multiplier,
-sample rate, steps) of each stage. The same may stand in JSON: {"history": [[1.1, 0.01, 1000]]}. The epsilon that a
+sample rate, steps) of each stage. The same may be given as JSON: {"history": [[1.1, 0.01, 1000]]}. The epsilon that a
 file claims is never read: it follows from the history.
 """
 

@@ -39,7 +39,7 @@ def load_denoiser(
     path
         A pipeline's folder (model_index.json), a UNet2DModel's folder, or weights (.safetensors, or of torch.save).
     arch
-        The network of bare weights, one of `NETWORKS`; not needed where their names tell it.
+        The network of bare weights, one of `NETWORKS`; not needed where their names show it.
     factory
         "module:callable", imported from the current folder too. Without arguments it returns the network that the
         weights are then loaded into; with one, the path, it returns the finished network.
@@ -50,7 +50,7 @@ def load_denoiser(
     prediction
         One of `PREDICTIONS`; by default what the folder says, or else "epsilon".
     shape
-        The shape of one point, where the model does not tell; where it does, it must be the same.
+        The shape of one point, where the model does not state it; where it does, it must be the same.
 
     Raises
     ------

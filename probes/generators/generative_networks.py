@@ -173,7 +173,7 @@ def network_from(name: str, state: Mapping[str, Tensor], shape: tuple[int, ...] 
     Parameters
     ----------
     shape
-        The shape of one point; None takes the one that stands among the weights, or else flat points.
+        The shape of one point; None takes the one saved with the weights, or else flat points.
 
     Raises
     ------

@@ -35,9 +35,9 @@ class Source:
     pixels
         Values are those of images and lie in [0, 1].
     rows
-        The points from one place to another, shape (points, *shape).
+        Returns the points from one index to another, shape (points, *shape).
     spot
-        Where a point stands, in words.
+        Returns the location of a point in words.
     """
 
     shape: tuple[int, ...]

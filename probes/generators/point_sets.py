@@ -99,7 +99,7 @@ def read_points(path: Path, *, role: str, shape: tuple[int, ...] | None = None) 
     shape
         What every point must have, (c, h, w) or (d,); None: any.
 
-    Images and arrays of bytes are divided by 255; other numbers are taken as they stand. Arrays (n, h, w) become
+    Images and arrays of bytes are divided by 255; other numbers are taken as they are. Arrays (n, h, w) become
     (n, 1, h, w), and (n, h, w, c) becomes (n, c, h, w) where its last axis is 1 or 3 and its second is not.
 
     Raises

@@ -1,6 +1,6 @@
 """Load networks that need code to be run: TorchScript, an exported program, or a factory of the user.
 
-Nothing here is safe with a file or a function that is not trusted; whoever calls has asked for permission.
+Nothing here is safe with an untrusted file or function; the caller has asked for permission.
 """
 
 import importlib

@@ -1,7 +1,7 @@
 """Find the input and target fields in a data set of a partial differential equation.
 
 Arrays are found by name, their channel axis by what the network takes and gives. Data that evolve in time are cut:
-the first steps are the input, the next one is the target. Samples are read when they are asked for.
+the first steps are the input, the next one is the target. Samples are read on demand.
 """
 
 import math

@@ -115,7 +115,7 @@ def detect(targets: NDArray[Any]) -> GridKind | None:
 
     A side of the grid lies on a boundary where the field is zero if its root mean square is at most 5 % of the
     field's and at most 10 % of that of the row beside it, which itself must be above 0.1 % of the field's: a field
-    that has died away before the boundary tells nothing. Both sides of every axis: closed. The first side of every
+    that has decayed before the boundary shows nothing. Both sides of every axis: closed. The first side of every
     axis, and last sides that hold at least 25 % of the row beside them (a node one step from a zero holds about
     half): open. These limits are this project's own.
 

@@ -121,7 +121,7 @@ class RadialSpectrum:
     def power(self, coefficients: Tensor) -> Tensor:
         """Return the energy of each coefficient, meaned over the channels, shape (n, *frequencies), float64.
 
-        Coefficients that stand for two of the whole transform, or more, count as often. The sum is the mean square of
+        Coefficients that represent two of the whole transform, or more, count as often. The sum is the mean square of
         the field over nodes and channels; for the even view of a closed grid that of the trapezoidal rule, which gives
         nodes on a side half the weight; for the Hann view that of the windowed field.
         """

@@ -66,7 +66,7 @@ def upsample(x: Tensor, sizes: Sequence[int], kind: GridKind, method: Method) ->
     Raises
     ------
     ValueError
-        Where the method does not belong to the kind of grid, or a size cannot be had.
+        Where the method does not belong to the kind of grid, or a size is not possible.
 
     Examples
     --------

@@ -54,7 +54,7 @@ class Attack:
     """An attack on a denoiser, all of whose scores are higher for a likely member.
 
     `evaluations(timestep, T, draws)` counts the network's passes for one point, a gradient of the loss as one a draw;
-    `noisy` tells whether it draws noise; `fractions` are its default timesteps as shares of T; `version` changes when
+    `noisy` says whether it draws noise; `fractions` are its default timesteps as shares of T; `version` changes when
     scores do.
     """
 
@@ -155,10 +155,10 @@ def score_denoiser(
     Parameters
     ----------
     points
-        (n, *shape); a set of images is put to the network as 2x - 1, an array as it stands.
+        (n, *shape); a set of images is put to the network as 2x - 1, an array as it is.
     seed, indices
-        Which noise a point meets: that of its index, by default its place. Members, non-members and shadow models
-        share a seed; points of different sets need indices of their own.
+        The index decides which noise a point gets, by default its position. Members, non-members and shadow models share
+        a seed; points of different sets need indices of their own.
     draws
         Noises per point and timestep, where the attack draws any.
     batch

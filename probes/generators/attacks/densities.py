@@ -24,7 +24,7 @@ def density_ratio(
     """Score points by log p_S(x) - log p_R(x), both kernel density estimates, shape (bandwidths, points).
 
     DOMIAS (van Breugel, Sun, Qian and van der Schaar 2023, equation 2) with Gaussian kernels of one standard deviation
-    in all directions; the sums stand in logarithms throughout, so that no density vanishes.
+    in all directions; the sums are kept as logarithms throughout, so that no density vanishes.
 
     Parameters
     ----------

@@ -178,7 +178,7 @@ def left_out(keep: ArrayLike, target: int) -> Bools:
     """Return which models may be shadows of the target: all but itself and its complement, shape (models,).
 
     Where each point is in as many models as any other, leaving out the target alone would leave one model fewer with
-    each of its members: the count alone would tell them. Its complement evens that out.
+    each of its members: the count alone would reveal them. Its complement evens that out.
 
     >>> left_out([[1, 0, 0], [0, 1, 1], [1, 1, 0]], 0).tolist()
     [False, False, True]
@@ -194,7 +194,7 @@ def left_out(keep: ArrayLike, target: int) -> Bools:
 def count_gap(keep: ArrayLike, target: int, chosen: ArrayLike) -> float:
     """Return how many more chosen models, on average, were trained on a member of the target than on another point.
 
-    Away from 0 by more than chance, the number of models tells who is a member before any score is looked at.
+    Away from 0 by more than chance, the number of models reveals who is a member before any score is used.
 
     >>> keep = [[1, 0], [0, 1], [1, 0], [0, 1]]
     >>> count_gap(keep, 0, [False, True, True, True]), count_gap(keep, 0, left_out(keep, 0))

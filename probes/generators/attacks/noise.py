@@ -16,7 +16,7 @@ def point_noise(
 ) -> NDArray[np.float32]:
     """Return standard Gaussian noise of points, float32 (points, draws, *shape).
 
-    Draw k of a point is the same however many draws are asked for. Each point has 2^192 words of the counter-based
+    Draw k of a point is the same however many draws are made. Each point has 2^192 words of the counter-based
     generator Philox (Salmon et al. 2011) to itself, so that no two points share any.
 
     Parameters

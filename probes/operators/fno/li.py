@@ -147,7 +147,7 @@ def read_li(
     padding
         None: as published for this version of the scripts and this number of dimensions.
     normalised
-        Whether instance normalisation stands before and after every spectral convolution, as in the Navier-Stokes
+        Whether there is instance normalisation before and after every spectral convolution, as in the Navier-Stokes
         scripts of 2022; it has no weights, hence no trace in the tensors.
 
     Raises

@@ -1,6 +1,6 @@
 """A Fourier neural operator that runs on any grid, stage by stage.
 
-One network stands for all families: lift every point, pass blocks of spectral convolution, pointwise skip and
+One network serves all families: lift every point, pass blocks of spectral convolution, pointwise skip and
 activation on a padded grid, crop, project every point (Li et al. 2021, arXiv 2010.08895). The readers beside this
 module fill it with the weights of a checkpoint; a `Listener` receives the output of every stage.
 """

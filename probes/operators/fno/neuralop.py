@@ -1,7 +1,7 @@
 """Build a Fourier neural operator from a checkpoint of neuraloperator, as its release computes it.
 
 The library itself is not needed. Releases 0.2.0, 0.3.0, 1.0.2 and 2.0.0 differ in the names of their tensors, in which
-frequencies these belong to, and in where activations stand; all of it is told from the tensors and from the settings
+frequencies these belong to, and in where activations are; all of it is found in the tensors and in the settings
 that the library saves beside them. Settings that would change the computation in another way are refused.
 """
 
@@ -60,7 +60,7 @@ def read_neuralop(
     where
         File, for messages.
     padding
-        In place of what the metadata say. On grids whose axes differ, release 0.2 mixes up the axes of its padding and
+        Instead of what the metadata say. On grids whose axes differ, release 0.2 mixes up the axes of its padding and
         returns another grid; here each axis gets its own.
     fixed_shift
         Whether the model is of a version after 2.0.0 whose spectra keep their place on grids of odd size.

@@ -1,7 +1,7 @@
 """Load a Fourier neural operator from a file, whatever library wrote it.
 
-Nothing of a file is run. The family is told from the names of its tensors; what they do not say (padding, scales,
-coordinates) is taken from what lies beside them or from the published code, and told in notes.
+Nothing of a file is run. The family is recognised by the names of its tensors; what they do not say (padding, scales,
+coordinates) is taken from what lies beside them or from the published code, and reported in notes.
 """
 
 import re
@@ -85,12 +85,12 @@ def load_operator(
     Parameters
     ----------
     family
-        One of `FAMILIES`; auto: told from the names of the tensors.
+        One of `FAMILIES`; auto: recognised by the names of the tensors.
     padding
         Cells ("9"), a share of the grid ("0.25", with a dot), none ("0"), or one of them an axis ("0,0,6"). A single
         number is for every axis that the family pads. None: what the checkpoint or the published code says.
     normalised
-        Li's family: instance normalisation stands around every spectral convolution.
+        Li's family: there is instance normalisation around every spectral convolution.
     fftshift_fixed
         neuraloperator: the release is one that handles grids of odd size rightly.
 
