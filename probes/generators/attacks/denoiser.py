@@ -157,8 +157,8 @@ def score_denoiser(
     points
         (n, *shape); a set of images is put to the network as 2x - 1, an array as it is.
     seed, indices
-        The index decides which noise a point gets, by default its position. Members, non-members and shadow models share
-        a seed; points of different sets need indices of their own.
+        The index decides which noise a point gets, by default its position. Members, non-members and shadow models
+        share a seed; points of different sets need indices of their own.
     draws
         Noises per point and timestep, where the attack draws any.
     batch
