@@ -13,7 +13,7 @@ from audits.membership import Options
 from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
 from audits.membership.pool import check_alike
 from probes.core.errors import InputError
-from probes.files.safe_paths import Places
+from probes.files.safe_paths import RootedPaths
 from probes.files.toml_values import read_toml
 from probes.generators.accountants import read_history
 from probes.generators.denoisers import load_denoiser
@@ -120,7 +120,7 @@ def _network(name: str | None) -> tuple[str | None, str | None]:
 
 def _suite(path: Path, options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]:
     rows = _rows(path)
-    places = Places(path.resolve().parent)
+    places = RootedPaths(path.resolve().parent)
     found = [_release(row, f"{path}, model {number}", places, options, shape) for number, row in enumerate(rows, 1)]
     names = [one.name for one in found]
     if len(set(names)) < len(names):
@@ -144,7 +144,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _release(row: dict[str, Any], where: str, places: Places, options: Options, shape: tuple[int, ...]) -> Release:
+def _release(row: dict[str, Any], where: str, places: RootedPaths, options: Options, shape: tuple[int, ...]) -> Release:
     for key, value in row.items():
         if key not in _KEYS:
             raise InputError(f"{key!r} is no key of a model.", where=where, hint=f"There are: {', '.join(_KEYS)}.")
@@ -177,7 +177,7 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     return found
 
 
-def _checked_path(name: str, places: Places, folder: Path, where: str) -> Path:
+def _checked_path(name: str, places: RootedPaths, folder: Path, where: str) -> Path:
     """Return a path as written in the suite, after checking its target: reports must not reveal where a folder is."""
     try:
         places.resolve(name, where)

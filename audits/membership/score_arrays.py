@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.files.arrays import StoredArray, open_archive
-from probes.files.safe_paths import Places
+from probes.files.safe_paths import RootedPaths
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -66,7 +66,7 @@ def folder_array(root: Path, name: str, dims: Sequence[int]) -> Floats:
     """Return the numbers of an NPY file inside a folder, and refuse one outside it."""
     where = str(root / name)
     try:
-        path = Places(root).resolve(name, where)
+        path = RootedPaths(root).resolve(name, where)
     except InputError as error:
         raise InputError(error.message, where=where, hint="Copy the file into the folder.") from None
     try:

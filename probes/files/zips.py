@@ -1,4 +1,4 @@
-"""List the entries of a zip that every reader reads alike; any other is refused.
+"""List the entries of a zip, refusing one that two readers could read differently.
 
 Readers of zips differ in where they look for the list of entries, in how many they expect, and in how they decode
 names. A file that shows one list to whoever checks it and another to whoever loads it has not been checked.
@@ -63,7 +63,7 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
 
 
 def _directory(path: Path) -> tuple[int, int, int] | None:
-    """Return where the list of entries begins, its bytes and its entries; None where it is not the one list."""
+    """Return offset, bytes and entries of the central directory; None where it is not the only one."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _LONG_END - _LONG_LOCATOR - _LONG_END_64))
@@ -85,34 +85,34 @@ def _directory(path: Path) -> tuple[int, int, int] | None:
 
 
 def _raw_names(path: Path, start: int, length: int, count: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the bytes and the flags of every name, as the list alone tells: readers count its entries or its bytes."""
+    """Yield the bytes and the flags of every name in the central directory: readers count its entries or its bytes."""
     with path.open("rb") as file:
         file.seek(start)
         data = file.read(length)
-    place = 0
+    offset = 0
     for _ in range(count):
-        head = data[place : place + _LONG_ENTRY]
+        head = data[offset : offset + _LONG_ENTRY]
         if len(head) < _LONG_ENTRY or not head.startswith(_ENTRY):
             raise ValueError("its list of entries is shorter than the file says")
         (flags,) = struct.unpack("<H", head[8:10])
         name, extra, comment = struct.unpack("<HHH", head[28:34])
-        end = place + _LONG_ENTRY + name
+        end = offset + _LONG_ENTRY + name
         if _has_other_name(data[end : end + extra]):
             raise ValueError("an entry has two names")
-        yield data[place + _LONG_ENTRY : end], flags
-        place = end + extra + comment
-    if place != length:
+        yield data[offset + _LONG_ENTRY : end], flags
+        offset = end + extra + comment
+    if offset != length:
         raise ValueError("its list of entries is longer than the file says")
 
 
 def _has_other_name(extra: bytes) -> bool:
     """Tell whether an extra field holds a name in Unicode, which some readers prefer."""
-    place = 0
-    while place + 4 <= len(extra):
-        kind, length = struct.unpack("<HH", extra[place : place + 4])
+    offset = 0
+    while offset + 4 <= len(extra):
+        kind, length = struct.unpack("<HH", extra[offset : offset + 4])
         if kind == _OTHER_NAME:
             return True
-        place += 4 + length
+        offset += 4 + length
     return False
 
 

@@ -103,7 +103,7 @@ def read_masked_model(path: Path | str) -> MaskedModel:
     if known > rows:
         hint = "Fetch the tokenizer that the model was trained with."
         raise InputError(f"The tokenizer has {known} tokens, the model {rows}.", where=where, hint=hint)
-    with hub_models.told("model", folder):
+    with hub_models.loading_errors("model", folder):
         module = AtPositions(model, before=tokenizer.before, after=tokenizer.after).eval()
         _check_finite(module, tokenizer, where)
     return MaskedModel(
@@ -226,9 +226,9 @@ def _check_family(folder: ModelFolder) -> None:
 def _load(folder: ModelFolder) -> Any:
     loader = transformers().AutoModelForMaskedLM
     config = hub_models.configuration(folder)
-    with hub_models.told("model", folder):
-        meta = hub_models.described(loader, config, folder)
-    limits = hub_models.numbers_of(folder)
+    with hub_models.loading_errors("model", folder):
+        meta = hub_models.empty_model(loader, config, folder)
+    limits = hub_models.integer_keys(folder)
     loaded = hub_models.load_model(meta, config, folder, limits=limits, dtype="float32")
     lacking = loaded.lacking
     if lacking:

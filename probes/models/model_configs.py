@@ -1,4 +1,4 @@
-"""Check the config.json of a Hugging Face folder: values that steer loading, and sizes, before transformers sees them.
+"""Check the config.json of a Hugging Face folder: values that steer loading, and sizes, before transformers sees it.
 
 transformers keeps most keys as plain attributes. A few make it load another file, fetch or import code, or build
 something in a loop; of these only the values listed here are allowed, in the configuration and in all that it contains.
@@ -22,7 +22,7 @@ _STEERING: Mapping[str, tuple[tuple[object, ...], str]] = {
     "fusion_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "kernel_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "transformers_weights": ((None,), "names a file to load in place of the one that is checked"),
-    # Another config.json, which could have the one before.
+    # Another config.json, which could again have the key above.
     "configuration_files": ((None,), "names a file to load in place of the one that is checked"),
     "quantization_config": ((None, {}), "says that the weights are quantised"),
     "use_pretrained_backbone": ((None, False), "asks for weights from elsewhere"),
@@ -41,7 +41,7 @@ _NO_SIZES = {"theta", "base"}
 
 
 def check_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse what would load something else than the folder's weights, and sizes beyond belief.
+    """Refuse what would load something else than the folder's weights, and sizes that are implausibly large.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def check_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def _largest(words: Sequence[str]) -> int | None:
-    """Return the largest number that a key of these words may have; None where it is no size of a model."""
+    """Return the limit of a size whose key has these words; None where the key is not a size of a model."""
     # A largest depth is a distance in a picture; a convolution may be "depth separable".
     last = words[-1] in ("layer", "depth", "depths") and words[-2:] not in (["max", "depth"], ["min", "depth"])
     if last or not {"layers", "blocks"}.isdisjoint(words):

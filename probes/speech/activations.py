@@ -292,9 +292,9 @@ def batching_of(folder: ModelFolder) -> str:
 def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tuple[Any, Any]:
     ctc = any(name.endswith("ForCTC") for name in folder.config.get("architectures") or ())
     loader = hub.AutoModelForCTC if ctc else hub.AutoModel
-    with hub_models.told("model", folder):
+    with hub_models.loading_errors("model", folder):
         config = hub_models.configuration(folder)
-        meta = hub_models.described(loader, config, folder)
+        meta = hub_models.empty_model(loader, config, folder)
         if random_seed is not None:
             with _undisturbed():
                 torch.manual_seed(random_seed)
@@ -337,7 +337,7 @@ def _extractor(hub: "ModuleType", folder: ModelFolder) -> Any:
     path = Path(folder.path)
     if (path / "preprocessor_config.json").is_file() or (path / "processor_config.json").is_file():
         settings = path / "preprocessor_config.json"
-        with hub_models.limited("feature extractor", settings):
+        with hub_models.within_limits("feature extractor", settings):
             try:
                 return hub.AutoFeatureExtractor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
             except Exception as error:

@@ -15,7 +15,7 @@ from probes.core.hashing import sha256_file, sha256_folder
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
 from probes.files.names import suggest
-from probes.files.safe_paths import Places, is_name_of_file
+from probes.files.safe_paths import RootedPaths, is_name_of_file
 from probes.files.tables import Row, Table
 from probes.speech.known_layouts import advice_on_table, advised
 from probes.speech.manifest_folders import open_manifest
@@ -175,7 +175,9 @@ def assemble(
     `advice` is added to every refusal.
     """
     with advised(advice):
-        manifest = _assemble(table, columns, by, values, bins, Places(audio_root) if opened else None, needs, notes)
+        manifest = _assemble(
+            table, columns, by, values, bins, RootedPaths(audio_root) if opened else None, needs, notes
+        )
     return replace(manifest, advice=advice)
 
 
@@ -185,7 +187,7 @@ def _assemble(
     by: Sequence[str],
     values: Path | None,
     bins: Mapping[str, Sequence[float]],
-    places: Places | None,
+    places: RootedPaths | None,
     needs: frozenset[str],
     notes: Iterable[Note],
 ) -> Manifest:
@@ -331,7 +333,7 @@ def _clip(
     chosen: Mapping[str, str | None],
     segment: tuple[str, str, bool] | None,
     levels: Mapping[str, Levels],
-    places: Places | None,
+    places: RootedPaths | None,
     used: set[str],
     needs: frozenset[str],
 ) -> Clip:
@@ -360,7 +362,7 @@ def _clip(
     )
 
 
-def _path(name: str, places: Places | None, where: str) -> Path:
+def _path(name: str, places: RootedPaths | None, where: str) -> Path:
     # What is no file is refused when it is opened, so that it is named together with other bad clips.
     return places.resolve(name, where) if places and is_name_of_file(name) else Path(name)
 

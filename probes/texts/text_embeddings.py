@@ -201,7 +201,7 @@ class _Transformer:
         self._masked = "attention_mask" in signature(self._model.forward).parameters
         rows = self._model.get_input_embeddings()
         self._known = int(rows.num_embeddings) if isinstance(rows, nn.Embedding) else None
-        with hub_models.told("model", folder):
+        with hub_models.loading_errors("model", folder):
             self.width = int(self._run([[0]]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -310,7 +310,7 @@ class _Transformer:
 
 def _tokenizer(folder: ModelFolder) -> Any:
     again = "Save it again with the tokenizer's save_pretrained()."
-    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder, again):
+    with hub_models.within_limits("tokenizer", folder.path), hub_models.loading_errors("tokenizer", folder, again):
         tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
     # Texts are cut before tokenising too, so that it is always their beginning that counts.
     tokenizer.truncation_side = "right"
@@ -321,8 +321,8 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
     """Return the folder's model without heads; of an encoder and decoder the encoder."""
     hub = transformers()
     config = hub_models.configuration(folder)
-    with hub_models.told("model", folder):
-        meta = hub_models.described(hub.AutoModel, config, folder, lambda name: not name.startswith(_UNREAD))
+    with hub_models.loading_errors("model", folder):
+        meta = hub_models.empty_model(hub.AutoModel, config, folder, lambda name: not name.startswith(_UNREAD))
     if meta.main_input_name != "input_ids":
         raise InputError(
             f"{folder.family!r} takes {meta.main_input_name}, not text.",
@@ -332,7 +332,7 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
     # The configuration is no guide: T5 saved without its decoder says that it is no pair of the two.
     pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
     unread = (*_UNREAD, "decoder.") if pair else _UNREAD
-    limits = hub_models.numbers_of(folder)
+    limits = hub_models.integer_keys(folder)
     model = hub_models.load_whole(
         meta, config, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
     )

@@ -157,8 +157,8 @@ def parameters_of(folder: ModelFolder) -> int:
         Where the folder holds none.
     """
     loader = transformers().AutoModelForCausalLM
-    with hub_models.told("model", folder):
-        model = hub_models.described(loader, _check_config(folder), folder)
+    with hub_models.loading_errors("model", folder):
+        model = hub_models.empty_model(loader, _check_config(folder), folder)
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -369,7 +369,7 @@ def _tokeniser(folder: ModelFolder) -> Any:
         raise _wrong(folder, "The folder has no tokenizer.", hint)
     if (folder.path / "tokenizer.json").is_file():
         check_rules(folder.path / "tokenizer.json")
-    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder):
+    with hub_models.within_limits("tokenizer", folder.path), hub_models.loading_errors("tokenizer", folder):
         tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
         empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
     if empty:
@@ -379,9 +379,9 @@ def _tokeniser(folder: ModelFolder) -> Any:
 
 def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
     loader = transformers().AutoModelForCausalLM
-    with hub_models.told("model", folder):
-        meta = hub_models.described(loader, config, folder)
-    limits = hub_models.numbers_of(folder)
+    with hub_models.loading_errors("model", folder):
+        meta = hub_models.empty_model(loader, config, folder)
+    limits = hub_models.integer_keys(folder)
     return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
 
 

@@ -19,8 +19,8 @@ import contained_jobs as jobs
 import pytest
 import torch
 
-from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm, within
-from probes.contained.wire import Garbled, read_answer
+from probes.contained import ContainedError, LimitError, Limits, Session, call, system_calls, warm, within
+from probes.contained.wire import MalformedAnswer, read_answer
 from probes.core.errors import InputError
 
 SMALL = Limits(memory=2**28, seconds=1)
@@ -146,7 +146,7 @@ def test_no_call_is_listed_that_reaches_others(machine: str) -> None:
         "truncate": (76, 45), "fchmod": (91, 52), "setxattr": (188, 5), "io_setup": (206, 0), "reboot": (169, 142),
     }  # fmt: skip
     place = ["x86_64", "aarch64"].index(machine)
-    listed = {*calls._ALLOWED[machine], *calls._JUDGED[machine]}
+    listed = {*system_calls._ALLOWED[machine], *system_calls._JUDGED[machine]}
     assert not [name for name, numbers in denied.items() if numbers[place] in listed]
 
 
@@ -335,7 +335,7 @@ def test_nonsense_from_a_child_is_known_as_such(head: object) -> None:
     with ours, theirs:
         data = json.dumps(head).encode()
         theirs.sendall(len(data).to_bytes(8, "little") + data + bytes(8))
-        with pytest.raises(Garbled):
+        with pytest.raises(MalformedAnswer):
             read_answer(ours, 2**20)
 
 

@@ -167,7 +167,7 @@ def test_the_model_that_is_loaded_is_the_one_that_is_hashed(tmp_path: Path) -> N
     config = hub_models.configuration(found)
     # Even a key that the check would let pass leads nowhere: the tensors are handed over.
     config.transformers_weights = "other.safetensors"
-    meta = hub_models.described(loader, config, found)
+    meta = hub_models.empty_model(loader, config, found)
     loaded = hub_models.load_model(meta, config, found, limits=[])
     assert loaded.unused == loaded.lacking == []
     assert all(torch.equal(loaded.model.state_dict()[name], value) for name, value in tensors.items())

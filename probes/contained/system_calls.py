@@ -1,4 +1,4 @@
-"""System calls that a contained child may make on Linux (x86-64, ARM64): all others fail, without an end of the child.
+"""Allow a contained child some system calls on Linux (x86-64, ARM64); all others fail, and the child goes on.
 
 A list of allowed calls, for a list of denied ones would have to know all that a kernel can do. What an older kernel
 does not know fails as it does there, so that libraries take the way that they have for it.
@@ -58,15 +58,15 @@ _THREAD, _NAMESPACES = 0x10000, 0x7E020000
 _NAMED, _GROWING = 0x21, 0x100
 """Flags of mmap: shared without a file, and a stack; neither counts among the memory that is limited."""
 _PROCESS = (3, 15, 16, 21, 23, 39, 42, 0x53564D41)
-"""What prctl may do: name threads and memory, and tell what is so."""
+"""Allowed operations of prctl: name threads and memory, and read settings."""
 _HANDLE = (0, 1, 2, 3, 4, 1030)
 """What fcntl may do: copy a handle, and read and set its flags; not send signals, nor lock."""
 _DEVICE = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-"""What ioctl may do: ask whether a file is a terminal, and how much stands in it, and set the flags of a handle."""
+"""Allowed operations of ioctl: test for a terminal, read the bytes available, and set the flags of a descriptor."""
 
 
 def allow_calls(system: ctypes.CDLL) -> None:
-    """Take all other system calls from this process, for good."""
+    """Deny this process all other system calls, irrevocably."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
         return
@@ -77,7 +77,7 @@ def allow_calls(system: ctypes.CDLL) -> None:
 
 
 def _filter(machine: str, process: int) -> "list[_Step]":
-    """Return the steps of a classic filter: what a call by a number may do, in blocks that end in a verdict."""
+    """Return the instructions of a classic BPF filter: blocks, each of which ends in a verdict on a system call."""
     load = partial(_step, _LOAD)
     steps = [load(_ARCHITECTURE), _step(_EQUAL, _ARCHITECTURES[machine], yes=1), _DENY, load(_NUMBER)]
     for number in _ALLOWED[machine]:
@@ -108,17 +108,17 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 
 def _argument(index: int) -> int:
-    """Return the place of the lower half of an argument."""
+    """Return the offset of the lower half of an argument."""
     return 16 + 8 * index
 
 
 def _step(kind: int, value: int, *, yes: int = 0, no: int = 0) -> _Step:
-    """Return one step, and how many steps it skips where its condition holds or does not."""
+    """Return one instruction, with how many to skip where its condition holds and where it does not."""
     return kind, yes, no, value
 
 
 def _one_of(values: Sequence[int], kind: int = _EQUAL) -> list[_Step]:
-    """Return steps that allow what was loaded where it is one of these values, and deny it elsewhere."""
+    """Return instructions that allow the call if the loaded value is one of these, and else deny it."""
     return [step for value in values for step in (_step(kind, value, no=1), _ALLOW)] + [_DENY]
 
 

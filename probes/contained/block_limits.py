@@ -1,4 +1,4 @@
-"""Limits of a block of code in this process, where a child would have to pay again for what it needs."""
+"""Limits of memory and time on a block of code in this process, where a child would be too expensive."""
 
 import resource
 import signal
@@ -9,19 +9,19 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from probes.contained.limits import LimitError, Limits
-from probes.contained.walls import held_memory
+from probes.contained.sandbox import held_memory
 
 _AGAIN = 1.0
-"""Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
+"""Seconds of computing after which a block that did not end is interrupted again."""
 
 
 class _Expired(BaseException):
-    """Nothing that catches errors may catch it."""
+    """Raised when the time is up; no Exception, so that code that catches errors does not catch it."""
 
 
 @contextmanager
 def within(limits: Limits) -> Iterator[None]:
-    """Let a block of Python take so much more memory and computing.
+    """Limit the memory and the processor time that a block of Python may take in addition.
 
     Memory is counted on Linux. Time ends what runs in the main thread, between two steps of Python. Against a reader
     that was taken over it is no help.
@@ -59,7 +59,7 @@ def _memory(size: int) -> Iterator[None]:
 
 @contextmanager
 def _time(seconds: float) -> Iterator[None]:
-    # Signals are the main thread's, and a profiler may have taken the clock.
+    # Only the main thread can handle signals, and a profiler may already use the timer.
     if threading.current_thread() is not threading.main_thread() or any(signal.getitimer(signal.ITIMER_PROF)):
         yield
         return
