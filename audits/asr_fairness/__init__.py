@@ -1,4 +1,4 @@
-"""Where in a speech encoder do some groups of speakers fare worse?
+"""The audit `fairness`: the layers of a speech encoder at which some groups of speakers fare worse.
 
 Probes on every layer identify the speaker and transcribe the words; their errors are compared between
 groups, with intervals over speakers.

@@ -1,4 +1,4 @@
-"""What is said? A CTC probe on the frames of every layer, speakers kept apart, and its errors clip by clip."""
+"""Speech recognition: a CTC probe on the frames of every layer, speakers kept apart, and its errors clip by clip."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The gaps that are judged, on the best layer and by the own head, and what is said of those that were not shown."""
+"""The gaps that are judged, on the best layer and by the checkpoint's own head, and sentences on those not shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the estimates carry, in sentences that say no more than their intervals.
+"""The findings, in sentences that say no more than the intervals of their estimates.
 
 A gap is called one only if the lower end of its interval is above zero and chance is ruled out by permutation of the
 labels over speakers, Holm-corrected over all attributes and their crossings of a task.

@@ -1,4 +1,4 @@
-"""Who is speaking? A softmax probe on the pooled vectors of every layer, and its errors clip by clip."""
+"""Speaker identification: a softmax probe on the pooled vectors of every layer, and its errors clip by clip."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who is trained on and who is tested in each fold of the two probes."""
+"""Cross-validation splits of the two probes: over the clips within speakers, and over the speakers."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The layers that are probed: the encoder's own, the log-mel baseline, and the twin that learned nothing."""
+"""The layers that are probed: the encoder's own, the log-mel baseline, and the untrained twin."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn

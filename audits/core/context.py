@@ -1,4 +1,4 @@
-"""What an audit is given, and what it hands back: the two sides of the one way through miles.
+"""The interface of an audit: the context that it is given, and the plan and draft report that it returns.
 
 The command line makes a `Context`, asks the audit for a `Plan`, and later for a `Draft`, which becomes
 a report once the gates have been judged.

@@ -1,4 +1,4 @@
-"""The errors of the engines under a name that the command line may import."""
+"""The errors of `probes`, re-exported for the command line."""
 
 import probes
 from probes.core.errors import IncompleteError, InputError, MilesError

@@ -1,4 +1,4 @@
-"""Does the report pass? `--fail-if 'gap[by=accent].low > 0.05'` read and judged.
+"""Gates: conditions such as `--fail-if 'gap[by=accent].low > 0.05'`, read and evaluated on a report.
 
 Grammar: name[key=value,key=value].field OP number. The field is value (default), low or high; a gate
 fails if ANY estimate that it selects makes the expression true. The name `findings`, with the key severity, stands for

@@ -1,4 +1,4 @@
-"""Which groups of speakers are there? Levels, their intersections, and who belongs to each."""
+"""Groups of speakers: the levels of attributes, their intersections, and who belongs to each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

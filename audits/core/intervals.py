@@ -1,4 +1,4 @@
-"""What a statistic returns: a number with its interval, or why there is none."""
+"""The result of a statistic: a number with its interval, or the reason why there is none."""
 
 import math
 from collections.abc import Mapping

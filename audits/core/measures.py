@@ -1,4 +1,4 @@
-"""What an audit declares of each of its estimates, beside its options.
+"""Measures: what an audit declares of each of its estimates, beside its options.
 
 From a declaration come the names and keys that a gate may use, what `miles compare` calls better or worse, the
 reference line of a glyph, how a number is written, its label, and the key `measures` of report.json.

@@ -1,4 +1,4 @@
-"""How is a number written? With the digits that its interval bears, its interval, its level and its count.
+"""Numbers as text: rounded to the digits that the interval bears, with interval, level and count.
 
 The page, the Markdown and the terminal all take their numbers from here, so that they never differ.
 """

@@ -1,4 +1,4 @@
-"""How an audit says which options it takes: one frozen dataclass, from which the command line is built.
+"""The options of an audit: one frozen dataclass, from which the command line is built.
 
 A field made by `option` or `argument` carries its help, and what the command line needs to know beyond
 its type. Types are str, int, float, bool, Path, each of them optional, and tuples of str for options

@@ -1,4 +1,4 @@
-"""What an audit reports: the records behind report.json, in the shape the report schema fixes.
+"""The records behind report.json, in the shape that the report schema fixes.
 
 Every record is frozen, made of the standard library only, and turns into plain JSON and back without
 loss. A number never stands alone: an `Estimate` carries its interval, its method and what was counted.

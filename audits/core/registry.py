@@ -1,4 +1,4 @@
-"""Which audits there are, said in strings: nothing is imported until an audit is called.
+"""The registry of audits, named by strings: nothing is imported until an audit is called.
 
 Built-in audits stand in `AUDITS`. Anybody's package adds one through the entry-point group
 `miles.audits`, whose value names an `AuditSpec`; it is listed from its metadata alone.

@@ -1,4 +1,4 @@
-"""One way through every audit: check, measure, estimate, judge, draw, list.
+"""The runner: the steps of every audit in order (check, measure, estimate, judge, draw, list).
 
 What all audits have in common is done here: the warnings of the plan, the limitations, the order of findings, and
 which figures stay.

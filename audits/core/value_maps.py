@@ -1,4 +1,4 @@
-"""Which value map changed the names of groups? It is told as an input of its own, so that an edit of it is seen."""
+"""The value map as a source of its own in the report, so that an edit of it is noticed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How numbers stand in the sentences of findings, whatever was audited."""
+"""Numbers in the sentences of findings, for all audits."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Warnings of groups, speakers and samples that come with every comparison of error rates."""
+"""Warnings about groups, speakers and samples in every comparison of error rates."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable

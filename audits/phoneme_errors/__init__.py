@@ -1,4 +1,4 @@
-"""Where do the phones of some groups of speakers lie elsewhere (a bias), and where are they only noisy?
+"""The audit `phonemes`: phones of some groups that lie elsewhere (systematic error) or scatter more (random error).
 
 From phone tokens with feature vectors, or from a speech encoder, recordings and alignments.
 """

@@ -1,4 +1,4 @@
-"""Which speakers, groups and phones take part, once the tokens are known?
+"""The speakers, groups and phones that take part, once the tokens are known.
 
 A speaker who has several levels of an attribute counts as several, each with one. Phones are compared like with
 like: only those that every compared group has enough tokens of take part.

@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The figures of the audit, each titled with the question that it answers."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The counts of the audit: phones placed where nobody has, encoders run over them, and every layer measured."""
+"""The counts of the audit: phones aligned where no alignment is given, encoders run, and every layer measured."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The tokens of a file, or the recordings in which they lie: what the audit runs on, read and checked."""
+"""The inputs of the audit, read and checked: the tokens of a file, or recordings with their tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The rows of records.csv, one a speaker, and the file of the phones that were placed."""
+"""The rows of records.csv, one per speaker, and the file of the phones that were aligned."""
 
 import csv
 import io

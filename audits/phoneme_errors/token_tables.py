@@ -1,4 +1,4 @@
-"""How are phone tokens read from a table, which is held as text and whose features become one array?"""
+"""Phone tokens from a table, which is held as text and whose features become one array."""
 
 import math
 from collections.abc import Iterator, Sequence

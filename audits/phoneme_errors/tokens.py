@@ -1,4 +1,4 @@
-"""Which phones were spoken, by whom, and which vector of features stands for each?
+"""Phone tokens: which phone was spoken, by whom, and the vector of features of each.
 
 One token is one spoken phone. A table (CSV, TSV, JSON lines, Parquet, Arrow) has one row for each, and its features
 become one array; an NPZ of any size keeps its vectors (see `probes.vectors.token_arrays`).

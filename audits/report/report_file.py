@@ -1,4 +1,4 @@
-"""report.json and records.csv: read with every suspicion, written whole or not at all."""
+"""report.json and records.csv: read as untrusted input, written in one step or not at all."""
 
 import csv
 import io

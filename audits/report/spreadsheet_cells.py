@@ -1,4 +1,4 @@
-"""Cells of a table that no spreadsheet calculates: an apostrophe stands before text that begins like a formula."""
+"""Table cells that no spreadsheet evaluates: text that begins like a formula gets an apostrophe in front."""
 
 import re
 

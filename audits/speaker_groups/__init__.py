@@ -1,4 +1,4 @@
-"""Which groups of speakers a recogniser serves worse, once their crossings and what else differs are looked at.
+"""The audit `groups`: which groups of speakers a recogniser serves worse, with crossings and adjustment.
 
 From transcripts and metadata alone, or from counts of errors; no model is run.
 """

@@ -1,4 +1,4 @@
-"""Whether a crossing errs more, or less, than its attributes on their own lead to expect.
+"""Tests of crossings: whether one errs more, or less, than its attributes on their own lead to expect.
 
 A model with all attributes and controls, but no interactions, says what to expect; a crossing is one more column.
 """

@@ -1,4 +1,4 @@
-"""Warnings of what is odd about the data, which a reader must know before any number."""
+"""Warnings about the data that a reader must know before any number."""
 
 import re
 from collections.abc import Iterator

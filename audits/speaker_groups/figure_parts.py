@@ -1,4 +1,4 @@
-"""What the figures have in common: names of groups from any file, short, apart from each other, turned by nothing."""
+"""Shared parts of the figures: short, distinct and safe names of groups."""
 
 import unicodedata
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Single numbers for the fairness of a system: differential fairness, inequality indices, and the FAAS of others."""
+"""Summary indices of a system: differential fairness, inequality, and the published FAAS."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""How many errors would speakers get if these depended on who they are in a known way?
+"""Simulated populations of speakers whose errors depend in a known way on their groups.
 
 Invents speakers whose attributes hang together, and counts of their errors without any text, for trials by the
 hundred. Every effect is a ratio of error rates and is known.

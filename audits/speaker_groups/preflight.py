@@ -1,4 +1,4 @@
-"""What a run on these inputs will be able to say, known before anything is counted."""
+"""Preflight: what a run on these inputs will be able to say, known before anything is counted."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""How often each system errs on each group.
+"""Error rates of each system on each group.
 
 Rates are pooled, errors over the words of all clips of a group, never a mean of clip rates.
 """

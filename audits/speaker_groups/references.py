@@ -1,4 +1,4 @@
-"""Which clips have a word of reference, and what becomes of those that have none."""
+"""Clips with and without a word of reference, and what becomes of those without."""
 
 from collections.abc import Mapping, Sequence
 

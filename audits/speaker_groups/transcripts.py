@@ -1,4 +1,4 @@
-"""What would a recogniser write whose errors depend on who speaks in a known way?
+"""Simulated transcripts of recognisers whose errors depend in a known way on who speaks.
 
 Writes a corpus of sentences with the transcripts of three invented recognisers. Every effect is a ratio of error rates
 and is known.

@@ -1,4 +1,4 @@
-"""What all audits share: intervals, resampling by unit, permutation, multiplicity and differences.
+"""Statistics that all audits share: intervals, resampling by unit, permutation, multiplicity and differences.
 
 Nothing here knows what was measured. Engines hand over sums per independent unit (speaker, document,
 sample); these functions turn the sums into intervals and p-values and never run a model again.

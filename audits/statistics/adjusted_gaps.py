@@ -1,4 +1,4 @@
-"""How far apart are the adjusted rates of an attribute's levels, in rates rather than ratios?"""
+"""Gaps between the adjusted rates of an attribute's levels, as differences of rates rather than ratios."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How far would a pooled rate move with other speakers?
+"""Cluster bootstrap of pooled rates.
 
 The bootstrap here draws whole clusters (speakers, documents), never the items inside them, and does so
 for every statistic at once: one matrix of multinomial counts times one matrix of sums per cluster.

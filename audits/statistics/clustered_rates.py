@@ -1,4 +1,4 @@
-"""How sure is a pooled rate, when speakers differ, some speak far more than others, and a few make most errors?
+"""Intervals of pooled rates over few or uneven clusters, of which a few may make most errors.
 
 No resampling: of few or uneven clusters, bootstrap samples see less spread than there is, some of them none at all.
 Two variances are taken, each right where the other is not, and the larger of them counts. The jackknife's sees what

@@ -1,4 +1,4 @@
-"""How large is the gap that was picked because it is the largest?
+"""Simultaneous bootstrap intervals of contrasts, valid also for the pair that was picked because its gap is largest.
 
 Looking at the worst and the best of several groups is looking at a maximum. An interval made for one
 fixed pair then claims too much. These intervals hold for all the contrasts at once, so for whichever

@@ -1,4 +1,4 @@
-"""How sure is a contrast of losses, where both the training seeds and the held-out sentences could have been others?
+"""Intervals of contrasts of losses with two crossed sources of chance: training seeds and held-out sentences.
 
 The seeds are new at every training and shared by all languages; the sentences of a language are the same for all seeds.
 """

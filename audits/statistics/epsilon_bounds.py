@@ -1,4 +1,4 @@
-"""How much privacy loss do counts of right and wrong guesses prove, and how much could they have proved?
+"""Lower bounds of epsilon and mu from error rates of an attack, and the largest bound that an audit can reach.
 
 A mechanism that is (epsilon, delta) differentially private bounds what any attack can reach: 1 - FNR <= e^epsilon FPR +
 delta and 1 - FPR <= e^epsilon FNR + delta (Kairouz, Oh and Viswanath 2015). Read the other way round, rates that were

@@ -1,4 +1,4 @@
-"""What is the published Fairness Adjusted ASR Score of a system? For comparison with papers that report it only.
+"""The published Fairness Adjusted ASR Score (FAAS), for comparison with papers that report nothing else.
 
 The score says little of fairness. Within an attribute the rates of the levels are scaled from the lowest to the
 highest, so that the worst level always scores 0 and the best 100. With two levels the score of the attribute is the

@@ -1,4 +1,4 @@
-"""With what tail does each of several intervals hold, so that all of them hold together?
+"""Tail probabilities of single intervals for which a whole family holds jointly.
 
 For differences of groups. All pairs: the normal tail at which the studentised range of so many groups stands (Tukey);
 each interval then takes its own Student's quantile at that tail (Games and Howell 1976). Differences to others, or to

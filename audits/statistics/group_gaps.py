@@ -1,4 +1,4 @@
-"""How far apart are groups, on the scale of absolute, relative or odds differences, and how sure is that?
+"""Gaps between groups as absolute, relative or odds differences, with joint intervals.
 
 Several kinds of gap, since near chance or perfection an absolute gap is squeezed to nothing and a ratio to one. With
 rates e of the worst and the best group: absolute e_w - e_b, ratio e_w / e_b, relative e_w / e_b - 1, log-odds

@@ -1,4 +1,4 @@
-"""How far may a number be off that is no mean over units, such as a share of texts near other texts?
+"""Standard errors from random halves, for numbers that are no mean over units (a share of texts near other texts).
 
 Resampling with replacement makes copies, which change who is near whom. Here a sample is cut at random into two halves
 without common units, again and again; how far the two halves' values lie apart says how far the whole may be off.

@@ -1,4 +1,4 @@
-"""How unequally do speakers fare, and how much of that lies between groups?
+"""Indices of inequality between speakers, and the part of each that lies between groups.
 
 Two indices of the inequality of a benefit that every speaker draws from a system, each with an exact split into
 inequality between groups and within them, and differential fairness, the largest ratio between two groups of how

@@ -1,4 +1,4 @@
-"""How far does each speaker move an estimate? What one needs to add and subtract estimates of the same people.
+"""Influences: how far each speaker moves an estimate, so that estimates of the same people add and subtract.
 
 A rate, a variance and a difference of accuracies are told from one another only by how far a speaker moves them.
 With these moves kept, any sum of estimates has its interval at once, paired where the people are the same, and no

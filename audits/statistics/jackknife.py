@@ -1,4 +1,4 @@
-"""How far does a statistic move with each of its units, and what interval does that leave?"""
+"""Delete-one jackknife: weights with one unit left out, and the interval of a statistic."""
 
 import numpy as np
 from numpy.typing import NDArray

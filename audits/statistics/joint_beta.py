@@ -1,4 +1,4 @@
-"""Which epsilon are credible, given how often an attack was right and wrong on members and non-members?
+"""Credible interval of epsilon from the counts of an attack's hits and false alarms.
 
 False positive and false negative rates have independent posteriors; the probability of "at most epsilon" is the mass
 of the pairs of rates that (epsilon, delta)-privacy allows (Zanella-Beguelin and others 2022). The interval is

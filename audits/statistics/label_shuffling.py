@@ -1,4 +1,4 @@
-"""What do labels shuffled over the speakers make of the gaps?
+"""Permutation of group labels over the speakers: noise floors, p-values and least interval widths of gaps.
 
 One set of shuffles answers for all columns (layers or systems): how large a gap noise makes, how seldom one as large
 as the observed, and how wide the interval of a gap has to be at least.

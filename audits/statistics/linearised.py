@@ -1,4 +1,4 @@
-"""How do two pooled rates differ, with a standard error from whole clusters and no resampling?"""
+"""Differences of two pooled rates with linearised standard errors over clusters, without resampling."""
 
 from dataclasses import dataclass
 

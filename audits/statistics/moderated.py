@@ -1,4 +1,4 @@
-"""How may many variances, each of a few values, lend each other strength without being taken for equal?"""
+"""Moderated variances: many variances of a few values each, drawn towards a common one (empirical Bayes)."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is left of several p-values once one has looked at all of them?"""
+"""Correction of p-values for multiple testing: Holm, and Benjamini and Hochberg."""
 
 from collections.abc import Sequence
 from typing import Literal

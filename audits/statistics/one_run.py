@@ -1,4 +1,4 @@
-"""How much privacy must have been lost if so many guesses of who was included came out right, in a single run?
+"""Privacy auditing with one training run: lower bounds of epsilon from right guesses of who was included.
 
 Each of m canaries was included or not by a fair coin of its own. Whoever sees the model guesses for some of them and
 abstains for the rest; an (epsilon, delta)-private training makes many right guesses improbable (Steinke, Nasr and

@@ -1,4 +1,4 @@
-"""Could the gap have come from who happens to be in which group?
+"""Permutation tests over clusters, their Monte Carlo intervals, and how many permutations a test needs.
 
 The labels are shuffled over the clusters (speakers), never over the items inside them: items of one
 speaker are not exchangeable with those of another.

@@ -1,4 +1,4 @@
-"""How do error rates differ between levels once other attributes and controls are held fixed?
+"""Log-linear (Poisson) models of error rates with cluster-robust variances: generalised estimating equations.
 
 Errors are counts per reference word, and clips of one speaker are alike. A log-linear model of the rate is fitted
 with every word counting alike, so that its ratios are those of pooled rates; all variances come from whole clusters.

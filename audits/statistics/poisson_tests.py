@@ -1,4 +1,4 @@
-"""What do models of error rates show: intervals and tests that hold where few or uneven clusters decide.
+"""Intervals and tests of log-linear models of error rates, valid with few or uneven clusters.
 
 Variances are those of Mancl and DeRouen (2001), with each cluster's own fit to itself taken out. How well such a
 variance is known follows from the design (Bell and McCaffrey 2002; Pustejovsky and Tipton 2018) and from the moves.

@@ -1,4 +1,4 @@
-"""What is the error rate of a small group likely to be, given those of all the others?
+"""Shrinkage of the error rates of small groups towards the pooled rate (Gamma-Poisson empirical Bayes).
 
 A rate from a few hundred words is mostly noise. Empirical Bayes draws it towards the rate of everybody, the more
 so the fewer words there are and the more alike the groups are; how alike they are is learnt from the groups.

@@ -1,4 +1,4 @@
-"""Does a matrix of languages by languages go with what is known of their pairs, such as having one script?
+"""Permutation test of a matrix of languages by languages against a covariate of their pairs, such as a shared script.
 
 Cells of one row or column are not independent. So rows and columns are relabelled together, and what is found is
 compared with what would be found if the languages had each other's places (Mantel 1967; Hubert 1987: quadratic

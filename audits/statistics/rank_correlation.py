@@ -1,4 +1,4 @@
-"""Do two columns of numbers rise and fall together, and would chance do as much? Spearman's coefficient over units."""
+"""Spearman's rank correlation over units, its interval and its permutation p-value."""
 
 import math
 from itertools import permutations

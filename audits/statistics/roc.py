@@ -1,4 +1,4 @@
-"""How well do scores tell two kinds of points apart, at every threshold and over all of them?
+"""ROC curves of membership scores: counts at every threshold, areas, their differences, and single thresholds.
 
 Scores are higher for members; a point is called a member where its score reaches the threshold. Points with the same
 score are never told apart: a threshold takes all of them or none.

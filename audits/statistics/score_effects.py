@@ -1,4 +1,4 @@
-"""Which further columns would change a fitted model of error rates, without fitting it again for each?"""
+"""Robust score tests of further columns of a fitted model of error rates, without refitting."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""At which threshold is a lower bound of epsilon taken, and who pays for having looked for a good one?
+"""Choice of the threshold of a lower bound of epsilon, with the search for a good one paid for.
 
 The best of many thresholds is too good: with true epsilon 0 it proves something in tens of percent of all audits. Here
 a threshold is chosen on one half of the points and used on the other (split), or all that are tried share the error

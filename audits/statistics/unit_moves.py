@@ -1,4 +1,4 @@
-"""How sure is a change over matched units? Its variance, and the degrees of freedom that so few or unequal ones leave.
+"""Variance and degrees of freedom of a change over matched units that are few or unequal.
 
 Student's t with one degree of freedom fewer than there are units promises too much in two cases: where a few units
 weigh far more than the others, and where hardly any unit came out otherwise. Both are counted here.

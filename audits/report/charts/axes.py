@@ -1,4 +1,4 @@
-"""Axes, legends and tooltips: how the values of rows become places, colours and words."""
+"""Axes, legends and tooltips: positions, colours and words of the values of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""How is one change written down and judged? Estimates before and after, the interval, and a p-value of no change."""
+"""One change: an estimate before and after, its interval, and a p-value of no change."""
 
 import math
 from collections.abc import Iterable

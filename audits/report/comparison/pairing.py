@@ -1,4 +1,4 @@
-"""Did the same records come out otherwise? Rows of two runs matched by key, and the interval of what changed on them.
+"""Records of two runs matched by key, and intervals of the changes over the matched records.
 
 An estimate that is a ratio of two sums over records, or the area under a curve of scores, moves with each record by a
 known amount. The differences of these amounts between the runs, summed over the units that were sampled (speakers,

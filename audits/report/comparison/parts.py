@@ -1,4 +1,4 @@
-"""What an estimate is made of: numbers of the records of one run that an audit names, and how far each moves it."""
+"""The parts of an estimate: the numbers of each record of a run that make it up, and how far each moves it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

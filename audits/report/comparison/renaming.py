@@ -1,4 +1,4 @@
-"""Which values of the coordinates mean the same thing under another name, such as a system that was renamed?"""
+"""Coordinates that have another name in the other run, such as a system that was renamed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""records.csv of a run, read with suspicion: columns as text and as numbers, each parsed once and only when asked."""
+"""records.csv of a run, read as untrusted input: columns as text or numbers, each parsed once when asked for."""
 
 import math
 import os

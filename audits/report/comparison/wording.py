@@ -1,4 +1,4 @@
-"""How does a comparison read? The same sentences and numbers in the terminal, on the page and in JSON."""
+"""Sentences and numbers of a comparison, the same in the terminal, on the page and in JSON."""
 
 import shlex
 from collections import Counter

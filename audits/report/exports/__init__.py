@@ -1,4 +1,4 @@
-"""Where else can a report be read? The forms into which `miles export` puts one, and what each of them takes."""
+"""The targets of `miles export`, and the options that each of them takes."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches

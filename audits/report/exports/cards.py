@@ -1,4 +1,4 @@
-"""How does a section get into a model card that is there already, with all that is not ours as it is?
+"""Merging our section and results into an existing model card, with everything else left as it is.
 
 Only the block `model-index` of the front matter and the text between our markers change.
 """

@@ -1,4 +1,4 @@
-"""What was tested, on what, and how did it end? A report as an in-toto statement that others may sign.
+"""A report as an in-toto statement of test results that others may sign.
 
 Source: in-toto Attestation Framework, Statement v1 and the predicate Test Result v0.1.
 """

@@ -1,4 +1,4 @@
-"""Does the pipeline turn red where a gate failed? The gates of a report as test cases in JUnit's XML."""
+"""The gates of a report as test cases in JUnit's XML, so that a failed gate fails the pipeline."""
 
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET

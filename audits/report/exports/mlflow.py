@@ -1,4 +1,4 @@
-"""Where among other runs does an audit stand? A report as a run in a tracking store of MLflow."""
+"""A report as a run in a tracking store of MLflow."""
 
 import hashlib
 import json

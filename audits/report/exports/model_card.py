@@ -1,4 +1,4 @@
-"""What should stand about an audit in the card of a model? A section in Markdown, and results for `model-index`.
+"""A report as a section of a model card in Markdown, and as results for `model-index`.
 
 Source: Hugging Face, the model card's metadata (model-index).
 """

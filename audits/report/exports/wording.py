@@ -1,4 +1,4 @@
-"""How are a row, its interval and a text of others written where no page of miles shows them?"""
+"""Rows, intervals and foreign text as plain text, for exports that no page of miles shows."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What stands in a report, in which order and in which words, whatever it is shown as.
+"""The content of a report, its order and its words, whatever the page it is shown on.
 
 Markdown, page and terminal all take their parts from here: head, findings, coverage, tables and warnings.
 """

@@ -1,4 +1,4 @@
-"""Charts become pictures in a contained child: the library that draws runs whatever a specification asks it to.
+"""Charts rendered in a contained child process, since the library runs whatever a specification asks it to.
 
 The child is started with the first chart and draws those that follow, so that its start is paid once.
 """

@@ -1,4 +1,4 @@
-"""How do the charts of a report become pictures? Vega-Lite to SVG and PNG, with nothing fetched from anywhere.
+"""The charts of a report as SVG and PNG, rendered from Vega-Lite with nothing fetched from anywhere.
 
 The page draws the same specifications live under the same `CONFIG`, so that a figure looks alike in a paper.
 """

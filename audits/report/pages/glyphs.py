@@ -1,4 +1,4 @@
-"""How does an interval look in one line? A point, its two ends and the value it is held against, on one axis.
+"""Glyphs: an interval in one line, with its point, both ends and the reference on one axis.
 
 Drawn as characters for the terminal and Markdown, and as a small SVG for the page. What a number is held
 against comes from the report: the limit of a gate, else equality for a difference, else everyone.

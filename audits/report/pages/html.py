@@ -1,4 +1,4 @@
-"""How does a report become one page that opens anywhere, offline, and can be signed?
+"""report.html: one page that opens anywhere, offline, and can be signed.
 
 Everything is inside the file: style, one script bundle, the charts and the numbers. A content policy in the head
 lets the browser run these two scripts and nothing else, and fetch nothing.

@@ -1,4 +1,4 @@
-"""How does a report read in a pull request or a wiki? The same document as the page, as Markdown."""
+"""report.md: the same document as the page, in Markdown for a pull request or a wiki."""
 
 import json
 import re

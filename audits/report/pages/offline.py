@@ -1,4 +1,4 @@
-"""What does every page of miles share, so that it opens from disk and asks nobody for anything?
+"""Style, scripts and content policy that every page shares, so that it opens from disk and requests nothing.
 
 One style, the switch between light and dark, and a content policy that admits the scripts of the page by their hashes.
 """

@@ -1,4 +1,4 @@
-"""How do twenty thousand estimates fit into one page? As columns of whole numbers, once, drawn by the page's script.
+"""Tables of estimates packed as columns of whole numbers, so that twenty thousand rows fit into one page.
 
 Every number travels as an integer with its count of decimals, rounded by the same rule as everywhere else, so that
 the script shows the very digits that Markdown and terminal show.

@@ -1,4 +1,4 @@
-"""What does somebody at the terminal need? The findings, the numbers that carry them, and what to do next.
+"""The summary at the terminal: the findings, the numbers that carry them, and a next command.
 
 Returns something for rich to print; colour is left to the console, which knows about NO_COLOR and pipes.
 """
